@@ -1,0 +1,75 @@
+# Everything is run from here; `make help` lists it. The first target that needs it makes .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+PROTO  := streamlink/transport/_generated
+FULL   := --keys 64 --key-size 2GB --clients 2 --rounds 3 --compress zstd
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help venv demo test lint types unit format proto cover bench bench-full clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(VENV)/.dev ## make .venv with everything a developer needs
+
+demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, print a table
+	$(BIN)/python examples/hello_numpy_large/run.py
+
+test: lint types unit ## all checks: style, types, tests
+
+lint: venv ## style and formatting, changing nothing
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: venv ## mypy --strict on package, tests, benchmarks and examples
+	$(BIN)/mypy
+
+unit: venv ## the tests, with the slowest ten
+	$(BIN)/pytest -q --durations=10 --durations-min=1
+
+format: venv ## fix style and formatting
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+proto: venv ## generate the wire code from proto/streamlink.proto
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO) --pyi_out=$(PROTO) streamlink.proto
+
+cover: venv ## branch coverage of protocol and model; below 100 % fails
+	$(BIN)/pytest -q --cov --cov-report=term-missing
+
+bench: $(VENV)/.bench ## the benchmarks, as tables
+	$(BIN)/python -m benchmarks
+
+bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (hours)
+	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
+
+clean: ## remove .venv, caches and build outputs
+	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find streamlink tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment: one .venv, a stamp for each set of packages ------------
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "streamlink needs Python 3.11 or newer, but '$(PYTHON)' is:" \
+	    "$$($(PYTHON) --version 2>&1 || true)" >&2; \
+	  echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.lean: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.lean $@
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[bench]'
+	@touch $(VENV)/.lean $@

@@ -1,0 +1,271 @@
+"""The house's arrows, read from the imports: who may know whom, and who may not know the world.
+
+This table is the authority on the layers. A module is judged by every import in it, those inside
+functions and those for types only too: what a module mentions is what a reader has to know.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "streamlink"
+
+ANYTHING = frozenset({"*"})
+
+# Who may import which parts of the package; a part may always import itself.
+MAY_IMPORT = {
+    "errors": frozenset[str](),
+    "config": frozenset({"errors"}),
+    "protocol": frozenset({"errors", "config"}),
+    "model": frozenset({"errors"}),
+    "stores": frozenset({"model", "errors"}),
+    "transport": frozenset({"protocol", "config", "errors"}),
+    "link": frozenset({"transport", "protocol", "model", "config", "errors"}),
+    "rounds": frozenset({"link", "model", "config", "errors"}),
+    "allocator": frozenset[str](),
+    "fleet": frozenset({"errors"}),
+    "logs": frozenset[str](),
+    "progress": frozenset({"logs"}),
+    "cli": ANYTHING,
+    "__init__": ANYTHING,
+    "__main__": frozenset({"cli"}),
+}
+
+_WORLD = {"asyncio", "concurrent", "grpc", "multiprocessing", "selectors", "signal", "socket"}
+_WORLD |= {"ssl", "subprocess", "threading", "time", "torch"}
+
+# Parts that stay pure, and what of the world they may not touch.
+PURE = {"protocol": _WORLD | {"io", "numpy", "os", "pathlib"}, "model": _WORLD}
+
+# A source may be read from several threads at once, so a model may lock; it never starts a thread.
+LOCKS = {"threading.Lock", "threading.RLock"}
+
+KNOWS_GRPC = {"transport/messages.py", "transport/grpc_client.py", "transport/grpc_server.py"}
+GRPC = ("grpc", "grpc_health", "grpc_status", "google", "streamlink.transport._generated")
+
+PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+LOADS = {"torch.load", "torch.save"}
+
+MAX_LINES = 500
+VAGUE = ("Manager", "Handler", "Helper", "Helpers", "Util", "Utils")
+
+
+def sources(*folders: str) -> list[Path]:
+    """Return our Python files under ``folders``, without generated code."""
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return sorted(path for path in found if "_generated" not in path.parts)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def every(*folders: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", sources(*folders), ids=name_of)
+
+
+def part_of(path: Path) -> str:
+    """Return the top-level part a file of the package belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+# --- what a file imports ----------------------------------------------------
+
+
+def imports(tree: ast.AST, package: str = "") -> Iterator[str]:
+    """Yield the dotted name of everything imported: ``from a import b`` yields ``a.b``."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = ".".join(package.split(".")[: len(package.split(".")) - level + 1])
+                start = ".".join(filter(None, [base if level else "", module or ""]))
+                yield from (f"{start}.{alias.name}" for alias in names)
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                if dotted(func).split(".")[-1] in {"import_module", "__import__"}:
+                    yield name
+
+
+def dotted(node: ast.expr) -> str:
+    """Return ``a.b.c`` for an attribute chain, ``""`` for anything else."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=attr):
+            return f"{dotted(value)}.{attr}"
+    return ""
+
+
+def is_under(name: str, *tops: str) -> bool:
+    return any(name == top or name.startswith(f"{top}.") for top in tops)
+
+
+def read(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def imported_by(path: Path) -> set[str]:
+    package = ".".join(path.relative_to(ROOT).parent.parts)
+    return set(imports(read(path), package))
+
+
+def parts_in(names: set[str]) -> set[str]:
+    """Return which parts of the package ``names`` reach; the package itself counts as itself."""
+    parts = {name.split(".")[1] for name in names if name.startswith("streamlink.")}
+    known = {part for part in parts if part in MAY_IMPORT}
+    itself = {"__init__"} if parts - known or "streamlink" in names else set()
+    return known | itself
+
+
+# --- faults of one file -----------------------------------------------------
+
+
+def threading_used(tree: ast.Module) -> set[str]:
+    names = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {name for name in names | set(imports(tree)) if name.startswith("threading.")}
+
+
+def wrong_arrows(part: str, names: set[str]) -> set[str]:
+    allowed = MAY_IMPORT[part]
+    return set() if allowed is ANYTHING else parts_in(names) - allowed - {part}
+
+
+def pickling(tree: ast.Module) -> list[str]:
+    """Return what in ``tree`` could read or write a pickle."""
+    faults = [name for name in imports(tree) if is_under(name, *PICKLES, *LOADS)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and dotted(node) in LOADS:
+            faults.append(f"line {node.lineno}: {dotted(node)}")
+        if isinstance(node, ast.Call):
+            faults += [
+                f"line {node.lineno}: allow_pickle"
+                for keyword in node.keywords
+                if keyword.arg == "allow_pickle"
+                and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+            ]
+    return faults
+
+
+# --- the tests --------------------------------------------------------------
+
+
+@every("streamlink")
+def test_a_module_imports_only_what_its_layer_allows(path: Path) -> None:
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"{part} has no line in MAY_IMPORT: decide where it stands"
+    wrong = wrong_arrows(part, imported_by(path))
+    assert not wrong, f"{part} must not import {sorted(wrong)}"
+
+
+@every("streamlink/protocol", "streamlink/model")
+def test_a_pure_module_does_not_touch_the_world(path: Path) -> None:
+    part = part_of(path)
+    touched = {name for name in imported_by(path) if is_under(name, *PURE[part])}
+    if part == "model" and threading_used(read(path)) <= LOCKS:
+        touched -= LOCKS | {"threading"}
+    assert not touched
+
+
+@every("streamlink")
+def test_only_three_modules_know_grpc(path: Path) -> None:
+    if path.relative_to(PACKAGE).as_posix() in KNOWS_GRPC:
+        return
+    assert not [name for name in imported_by(path) if is_under(name, *GRPC)]
+
+
+@every("benchmarks", "examples")
+def test_programs_use_the_public_names_only(path: Path) -> None:
+    ours = [name.split(".")[1:] for name in imported_by(path) if is_under(name, "streamlink")]
+    deep = [name for name in ours if len(name) > 1 or (name and is_submodule(name[0]))]
+    assert not deep, f"import these from streamlink itself: {deep}"
+
+
+def is_submodule(name: str) -> bool:
+    return (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+
+
+@every("streamlink", "benchmarks", "examples", "tests")
+def test_nothing_is_pickled(path: Path) -> None:
+    assert not pickling(read(path))
+
+
+@every("streamlink")
+def test_the_environment_is_read_on_the_command_line_only(path: Path) -> None:
+    if part_of(path) in {"cli", "__main__"}:
+        return
+    nodes = [node for node in ast.walk(read(path)) if isinstance(node, ast.Attribute)]
+    assert not [n.lineno for n in nodes if dotted(n) in {"os.environ", "os.getenv", "os.environb"}]
+
+
+@every("streamlink")
+def test_a_module_is_no_longer_than_one_can_read(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+@every("streamlink", "benchmarks", "examples", "tests")
+def test_a_class_says_what_it_is(path: Path) -> None:
+    classes = [node.name for node in ast.walk(read(path)) if isinstance(node, ast.ClassDef)]
+    assert not [name for name in classes if name.endswith(VAGUE)]
+
+
+# --- the checks themselves --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("import a.b as c", {"a.b"}),
+        ("from a import b, c", {"a.b", "a.c"}),
+        ("from . import b", {"streamlink.model.b"}),
+        ("from ..stores.memory import b", {"streamlink.stores.memory.b"}),
+        ("def f():\n    import a", {"a"}),
+        ("importlib.import_module('a.b')", {"a.b"}),
+        ("__import__('a')", {"a"}),
+    ],
+)
+def test_every_kind_of_import_is_seen(line: str, expected: set[str]) -> None:
+    assert set(imports(ast.parse(line), "streamlink.model")) == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "line", "wrong"),
+    [
+        ("protocol", "from streamlink.errors import AckTimeout", set()),
+        ("protocol", "from streamlink.protocol.frames import Chunk", set()),
+        ("protocol", "from streamlink.model.spec import ModelSpec", {"model"}),
+        ("model", "import streamlink.transport.pump", {"transport"}),
+        ("rounds", "from streamlink import transport", {"transport"}),
+        ("link", "from streamlink import send_model", {"__init__"}),
+        ("stores", "import streamlink", {"__init__"}),
+        ("transport", "from streamlink.progress import LinkProgress", {"progress"}),
+        ("cli", "from streamlink.progress import LinkProgress", set()),
+    ],
+)
+def test_a_wrong_arrow_is_noticed(part: str, line: str, wrong: set[str]) -> None:
+    assert wrong_arrows(part, set(imports(ast.parse(line)))) == wrong
+
+
+def test_a_thread_in_the_model_is_noticed_and_a_lock_is_not() -> None:
+    assert threading_used(ast.parse("lock = threading.RLock()")) <= LOCKS
+    assert threading_used(ast.parse("from threading import Lock")) <= LOCKS
+    assert not threading_used(ast.parse("threading.Thread(target=f).start()")) <= LOCKS
+
+
+@pytest.mark.parametrize(
+    ("line", "is_fault"),
+    [
+        ("import pickle", True),
+        ("from torch import load", True),
+        ("model = torch.load(path)", True),
+        ("numpy.load(path, allow_pickle=True)", True),
+        ("numpy.load(path, allow_pickle=flag)", True),
+        ("numpy.load(path, allow_pickle=False)", False),
+        ("store.load(path)", False),
+    ],
+)
+def test_pickling_is_noticed(line: str, is_fault: bool) -> None:
+    assert bool(pickling(ast.parse(line))) is is_fault
