@@ -1,0 +1,212 @@
+"""Settings: frozen, checked when built, passed down; nothing below the command line looks them up.
+
+Sizes take ``"4MiB"`` (1024²) or ``"2GB"`` (1000³) as well as plain integers. Seconds are floats.
+Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wait``,
+``communication_timeout``, ``train_timeout``, ``min_clients``) are kept as they are. Each setting
+that costs memory says its price, and ``peak_bytes`` adds the prices up.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+__all__ = ["GrpcConfig", "LinkConfig", "RoundConfig", "StreamConfig", "TimeoutConfig", "parse_size"]
+
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)},
+    **{f"{p}IB": 1024**n for n, p in enumerate("KMGT", 1)},
+}
+
+
+def parse_size(text: str | int) -> int:
+    """Return bytes from ``"16MB"`` (decimal), ``"16MiB"`` (binary), ``"1.5 GB"`` or an integer.
+
+    Raises:
+        ValueError: when the text is no size, in words that show the accepted forms.
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
+    unit = match and match[2].upper()
+    if match is None or unit not in _UNITS:
+        raise ValueError(f"{text!r} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096")
+    return int(Fraction(match[1]) * _UNITS[unit])
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class StreamConfig(_Frozen):
+    """How a model is cut and how much of it may be on its way."""
+
+    chunk_bytes: Size = Field(default=2 * MiB, ge=4 * KiB, le=64 * MiB)
+    """Largest payload of one chunk (bytes). Both ends use the smaller of their two values."""
+
+    min_chunk_bytes: Size = Field(default=64 * KiB, ge=1 * KiB)
+    """Chunk size a stream starts with (bytes); it grows towards ``chunk_bytes`` with the rate."""
+
+    window_bytes: Size = Field(default=16 * MiB, ge=8 * KiB)
+    """Most bytes of one stream sent but not taken (bytes). Price: this much at each end."""
+
+    initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
+    """Window a stream starts with (bytes); it grows towards ``window_bytes`` with the link."""
+
+    max_repairs: int = Field(default=3, ge=0, le=100)
+    """How often one chunk may be asked for again before the stream fails (count)."""
+
+    max_spec_bytes: Size = Field(default=64 * MiB, ge=4 * KiB)
+    """Largest model description accepted from a peer (bytes)."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if self.window_bytes < self.chunk_bytes:
+            raise ValueError(
+                f"window_bytes ({self.window_bytes}) must hold at least one chunk "
+                f"(chunk_bytes = {self.chunk_bytes})"
+            )
+        return self
+
+    @property
+    def smallest_chunk_bytes(self) -> int:
+        """The chunk size a stream starts with: never above ``chunk_bytes``."""
+        return min(self.min_chunk_bytes, self.chunk_bytes)
+
+    @property
+    def stream_bytes(self) -> int:
+        """Memory one stream may hold at one end (bytes): its window, and four chunks under way.
+
+        The four: one being joined, one inside the carrier, one being read, one being worked on.
+        """
+        return self.window_bytes + 4 * self.chunk_bytes
+
+
+class TimeoutConfig(_Frozen):
+    """Deadlines (seconds). Progress restarts every one of them; only idleness lets them expire."""
+
+    streaming_read_timeout: Seconds = 300.0
+    """Receiver: a chunk is ready and the upper layer takes none for this long (seconds)."""
+
+    streaming_ack_wait: Seconds = 300.0
+    """Sender: the oldest chunk is not acknowledged and none else is, for this long (seconds)."""
+
+    communication_timeout: Seconds = 300.0
+    """A request stands still in one of its stages sending, processing, receiving (seconds)."""
+
+    open_timeout: Seconds = 30.0
+    """A stream that was offered is not opened or accepted for this long (seconds)."""
+
+    heartbeat_interval: Seconds = 5.0
+    """A session that has nothing else to say sends a heartbeat this often (seconds)."""
+
+    session_timeout: Seconds = 30.0
+    """A session that brings nothing at all for this long is dead (seconds)."""
+
+    connect_timeout: Seconds = 20.0
+    """How long a client tries to reach the server before it gives up (seconds)."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if self.session_timeout < 2 * self.heartbeat_interval:
+            raise ValueError(
+                f"session_timeout ({self.session_timeout}) must be at least twice "
+                f"heartbeat_interval ({self.heartbeat_interval}), or a live peer looks dead"
+            )
+        return self
+
+    @property
+    def held_interval(self) -> float:
+        """How often a stream that waits for another peer says so (seconds)."""
+        shortest = min(
+            self.streaming_read_timeout, self.streaming_ack_wait, self.communication_timeout
+        )
+        return min(5.0, shortest / 4)
+
+
+class GrpcConfig(_Frozen):
+    """The gRPC carrier."""
+
+    max_message_bytes: Size = Field(default=64 * MiB + 64 * KiB, ge=16 * KiB)
+    """Largest gRPC message sent or accepted (bytes); chunks shrink to fit the smaller side's."""
+
+    keepalive_seconds: Seconds = 60.0
+    """Both ends ping an idle connection this often (seconds); set alike from this one place."""
+
+    keepalive_timeout_seconds: Seconds = 20.0
+    """A ping unanswered for this long closes the connection (seconds)."""
+
+    max_clients: int = Field(default=16, ge=1, le=4096)
+    """Server: sessions admitted at once (count). Price: five threads and two streams each."""
+
+    lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
+    """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
+
+
+class LinkConfig(_Frozen):
+    """Everything one end of a link needs."""
+
+    stream: StreamConfig = StreamConfig()
+    """How a model is cut and how much of it may be on its way."""
+
+    timeouts: TimeoutConfig = TimeoutConfig()
+    """Deadlines."""
+
+    grpc: GrpcConfig = GrpcConfig()
+    """The gRPC carrier."""
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Self:
+        """Read a YAML file of the same keys; unknown ones are refused by pydantic, by name."""
+        return cls.model_validate(_load_yaml(path))
+
+
+class RoundConfig(_Frozen):
+    """Scatter and gather, with the arguments users of NVIDIA FLARE know."""
+
+    min_clients: int = Field(default=2, ge=1)
+    """A round needs this many whole updates (count)."""
+
+    num_rounds: int = Field(default=3, ge=1)
+    """How many rounds to run (count)."""
+
+    start_round: int = Field(default=0, ge=0)
+    """Number of the first round."""
+
+    wait_time_after_min_received: float = Field(default=10.0, ge=0)
+    """Grace for a client that dropped out to come back before the round goes on (seconds)."""
+
+    train_timeout: float = Field(default=0.0, ge=0)
+    """A round's task ends this long after it was offered (seconds); 0: no limit."""
+
+    train_task_name: str = "train"
+    """Name of the task the clients are given."""
+
+    wait_for_clients_seconds: Seconds = 120.0
+    """How long the first round waits for ``min_clients`` to be there (seconds)."""
+
+    max_attempts: int = Field(default=3, ge=1)
+    """How often one round may start again without a client that dropped out (count)."""
+
+
+def _load_yaml(path: str | Path) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        loaded = yaml.safe_load(file)
+    if loaded is None:
+        return {}
+    if not isinstance(loaded, dict):
+        raise ValueError(f"{path}: expected a mapping of settings, found {type(loaded).__name__}")
+    return loaded

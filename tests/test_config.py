@@ -1,0 +1,202 @@
+"""Settings: sizes in words, bounds, relations, unknown keys by name."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from streamlink.config import (
+    GrpcConfig,
+    LinkConfig,
+    RoundConfig,
+    StreamConfig,
+    TimeoutConfig,
+    parse_size,
+)
+
+CONFIGS = [StreamConfig, TimeoutConfig, GrpcConfig, LinkConfig, RoundConfig]
+UNITS = {"": 1, "B": 1}
+UNITS |= {f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)}
+UNITS |= {f"{p}iB": 1024**n for n, p in enumerate("KMGT", 1)}
+
+
+def every_config(*configs: type[BaseModel]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("config", configs or CONFIGS, ids=lambda c: c.__name__)
+
+
+# --- sizes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        (4096, 4096),
+        ("4096", 4096),
+        ("16MB", 16_000_000),
+        ("16MiB", 16 << 20),
+        ("1.5 GB", 1_500_000_000),
+        (" 2 gib ", 2 << 30),
+        ("1.001KB", 1001),
+        ("0.1TB", 10**11),
+    ],
+)
+def test_a_size_may_be_written_in_words(text: str | int, nbytes: int) -> None:
+    assert parse_size(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1MB", "1e6", "4 MiB/s", "4K", "inf", "1.MB", "1 2"])
+def test_what_is_no_size_is_refused_with_the_forms_that_are(text: str) -> None:
+    with pytest.raises(ValueError, match="write it as 2GB"):
+        parse_size(text)
+
+
+def test_a_truth_value_is_no_size() -> None:
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size(True)
+
+
+@given(count=st.integers(0, 10**9), unit=st.sampled_from(sorted(UNITS)), gap=st.sampled_from(" \t"))
+def test_every_unit_multiplies_exactly(count: int, unit: str, gap: str) -> None:
+    assert parse_size(f"{count}{gap}{unit.lower()}") == count * UNITS[unit]
+
+
+@given(thousandths=st.integers(0, 10**9), unit=st.sampled_from(["KB", "MB", "GB", "TB"]))
+def test_decimals_lose_no_byte(thousandths: int, unit: str) -> None:
+    whole, part = divmod(thousandths, 1000)
+    assert parse_size(f"{whole}.{part:03}{unit}") == thousandths * UNITS[unit] // 1000
+
+
+@given(text=st.text(max_size=12))
+def test_any_text_is_a_size_or_a_value_error(text: str) -> None:
+    try:
+        assert parse_size(text) >= 0
+    except ValueError as error:
+        assert "is not a size" in str(error)  # noqa: PT017 (both outcomes are right)
+
+
+# --- what all settings share ------------------------------------------------
+
+
+@every_config()
+def test_the_defaults_are_valid(config: type[BaseModel]) -> None:
+    assert config.model_validate(config().model_dump()) == config()
+
+
+@every_config()
+def test_an_unknown_key_is_refused_by_name(config: type[BaseModel]) -> None:
+    with pytest.raises(ValidationError, match="chunk_size"):
+        config.model_validate({"chunk_size": 1})
+
+
+@every_config()
+def test_a_setting_cannot_change_once_built(config: type[BaseModel]) -> None:
+    name = next(iter(config.model_fields))
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(config(), name, None)
+
+
+@every_config()
+def test_every_setting_is_described(config: type[BaseModel]) -> None:
+    for name, field in config.model_fields.items():
+        assert field.description, f"{config.__name__}.{name} says nothing"
+
+
+@every_config(StreamConfig, TimeoutConfig, GrpcConfig, RoundConfig)
+def test_every_number_says_its_unit(config: type[BaseModel]) -> None:
+    units = {"_bytes": "(bytes)", "_timeout": "(seconds)", "_seconds": "(seconds)"}
+    for name, field in config.model_fields.items():
+        for ending, unit in units.items():
+            assert not name.endswith(ending) or unit in (field.description or ""), name
+
+
+# --- bounds and relations ---------------------------------------------------
+
+
+def test_a_window_holds_at_least_one_chunk() -> None:
+    assert StreamConfig(chunk_bytes="1MiB", window_bytes="1MiB").window_bytes == 1 << 20
+    with pytest.raises(ValidationError, match=r"window_bytes \(524288\) must hold at least one"):
+        StreamConfig(chunk_bytes="1MiB", window_bytes="512KiB")
+
+
+def test_a_stream_never_starts_with_more_than_its_largest_chunk() -> None:
+    assert StreamConfig().smallest_chunk_bytes == 64 << 10
+    assert StreamConfig(chunk_bytes="16KiB").smallest_chunk_bytes == 16 << 10
+
+
+def test_a_streams_memory_is_its_window_and_four_chunks() -> None:
+    config = StreamConfig(chunk_bytes="1MiB", window_bytes="8MiB")
+    assert config.stream_bytes == 12 << 20
+
+
+def test_a_session_outlives_a_lost_heartbeat() -> None:
+    assert TimeoutConfig(session_timeout=10, heartbeat_interval=5).session_timeout == 10
+    with pytest.raises(ValidationError, match="a live peer looks dead"):
+        TimeoutConfig(session_timeout=9, heartbeat_interval=5)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", sorted(TimeoutConfig.model_fields))
+def test_a_deadline_is_a_positive_number_of_seconds(name: str, seconds: float) -> None:
+    with pytest.raises(ValidationError, match=name):
+        TimeoutConfig.model_validate({name: seconds})
+
+
+@given(st.floats(0.01, 1000), st.floats(0.01, 1000), st.floats(0.01, 1000))
+def test_a_hold_is_told_well_before_any_deadline(read: float, ack: float, talk: float) -> None:
+    config = TimeoutConfig(
+        streaming_read_timeout=read, streaming_ack_wait=ack, communication_timeout=talk
+    )
+    assert config.held_interval <= min(5.0, read / 4, ack / 4, talk / 4)
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "value"),
+    [
+        (StreamConfig, "chunk_bytes", "1KiB"),
+        (StreamConfig, "chunk_bytes", "65MiB"),
+        (StreamConfig, "max_repairs", -1),
+        (GrpcConfig, "max_clients", 0),
+        (RoundConfig, "min_clients", 0),
+        (RoundConfig, "num_rounds", 0),
+        (RoundConfig, "train_timeout", -1),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_name(
+    config: type[BaseModel], key: str, value: object
+) -> None:
+    with pytest.raises(ValidationError, match=key):
+        config.model_validate({key: value})
+
+
+# --- files ------------------------------------------------------------------
+
+
+def test_a_file_holds_the_same_keys(tmp_path: Path) -> None:
+    file = tmp_path / "link.yaml"
+    file.write_text("stream: {chunk_bytes: 1MiB}\ntimeouts:\n  streaming_ack_wait: 6000\n")
+    config = LinkConfig.from_yaml(file)
+    assert config.stream.chunk_bytes == 1 << 20
+    assert config.timeouts.streaming_ack_wait == 6000
+    assert config.grpc == GrpcConfig()
+
+
+def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "empty.yaml"
+    file.write_text("# nothing yet\n")
+    assert LinkConfig.from_yaml(str(file)) == LinkConfig()
+
+
+def test_a_misspelled_key_in_a_file_is_refused_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "link.yaml"
+    file.write_text("stream: {chunk_byte: 1MiB}\n")
+    with pytest.raises(ValidationError, match=r"stream\.chunk_byte\b"):
+        LinkConfig.from_yaml(file)
+
+
+def test_a_file_that_is_no_mapping_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text("- 1\n")
+    with pytest.raises(ValueError, match=r"list\.yaml: expected a mapping of settings, found list"):
+        LinkConfig.from_yaml(file)

@@ -1,0 +1,204 @@
+"""Errors: one tree, as its docstring draws it; sentences made of facts."""
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from streamlink import errors
+from streamlink.errors import (
+    AbortCode,
+    AckTimeout,
+    AddressInUse,
+    AuthenticationFailed,
+    ChecksumError,
+    CommunicationTimeout,
+    ConnectFailed,
+    CorruptStore,
+    FlowControlError,
+    FrameTooLarge,
+    LocalProtocolError,
+    ModelError,
+    OpenTimeout,
+    ProtocolError,
+    QuorumNotReached,
+    ReadTimeout,
+    RemoteProtocolError,
+    RoundError,
+    SpecMismatch,
+    StoreError,
+    StoreFull,
+    StreamAborted,
+    StreamlinkError,
+    StreamTimeout,
+    TornModel,
+    TransportClosed,
+    TransportError,
+    UnknownCodec,
+    UnsupportedDtype,
+)
+
+CLASSES = {
+    name: value
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, StreamlinkError)
+}
+
+TIMEOUTS = (StreamTimeout, OpenTimeout, AckTimeout, ReadTimeout)
+PROTOCOL = (
+    ProtocolError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    FlowControlError,
+    ChecksumError,
+    FrameTooLarge,
+)
+PLAIN = (
+    StreamlinkError,
+    TransportError,
+    ConnectFailed,
+    TransportClosed,
+    AuthenticationFailed,
+    AddressInUse,
+    ModelError,
+    SpecMismatch,
+    UnsupportedDtype,
+    UnknownCodec,
+    TornModel,
+    StoreError,
+    StoreFull,
+)
+STALL: dict[str, Any] = {
+    "who": "site-1",
+    "stream": "model down",
+    "seconds": 301.0,
+    "bytes_done": 4096,
+    "setting": "streaming_ack_wait",
+}
+FAILURES = {"site-2": ValueError("was late"), "site-1": ConnectFailed("is gone")}
+
+# One error of each class; its sentence must hold each of its facts.
+SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
+    *((kind("wrong shape of w1"), ["wrong shape of w1"]) for kind in PLAIN),
+    *((kind("chunk 7 twice", stream_id=3), ["chunk 7 twice", 3]) for kind in PROTOCOL),
+    *((kind(**STALL), list(STALL.values())) for kind in TIMEOUTS),
+    (CommunicationTimeout(stage="processing", **STALL), ["processing", *STALL.values()]),
+    (
+        StreamAborted(AbortCode.STALE_ATTEMPT, "round 2 is over", by_peer=True, who="site-1"),
+        ["stale_attempt", "round 2 is over", "by site-1"],
+    ),
+    (
+        CorruptStore("digest differs", path="m/block-3", tensor="w1", offset=512),
+        ["digest differs", "m/block-3", "w1", 512],
+    ),
+    (RoundError("round 3 failed", FAILURES), ["round 3 failed", "site-1: is gone", "was late"]),
+    (QuorumNotReached("1 of 2", FAILURES), ["1 of 2", "site-1: is gone", "site-2: was late"]),
+]
+
+
+def drawn_tree() -> Iterator[tuple[str, str, set[str], set[str]]]:
+    """Yield name, parent, further bases and facts of each error the docstring draws."""
+    parents = ["Exception"]
+    art = [line[4:] for line in (errors.__doc__ or "").splitlines() if line.startswith(" " * 4)]
+    for line in art:
+        branch = re.match(r"[ │]*[├└]─ ", line)
+        depth = len(branch[0]) // 3 if branch else 0
+        for item in line[branch.end() if branch else 0 :].split(" · "):
+            name = re.match(r"\w+", item)
+            assert name, f"no name in {line!r}"
+            facts = re.search(r"\((.+)\)$", item)
+            of_each = {f for f in re.split(r", | by ", facts[1]) if f != "peer"} if facts else set()
+            yield name[0], parents[depth], set(re.findall(r"also an? (\w+)", item)), of_each
+            parents[depth + 1 :] = [name[0]]
+
+
+def test_the_drawn_tree_is_the_tree_of_classes() -> None:
+    drawn = {name: ({parent} | bases) for name, parent, bases, _ in drawn_tree()}
+    assert drawn == {name: {b.__name__ for b in kind.__bases__} for name, kind in CLASSES.items()}
+
+
+def test_the_drawn_facts_are_attributes() -> None:
+    samples = {type(error).__name__: error for error, _ in SAMPLES}
+    for name, _, _, facts in drawn_tree():
+        assert {fact for fact in facts if hasattr(samples[name], fact)} == facts, name
+
+
+def test_every_error_is_exported() -> None:
+    assert sorted([*CLASSES, "AbortCode"]) == sorted(errors.__all__)
+
+
+def test_every_error_has_a_sample_below() -> None:
+    assert {type(error).__name__ for error, _ in SAMPLES} == set(CLASSES)
+
+
+@pytest.mark.parametrize(("error", "facts"), SAMPLES, ids=lambda v: type(v).__name__)
+def test_a_sentence_contains_its_facts(error: StreamlinkError, facts: Sequence[object]) -> None:
+    assert [fact for fact in facts if str(fact) not in str(error)] == []
+
+
+@pytest.mark.parametrize(("error", "facts"), SAMPLES, ids=lambda v: type(v).__name__)
+def test_an_operating_system_error_is_not_made_up(
+    error: StreamlinkError, facts: Sequence[object]
+) -> None:
+    assert getattr(error, "errno", None) is None
+
+
+def test_a_protocol_error_outside_a_stream_names_the_session() -> None:
+    assert str(ProtocolError("said hello twice")) == "session: said hello twice"
+
+
+def test_an_abort_of_ours_says_so() -> None:
+    error = StreamAborted(AbortCode.CANCELLED, "asked to stop", by_peer=False, who="site-1")
+    assert str(error) == "aborted by us (cancelled): asked to stop"
+
+
+def test_an_abort_by_a_nameless_peer_says_so() -> None:
+    error = StreamAborted(AbortCode.REFUSED, "full", by_peer=True)
+    assert str(error) == "aborted by the peer (refused): full"
+
+
+def test_a_timeout_tells_which_setting_to_raise() -> None:
+    error = CommunicationTimeout(
+        stage="sending", who="site-1", stream="update", seconds=300, bytes_done=0
+    )
+    assert str(error).endswith("raise communication_timeout")
+
+
+def test_a_corrupt_store_without_a_place_names_the_file() -> None:
+    assert str(CorruptStore("no index", path="model")) == "model: no index"
+
+
+def test_a_round_without_failures_is_just_the_sentence() -> None:
+    assert str(RoundError("no client came")) == "no client came"
+
+
+def test_a_rounds_failures_are_kept_by_peer_and_belong_to_it() -> None:
+    failures = {"site-1": ValueError("x")}
+    error = RoundError("failed", failures)
+    failures.clear()
+    assert list(error.failures) == ["site-1"]
+
+
+def test_what_the_standard_library_would_catch_is_caught() -> None:
+    assert issubclass(StreamTimeout, TimeoutError)
+    assert issubclass(TransportError, ConnectionError)
+    assert issubclass(ModelError, ValueError)
+    assert issubclass(StoreError, OSError)
+
+
+def test_the_abort_codes_of_the_wire_stay_what_they_are() -> None:
+    names = (
+        "unspecified protocol_error flow_control checksum frame_too_large open_timeout "
+        "ack_timeout read_timeout communication_timeout spec_mismatch store_failed stale_attempt "
+        "unknown_stream refused version unauthenticated cancelled task_failed digest_mismatch "
+        "session_lost"
+    )
+    assert [code.name.lower() for code in AbortCode][:20] == names.split()
+    assert [code.value for code in AbortCode] == list(range(len(AbortCode)))
+
+
+def test_every_timeout_travels_under_a_code_of_its_own() -> None:
+    kinds = (OpenTimeout, AckTimeout, ReadTimeout, CommunicationTimeout)
+    assert len({kind.code for kind in kinds}) == len(kinds)
