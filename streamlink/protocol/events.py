@@ -1,0 +1,125 @@
+"""What a machine tells its owner. Facts only; the owner decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamlink.errors import StreamlinkError
+from streamlink.protocol.frames import Hello, Open, Payload, Reply, Request, Welcome
+
+# --- streams --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Sender: the receiver is ready; writing goes on at ``position`` (bytes)."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Receiver: the sender announced a model. The owner answers with ``accept`` or ``abort``."""
+
+    open: Open
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReceived:
+    """Receiver: every page of the description arrived; ``pages`` in order."""
+
+    pages: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Receiver: the next bytes in order, hash checked. ``release`` gives their credit back."""
+
+    offset: int
+    payload: Payload
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Receiver: every byte was delivered. The owner checks ``digest``, commits, or aborts."""
+
+    digest: str
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHeld:
+    """The other end is alive but waits for somebody else."""
+
+    reason: str
+    waiting_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Sender: the receiver has the whole model."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The machine is in its final state because of ``error``."""
+
+    error: StreamlinkError
+
+
+StreamEvent = (
+    Accepted | Opened | SpecReceived | Delivered | Finished | PeerHeld | Committed | Failed
+)
+
+# --- session --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """Server: a client said hello. The owner answers with ``welcome`` or ``abort``."""
+
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Client: the server welcomed us."""
+
+    welcome: Welcome
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The peer wants something."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The peer answered one of our requests."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed:
+    """One of our requests ran into its deadline."""
+
+    request_id: int
+    error: StreamlinkError
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The peer said goodbye."""
+
+    reason: str
+
+
+SessionEvent = Greeted | Ready | Asked | Answered | RequestFailed | Left | Failed
+Event = StreamEvent | SessionEvent

@@ -1,0 +1,254 @@
+"""The frames of a transfer and of a session, as plain values.
+
+``proto/streamlink.proto`` is their wire form and ``transport/messages.py`` translates; the machines
+only ever see these. Offsets and lengths are logical bytes of the model, spec order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from streamlink.errors import AbortCode
+
+NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
+NO_METRICS: Mapping[str, float] = MappingProxyType({})
+
+Payload = tuple[memoryview, ...]
+"""Consecutive bytes of a model as flat views; views, so that nothing is copied to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a transfer belongs to. Anything of an older attempt is refused by name."""
+
+    job: str = ""
+    round: int = 0
+    attempt: int = 0
+
+    def __str__(self) -> str:
+        return f"job {self.job!r} round {self.round} attempt {self.attempt}"
+
+
+# --- transfer: client's first word -------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """First frame of every transfer call, from the client: which offered stream this call carries."""
+
+    session_id: str
+    stream_id: int
+
+
+# --- transfer: from the sender ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Announces a model. ``weight`` is an update's, known before its first byte."""
+
+    stream_id: int
+    attempt: Attempt
+    total_bytes: int
+    spec_digest: bytes
+    spec_pages: int
+    chunk_bytes: int
+    weight: float = 1.0
+    is_resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SpecPage:
+    """One page of the model's description; opaque here."""
+
+    number: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of the stream. ``sequence`` counts the chunks of one call, repairs included.
+
+    ``repeats`` says how many damaged copies of it this call has carried before: 0 for a first copy.
+    ``is_intact`` is what the carrier's hash check found; when False, no field can be trusted.
+    """
+
+    sequence: int
+    offset: int
+    payload: Payload
+    repeats: int = 0
+    is_intact: bool = True
+    nbytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nbytes", sum(view.nbytes for view in self.payload))
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the chunk."""
+        return self.offset + self.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """All chunks were sent. ``digest`` is of the whole model, ``metrics`` of the work on it."""
+
+    total_bytes: int
+    digest: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+# --- transfer: from the receiver ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The receiver is ready; the sender goes on at ``received``. ``limit`` is the first credit."""
+
+    received: int
+    limit: int
+    chunk_bytes: int
+    wants_spec: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The three marks, each a count of bytes from the start, and the credit.
+
+    ``received``: arrived and its hash is right. ``taken``: the sink has it. ``durable``: it survives
+    this process. ``limit``: the sender may send bytes below this offset.
+    """
+
+    received: int
+    taken: int
+    durable: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The chunk counted ``sequence`` on this call arrived with a wrong hash; send it again.
+
+    The count is the receiver's own: the header of a damaged chunk may be what is damaged.
+    """
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committing:
+    """The sink is making the model whole; ``counter`` grows while it moves."""
+
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The sink has the whole model. Only this is success."""
+
+    digest: str
+
+
+# --- transfer: from either ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Not stalled: waiting for ``waiting_for``. ``counter`` grows with each word of it."""
+
+    counter: int
+    reason: str
+    waiting_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The stream or session ends here."""
+
+    code: AbortCode
+    reason: str
+
+
+# --- session ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The client's first frame: who it is and what it can do."""
+
+    version_min: int
+    version_max: int
+    name: str
+    instance: str
+    chunk_bytes: int
+    max_message_bytes: int
+    session_timeout: float
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The server's answer: what was agreed for this session."""
+
+    version: int
+    session_id: str
+    epoch: str
+    chunk_bytes: int
+    heartbeat_interval: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sent when there was nothing else to say."""
+
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Asks the peer for something.
+
+    ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model with
+    the request, the second is where a model is expected back. 0: none.
+    """
+
+    request_id: int
+    topic: str
+    attempt: Attempt = Attempt()
+    sends: int = 0
+    returns: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProgress:
+    """Work on a request moved: ``counter`` grew."""
+
+    request_id: int
+    counter: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answers a request. ``error`` is empty on success; ``traceback`` is for the asking side's log."""
+
+    request_id: int
+    error: str = ""
+    traceback: str = field(default="", repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """The sender ends the session on purpose."""
+
+    reason: str
+
+
+SenderFrame = Open | SpecPage | Chunk | Finish | Held | Abort
+ReceiverFrame = Accept | Ack | Repair | Committing | Commit | Held | Abort
+TransferFrame = Attach | SenderFrame | ReceiverFrame
+SessionFrame = Hello | Welcome | Heartbeat | Request | TaskProgress | Reply | Goodbye | Abort
+Frame = TransferFrame | SessionFrame

@@ -1,0 +1,104 @@
+"""How much may be on its way, and in what pieces.
+
+Two small parts. ``Credit`` is the receiver's side: what it has promised to hold. ``Pace`` is the
+sender's: it learns the link from the acks and sizes window and chunk by it, starting small.
+
+``Pace`` follows the delivery-rate samples of BBR (Cardwell et al., "BBR: Congestion-Based Congestion
+Control", ACM Queue 2016): a sample is what was received between sending a byte and hearing that it
+arrived. We do not control congestion (TCP does); the window only has to be large enough to keep the
+link full and small enough that a cut does not cost much.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from streamlink.config import StreamConfig
+
+CHUNK_SECONDS = 0.01
+"""A chunk grows until the link needs this long to deliver it."""
+
+QUEUE_SECONDS = 0.1
+"""The window keeps this much delivery time queued beyond two round trips."""
+
+_SAMPLES = 16
+
+
+class Pace:
+    """Sizes a sender's window and chunk by the rate and round trip that the acks show."""
+
+    def __init__(self, config: StreamConfig, *, chunk_bytes: int, ack_wait: float) -> None:
+        self._smallest = min(config.min_chunk_bytes, chunk_bytes)
+        self._largest = chunk_bytes
+        self._ack_wait = ack_wait
+        self._first_window = max(config.initial_window_bytes, self._smallest)
+        self._max_window = config.window_bytes
+        self._unheard: deque[tuple[int, float, int]] = deque()
+        self._rates: deque[float] = deque(maxlen=_SAMPLES)
+        self.round_trip = float("inf")
+        self.rate = 0.0
+        self.chunk_bytes = self._smallest
+        self.window_bytes = min(self._first_window, self._max_window)
+
+    def sent(self, end: int, *, received: int, now: float) -> None:
+        """Note that bytes up to ``end`` left while ``received`` were known to have arrived."""
+        self._unheard.append((end, now, received))
+
+    def heard(self, received: int, *, now: float) -> None:
+        """Take the samples that an ack up to ``received`` completes, and size things anew."""
+        sample = None
+        while self._unheard and self._unheard[0][0] <= received:
+            sample = self._unheard.popleft()
+        if sample is None:
+            return
+        _, sent_at, received_then = sample
+        elapsed = max(now - sent_at, 1e-6)
+        self.round_trip = min(self.round_trip, elapsed)
+        self._rates.append((received - received_then) / elapsed)
+        self.rate = max(self._rates)
+        self.chunk_bytes = self._chunk_for(self.rate)
+        self.window_bytes = self._window_for(self.rate)
+
+    def forget(self) -> None:
+        """Drop what is unheard: the call that carried it is gone."""
+        self._unheard.clear()
+
+    def _chunk_for(self, rate: float) -> int:
+        # A chunk must arrive well within the ack wait, however slow the link.
+        wanted = min(rate * CHUNK_SECONDS, rate * self._ack_wait / 8)
+        size = self._smallest
+        while size * 2 <= min(wanted, self._largest):
+            size *= 2
+        return self._largest if wanted >= self._largest else size
+
+    def _window_for(self, rate: float) -> int:
+        wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))
+        return max(min(wanted, self._max_window), min(self._first_window, self._max_window))
+
+
+class Credit:
+    """The receiver's promise: the sender may send bytes below ``limit``.
+
+    The limit only grows, by what the sink has taken, so what a stream can make this process hold is
+    ``window_bytes`` and no more.
+    """
+
+    def __init__(self, window_bytes: int, *, taken: int = 0) -> None:
+        self._window = window_bytes
+        self.taken = taken
+        self.limit = 0
+        self.grant()
+
+    def release(self, nbytes: int) -> None:
+        """Note that the sink has taken ``nbytes`` more."""
+        self.taken += nbytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was taken since the last word that the sender should hear of it."""
+        return self.taken + self._window - self.limit >= self._window // 4
+
+    def grant(self) -> int:
+        """Return the limit to tell the sender now."""
+        self.limit = self.taken + self._window
+        return self.limit
