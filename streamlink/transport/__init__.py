@@ -1,0 +1,1 @@
+"""Threads, sockets and the clock: what drives the machines of ``protocol`` over a carrier."""

@@ -1,0 +1,360 @@
+"""Frame ↔ wire bytes, as ``proto/streamlink.proto`` says. The one place where a payload is copied.
+
+A chunk's frame is written by hand around its payload: protobuf would copy the payload into a message
+object and then into the serialised bytes, and again on the way back. Here it is joined once (gRPC
+takes nothing but ``bytes``) and read in place. The bytes are what any protobuf parser expects.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import xxhash
+from google.protobuf.message import DecodeError
+
+from streamlink.errors import AbortCode, RemoteProtocolError
+from streamlink.protocol import frames as f
+from streamlink.transport._generated import streamlink_pb2 as pb
+
+_HASHED = struct.Struct("<QQII")  # sequence, offset, repeats, payload length
+# tag+sequence, tag+offset, tag+repeats, tag+hash, tag of pad, length of pad
+_HEAD = struct.Struct("<BQBQBIBQBB")
+_TAGS = (0x09, 0x11, 0x1D, 0x21, 0x72)
+_FRAME_TAG, _PAYLOAD_TAG = 0x0A, 0x7A
+CHUNK_HEADER_BYTES = 48
+"""Where a chunk's payload begins in its frame: aligned for every dtype's vector loads."""
+
+_MAX_TEXT = 64 * 1024
+_MAX_ENTRIES = 1024
+
+
+# --- transfers ------------------------------------------------------------------
+
+
+def encode_transfer(frame: f.TransferFrame, stream_id: int) -> bytes:
+    """Return the wire bytes of one frame of stream ``stream_id``."""
+    if isinstance(frame, f.Chunk):
+        return _encode_chunk(frame, stream_id)
+    return bytes(_TRANSFER_ENCODERS[type(frame)](frame).SerializeToString())
+
+
+def decode_transfer(raw: bytes, stream_id: int) -> f.TransferFrame:
+    """Return the frame in ``raw``; a chunk's payload is a view of it.
+
+    Raises:
+        RemoteProtocolError: the bytes are no frame of this protocol.
+    """
+    chunk = _decode_plain_chunk(raw, stream_id)
+    if chunk is not None:
+        return chunk
+    message = _parse(pb.TransferFrame(), raw)
+    kind = message.WhichOneof("frame")
+    if kind is None:
+        raise RemoteProtocolError("received a frame of an unknown kind", stream_id=stream_id)
+    return _TRANSFER_DECODERS[kind](getattr(message, kind), stream_id)
+
+
+def chunk_hash(chunk: f.Chunk, stream_id: int) -> int:
+    """Return the XXH3-64 of a chunk's header and payload, seeded with the stream's id."""
+    hasher = xxhash.xxh3_64(
+        _HASHED.pack(chunk.sequence, chunk.offset, chunk.repeats, chunk.nbytes), seed=stream_id
+    )
+    for view in chunk.payload:
+        hasher.update(view)
+    return hasher.intdigest()
+
+
+def _encode_chunk(chunk: f.Chunk, stream_id: int) -> bytes:
+    length = _varint(chunk.nbytes)
+    # 1 + len(outer) + 32 + 2 + pad + 1 + len(length) = CHUNK_HEADER_BYTES, with len(outer) ≤ 5.
+    inner = CHUNK_HEADER_BYTES - 1 - 5 + chunk.nbytes
+    outer = _varint(inner, width=5)
+    pad = CHUNK_HEADER_BYTES - 36 - len(outer) - len(length)
+    head = _HEAD.pack(
+        _TAGS[0], chunk.sequence, _TAGS[1], chunk.offset, _TAGS[2], chunk.repeats,
+        _TAGS[3], chunk_hash(chunk, stream_id), _TAGS[4], pad,
+    )  # fmt: skip
+    prefix = bytes((_FRAME_TAG,)) + outer + head + bytes(pad) + bytes((_PAYLOAD_TAG,)) + length
+    return b"".join((prefix, *chunk.payload))
+
+
+def _decode_plain_chunk(raw: bytes, stream_id: int) -> f.Chunk | None:
+    """Read a chunk laid out as ``_encode_chunk`` does; None for any other legal layout."""
+    if len(raw) <= CHUNK_HEADER_BYTES or raw[0] != _FRAME_TAG:
+        return None
+    outer, at = _read_varint(raw, 1)
+    fields = _HEAD.unpack_from(raw, at)
+    sequence, offset, repeats, digest, pad = fields[1::2]
+    at += _HEAD.size + pad
+    if fields[0::2] != _TAGS or at >= len(raw) or raw[at] != _PAYLOAD_TAG:
+        return None
+    length, at = _read_varint(raw, at + 1)
+    if at + length != len(raw) or outer + 6 != len(raw):
+        return None
+    return _checked(sequence, offset, repeats, memoryview(raw)[at:], digest, stream_id)
+
+
+def _decode_any_chunk(m: Any, stream_id: int) -> f.Chunk:
+    view = memoryview(m.payload)
+    return _checked(m.sequence, m.offset, m.repeats, view, m.hash, stream_id)
+
+
+def _checked(
+    sequence: int, offset: int, repeats: int, view: memoryview, digest: int, stream_id: int
+) -> f.Chunk:
+    payload = (view,) if view.nbytes else ()
+    chunk = f.Chunk(sequence, offset, payload, repeats)
+    if chunk_hash(chunk, stream_id) == digest:
+        return chunk
+    return f.Chunk(sequence, offset, payload, repeats, is_intact=False)
+
+
+def _varint(value: int, width: int = 0) -> bytes:
+    """Encode ``value``; with ``width``, padded to so many bytes (protobuf allows it)."""
+    out = bytearray()
+    while value > 0x7F or len(out) + 1 < width:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(raw) and shift < 64:
+        byte = raw[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise RemoteProtocolError("received a frame with a broken length")
+
+
+def _attempt(m: Any) -> f.Attempt:
+    return f.Attempt(_text(m.job), m.round, m.attempt)
+
+
+def _pb_attempt(a: f.Attempt) -> pb.Attempt:
+    return pb.Attempt(job=a.job, round=a.round, attempt=a.attempt)
+
+
+def _text(text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        raise RemoteProtocolError(f"received a text of {len(text)} characters")
+    return text
+
+
+def _entries(entries: Any) -> dict[str, Any]:
+    if len(entries) > _MAX_ENTRIES:
+        raise RemoteProtocolError(f"received {len(entries)} entries where {_MAX_ENTRIES} may be")
+    return dict(entries)
+
+
+def _code(number: int) -> AbortCode:
+    try:
+        return AbortCode(number)
+    except ValueError:  # a newer peer's
+        return AbortCode.UNSPECIFIED
+
+
+def _pb_code(code: AbortCode) -> Any:
+    return int(code)
+
+
+def _parse(message: Any, raw: bytes) -> Any:
+    try:
+        message.ParseFromString(raw)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"received {len(raw)} bytes that are no frame") from error
+    return message
+
+
+_T = pb.TransferFrame
+_TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    f.Attach: lambda x: _T(attach=pb.Attach(session_id=x.session_id, stream_id=x.stream_id)),
+    f.Open: lambda x: _T(
+        open=pb.Open(
+            stream_id=x.stream_id,
+            attempt=_pb_attempt(x.attempt),
+            total_bytes=x.total_bytes,
+            spec_digest=x.spec_digest,
+            spec_pages=x.spec_pages,
+            chunk_bytes=x.chunk_bytes,
+            weight=x.weight,
+            is_resumed=x.is_resumed,
+        )
+    ),
+    f.Accept: lambda x: _T(
+        accept=pb.Accept(
+            received=x.received, limit=x.limit, chunk_bytes=x.chunk_bytes, wants_spec=x.wants_spec
+        )
+    ),
+    f.SpecPage: lambda x: _T(spec_page=pb.SpecPage(number=x.number, body=x.body)),
+    f.Ack: lambda x: _T(
+        ack=pb.Ack(received=x.received, taken=x.taken, durable=x.durable, limit=x.limit)
+    ),
+    f.Repair: lambda x: _T(repair=pb.Repair(sequence=x.sequence)),
+    f.Held: lambda x: _T(
+        held=pb.Held(counter=x.counter, reason=x.reason, waiting_for=x.waiting_for)
+    ),
+    f.Finish: lambda x: _T(
+        finish=pb.Finish(total_bytes=x.total_bytes, digest=x.digest, metrics=dict(x.metrics))
+    ),
+    f.Committing: lambda x: _T(committing=pb.Committing(counter=x.counter)),
+    f.Commit: lambda x: _T(commit=pb.Commit(digest=x.digest)),
+    f.Abort: lambda x: _T(abort=pb.Abort(code=_pb_code(x.code), reason=x.reason)),
+}
+
+_TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
+    "chunk": _decode_any_chunk,
+    "ack": lambda m, _: f.Ack(m.received, m.taken, m.durable, m.limit),
+    "attach": lambda m, _: f.Attach(_text(m.session_id), m.stream_id),
+    "open": lambda m, _: f.Open(
+        m.stream_id,
+        _attempt(m.attempt),
+        m.total_bytes,
+        m.spec_digest,
+        m.spec_pages,
+        m.chunk_bytes,
+        m.weight,
+        m.is_resumed,
+    ),
+    "accept": lambda m, _: f.Accept(m.received, m.limit, m.chunk_bytes, m.wants_spec),
+    "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
+    "repair": lambda m, _: f.Repair(m.sequence),
+    "held": lambda m, _: f.Held(m.counter, _text(m.reason), _text(m.waiting_for)),
+    "finish": lambda m, _: f.Finish(m.total_bytes, _text(m.digest), _entries(m.metrics)),
+    "committing": lambda m, _: f.Committing(m.counter),
+    "commit": lambda m, _: f.Commit(_text(m.digest)),
+    "abort": lambda m, _: f.Abort(_code(m.code), _text(m.reason)),
+}
+
+
+# --- the model's description ------------------------------------------------------
+
+TensorEntry = tuple[str, str, tuple[int, ...]]
+"""A tensor's name, dtype name and shape."""
+
+
+def encode_spec(tensors: Iterable[TensorEntry], page_bytes: int) -> list[bytes]:
+    """Return the description as pages of about ``page_bytes`` at most."""
+    pages, body, size = [], pb.SpecBody(), 0
+    for name, dtype, shape in tensors:
+        body.tensors.add(name=name, dtype=dtype, shape=shape)
+        size += len(name) * 4 + len(dtype) + 10 * len(shape) + 16
+        if size >= page_bytes:
+            pages.append(body.SerializeToString())
+            body, size = pb.SpecBody(), 0
+    if body.tensors or not pages:
+        pages.append(body.SerializeToString())
+    return pages
+
+
+def decode_spec(pages: Iterable[bytes]) -> Iterator[TensorEntry]:
+    """Yield the tensors described by ``pages``.
+
+    Raises:
+        RemoteProtocolError: a page is no description.
+    """
+    for page in pages:
+        for tensor in _parse(pb.SpecBody(), page).tensors:
+            yield tensor.name, tensor.dtype, tuple(tensor.shape)
+
+
+# --- sessions -----------------------------------------------------------------------
+
+
+def encode_session(frame: f.SessionFrame) -> bytes:
+    """Return the wire bytes of one session frame."""
+    return bytes(_SESSION_ENCODERS[type(frame)](frame).SerializeToString())
+
+
+def decode_session(raw: bytes) -> f.SessionFrame:
+    """Return the session frame in ``raw``.
+
+    Raises:
+        RemoteProtocolError: the bytes are no frame of this protocol.
+    """
+    message = _parse(pb.SessionFrame(), raw)
+    kind = message.WhichOneof("frame")
+    if kind is None:
+        raise RemoteProtocolError("received a frame of an unknown kind")
+    return _SESSION_DECODERS[kind](getattr(message, kind))
+
+
+_S = pb.SessionFrame
+_SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
+    f.Hello: lambda x: _S(
+        hello=pb.Hello(
+            version_min=x.version_min,
+            version_max=x.version_max,
+            name=x.name,
+            instance=x.instance,
+            token=x.token,
+            chunk_bytes=x.chunk_bytes,
+            max_message_bytes=x.max_message_bytes,
+            session_timeout=x.session_timeout,
+        )
+    ),
+    f.Welcome: lambda x: _S(
+        welcome=pb.Welcome(
+            version=x.version,
+            session_id=x.session_id,
+            epoch=x.epoch,
+            chunk_bytes=x.chunk_bytes,
+            heartbeat_interval=x.heartbeat_interval,
+        )
+    ),
+    f.Heartbeat: lambda x: _S(heartbeat=pb.Heartbeat(counter=x.counter)),
+    f.Request: lambda x: _S(
+        request=pb.Request(
+            request_id=x.request_id,
+            topic=x.topic,
+            attempt=_pb_attempt(x.attempt),
+            sends=x.sends,
+            returns=x.returns,
+            metadata=dict(x.metadata),
+        )
+    ),
+    f.TaskProgress: lambda x: _S(
+        progress=pb.TaskProgress(request_id=x.request_id, counter=x.counter)
+    ),
+    f.Reply: lambda x: _S(
+        reply=pb.Reply(
+            request_id=x.request_id,
+            error=x.error,
+            traceback=x.traceback,
+            metadata=dict(x.metadata),
+        )
+    ),
+    f.Goodbye: lambda x: _S(goodbye=pb.Goodbye(reason=x.reason)),
+    f.Abort: lambda x: _S(abort=pb.Abort(code=_pb_code(x.code), reason=x.reason)),
+}
+
+_SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
+    "hello": lambda m: f.Hello(
+        m.version_min,
+        m.version_max,
+        _text(m.name),
+        _text(m.instance),
+        m.chunk_bytes,
+        m.max_message_bytes,
+        m.session_timeout,
+        _text(m.token),
+    ),
+    "welcome": lambda m: f.Welcome(
+        m.version, _text(m.session_id), _text(m.epoch), m.chunk_bytes, m.heartbeat_interval
+    ),
+    "heartbeat": lambda m: f.Heartbeat(m.counter),
+    "request": lambda m: f.Request(
+        m.request_id, _text(m.topic), _attempt(m.attempt), m.sends, m.returns, _entries(m.metadata)
+    ),
+    "progress": lambda m: f.TaskProgress(m.request_id, m.counter),
+    "reply": lambda m: f.Reply(
+        m.request_id, _text(m.error), _text(m.traceback), _entries(m.metadata)
+    ),
+    "goodbye": lambda m: f.Goodbye(_text(m.reason)),
+    "abort": lambda m: f.Abort(_code(m.code), _text(m.reason)),
+}
