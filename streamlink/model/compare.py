@@ -1,0 +1,105 @@
+"""Which tensors of two models differ, where first, and in how many elements; read range by range.
+
+Elements are compared bit by bit: equal NaNs are equal, and -0.0 is not 0.0. Where both sources keep
+leaf digests, blocks with equal leaves are not read at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.model.digest import BLOCK_BYTES, HasLeaves, block_count
+from streamlink.model.interfaces import ModelSource
+from streamlink.model.payloads import join
+from streamlink.model.spec import ModelSpec, Segment, require_same
+
+__all__ = ["TensorDifference", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDifference:
+    """Tensor ``name`` differs in ``count`` elements, first at byte ``offset`` inside the tensor."""
+
+    name: str
+    offset: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.count} elements differ, the first at byte {self.offset}"
+
+
+def difference(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDifference]:
+    """Yield the tensors that differ, in logical order; nothing for equal models.
+
+    Raises:
+        SpecMismatch: the models do not have the same tensors (raised at the first ``next``).
+    """
+    require_same(ours.spec, theirs.spec, "the other source")
+    found: TensorDifference | None = None
+    for piece in _differing_pieces(ours, theirs):
+        if found is None or found.name != piece.name:
+            if found is not None:
+                yield found
+            found = piece
+        else:
+            found = TensorDifference(found.name, found.offset, found.count + piece.count)
+    if found is not None:
+        yield found
+
+
+def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDifference]:
+    """Yield what differs block by block; a tensor across blocks comes once for each."""
+    spec = ours.spec
+    compared = 0  # an element cut by a block's edge belongs to the first block that is compared
+    for block in range(block_count(spec.nbytes)):
+        if _is_leaf_equal(ours, theirs, block):
+            continue
+        start = block * BLOCK_BYTES
+        length = min(BLOCK_BYTES, spec.nbytes - start)
+        if join(ours.read(start, length)) == join(theirs.read(start, length)):
+            continue
+        for segment in spec.segments(start, length):
+            first, stop = _whole_elements(spec, segment)
+            first = max(first, compared)
+            if first < stop:
+                yield from _compare(ours, theirs, segment, first, stop)
+                compared = stop
+
+
+def _is_leaf_equal(ours: ModelSource, theirs: ModelSource, block: int) -> bool:
+    if not (isinstance(ours, HasLeaves) and isinstance(theirs, HasLeaves)):
+        return False
+    leaf = ours.leaf(block)
+    return leaf is not None and leaf == theirs.leaf(block)
+
+
+def _whole_elements(spec: ModelSpec, segment: Segment) -> tuple[int, int]:
+    """Return the logical range of the segment, widened to whole elements."""
+    base, itemsize = spec.offset_of(segment.index), segment.tensor.itemsize
+    first = segment.start // itemsize * itemsize
+    return base + first, base - (-segment.stop // itemsize) * itemsize
+
+
+def _compare(
+    ours: ModelSource, theirs: ModelSource, segment: Segment, start: int, stop: int
+) -> Iterator[TensorDifference]:
+    length = stop - start
+    itemsize = segment.tensor.itemsize
+    mine = _elements(join(ours.read(start, length)), itemsize)
+    other = _elements(join(theirs.read(start, length)), itemsize)
+    differing = np.flatnonzero(mine != other)
+    if differing.size:
+        offset = start - ours.spec.offset_of(segment.index) + int(differing[0]) * itemsize
+        bytes_of = slice(int(differing[0]) * itemsize, (int(differing[0]) + 1) * itemsize)
+        inside = np.flatnonzero(mine.view(np.uint8)[bytes_of] != other.view(np.uint8)[bytes_of])
+        yield TensorDifference(segment.tensor.name, offset + int(inside[0]), int(differing.size))
+
+
+def _elements(view: memoryview, itemsize: int) -> npt.NDArray[Any]:
+    """Return the bytes as unsigned integers of the elements' size, so that bits are compared."""
+    return np.frombuffer(view, f"<u{itemsize}")

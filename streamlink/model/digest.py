@@ -1,0 +1,171 @@
+"""A digest of a whole model that does not depend on how its bytes travelled or are stored.
+
+The logical line is cut into fixed blocks of 1 MiB (the last may be shorter). A *leaf* is the
+xxh3-128 of one block; the *root* is the SHA-256 over a tag, the spec's digest, the number of bytes
+and all leaves in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
+store that keeps the leaves tells its digest without reading the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+import xxhash
+
+from streamlink.errors import ModelError
+from streamlink.model.interfaces import ModelSource, Progress
+from streamlink.model.spec import ModelSpec
+
+__all__ = [
+    "BLOCK_BYTES",
+    "LEAF_BYTES",
+    "DigestBuilder",
+    "HasLeaves",
+    "block_count",
+    "digest_of",
+    "leaf_of",
+    "root_from_leaves",
+]
+
+BLOCK_BYTES = 1 << 20
+"""Logical bytes under one leaf."""
+
+LEAF_BYTES = 16
+"""Bytes of one leaf."""
+
+_TAG = b"streamlink model digest 1\0"
+
+OnLeaf = Callable[[int, bytes], None]
+
+
+@runtime_checkable
+class HasLeaves(Protocol):
+    """A source that keeps the leaves of what it stores, and so knows its digest without reading."""
+
+    def leaf(self, block: int) -> bytes | None:
+        """Return a block's leaf, or ``None`` where this model was stored without leaves."""
+
+    def digest(self) -> str:
+        """Return the root in hexadecimal, from the leaves where there are any."""
+
+
+class DigestBuilder:
+    """Takes a model's bytes in logical order, in pieces of any size, in constant memory.
+
+    Args:
+        spec: the model.
+        on_leaf: called with (block number, leaf) as each block is complete.
+    """
+
+    def __init__(self, spec: ModelSpec, on_leaf: OnLeaf | None = None) -> None:
+        self._nbytes = spec.nbytes
+        self._root = _root_hasher(spec)
+        self._block = xxhash.xxh3_128()
+        self._offset = 0
+        self._on_leaf = on_leaf
+
+    @property
+    def offset(self) -> int:
+        """Bytes taken so far."""
+        return self._offset
+
+    def update(self, view: memoryview) -> None:
+        """Take the next bytes (flat, C-contiguous).
+
+        Raises:
+            ModelError: these are more bytes than the model has.
+        """
+        if self._offset + view.nbytes > self._nbytes:
+            raise ModelError(f"more bytes than the model's {self._nbytes} were given to its digest")
+        start, length = 0, view.nbytes
+        while start < length:
+            stop = min(length, start + BLOCK_BYTES - self._offset % BLOCK_BYTES)
+            self._take(view[start:stop])
+            start = stop
+
+    def digest(self) -> bytes:
+        """Return the root (32 bytes).
+
+        Raises:
+            ModelError: bytes are still missing.
+        """
+        if self._offset != self._nbytes:
+            raise ModelError(
+                f"a digest of {self._nbytes} bytes was asked for after {self._offset} of them"
+            )
+        return self._root.digest()
+
+    def hexdigest(self) -> str:
+        """Return the root as 64 hexadecimal digits; raises as ``digest`` does."""
+        return self.digest().hex()
+
+    def _take(self, piece: memoryview) -> None:
+        """Take a piece that does not reach beyond the present block."""
+        self._offset += piece.nbytes
+        complete = self._offset % BLOCK_BYTES == 0 or self._offset == self._nbytes
+        if complete and (piece.nbytes == BLOCK_BYTES or not self._is_block_begun(piece)):
+            self._finish(leaf_of(piece))  # the whole block at once: no state to feed and reset
+            return
+        self._block.update(piece)
+        if complete:
+            leaf = self._block.digest()
+            self._block.reset()
+            self._finish(leaf)
+
+    def _is_block_begun(self, piece: memoryview) -> bool:
+        """Tell whether bytes of the block came before this piece, which ends it."""
+        before = self._offset - piece.nbytes
+        return before % BLOCK_BYTES != 0
+
+    def _finish(self, leaf: bytes) -> None:
+        self._root.update(leaf)
+        if self._on_leaf is not None:
+            self._on_leaf((self._offset - 1) // BLOCK_BYTES, leaf)
+
+
+def block_count(nbytes: int) -> int:
+    """Return how many blocks, hence leaves, a model of ``nbytes`` has."""
+    return -(-nbytes // BLOCK_BYTES)
+
+
+def leaf_of(block: memoryview | bytes) -> bytes:
+    """Return the leaf (16 bytes, xxHash's canonical big-endian form) of one whole block."""
+    return xxhash.xxh3_128_digest(block)
+
+
+def root_from_leaves(spec: ModelSpec, leaves: Iterable[bytes | memoryview]) -> str:
+    """Return the root in hexadecimal. Several leaves may come joined in one item.
+
+    Raises:
+        ModelError: there are more or fewer leaves than the model has blocks.
+    """
+    hasher, taken = _root_hasher(spec), 0
+    for leaf in leaves:
+        hasher.update(leaf)
+        taken += len(leaf)
+    if taken != block_count(spec.nbytes) * LEAF_BYTES:
+        raise ModelError(
+            f"{taken / LEAF_BYTES:g} leaves for a model of {block_count(spec.nbytes)} blocks"
+        )
+    return hasher.hexdigest()
+
+
+def digest_of(
+    source: ModelSource, piece: int = BLOCK_BYTES, progress: Progress | None = None
+) -> str:
+    """Read the whole source, ``piece`` bytes at a time, and return its root in hexadecimal."""
+    builder = DigestBuilder(source.spec)
+    nbytes = source.spec.nbytes
+    for offset in range(0, nbytes, piece):
+        for view in source.read(offset, min(piece, nbytes - offset)):
+            builder.update(view)
+        if progress is not None:
+            progress(builder.offset)
+    return builder.hexdigest()
+
+
+def _root_hasher(spec: ModelSpec) -> hashlib._Hash:
+    return hashlib.sha256(_TAG + spec.digest + struct.pack("<Q", spec.nbytes))

@@ -1,0 +1,92 @@
+"""What the rest of streamlink asks of a place where models live.
+
+A *source* gives the bytes of any logical range, a *sink* takes them, a *store* holds one whole
+model and swaps in the next one atomically. Anything with these methods will do; nothing has to
+inherit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from streamlink.model.spec import ModelSpec
+
+__all__ = ["ModelSink", "ModelSource", "ModelStore", "Payload", "Progress", "payload_bytes"]
+
+Payload = tuple[memoryview, ...]
+"""Consecutive logical bytes as flat, C-contiguous ``memoryview``s of format ``B``."""
+
+Progress = Callable[[int], None]
+"""Called with a growing count while a long step goes on, so that nobody takes it for a stall."""
+
+
+def payload_bytes(payload: Payload) -> int:
+    """Return the payload's length in bytes."""
+    return sum(view.nbytes for view in payload)
+
+
+@runtime_checkable
+class ModelSource(Protocol):
+    """Gives the bytes of a model, range by range. Reads may come from several threads at once."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return logical bytes ``[offset, offset + length)``, as views where that saves a copy.
+
+        The views stay valid and unchanged for as long as the caller holds them.
+
+        Raises:
+            ValueError: the range is not inside the model.
+            CorruptStore: stored bytes are not what was stored.
+        """
+
+    def close(self) -> None:
+        """Let go of files and caches. Harmless when called twice."""
+
+
+@runtime_checkable
+class ModelSink(Protocol):
+    """Takes the bytes of a model. One writer at a time."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Take logical bytes from ``offset`` on; ``payload`` may be reused after the return.
+
+        Raises:
+            ValueError: the range is not inside the model.
+            StoreFull: the disk has no room.
+        """
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Make the model whole and visible, at once or not at all, and durable where that applies.
+
+        Raises:
+            StoreError: part of the model was never written, or the disk failed.
+        """
+
+    def discard(self) -> None:
+        """Forget everything written. Harmless after ``commit`` and when called twice."""
+
+
+@runtime_checkable
+class ModelStore(Protocol):
+    """Holds one whole model under one name."""
+
+    def open(self) -> ModelSource:
+        """Return the last whole model.
+
+        The source stays readable while a later model replaces it, until it is closed.
+
+        Raises:
+            StoreError: there is none, or it cannot be read.
+        """
+
+    def begin(self, spec: ModelSpec) -> ModelSink:
+        """Return a sink for the next model; its ``commit`` replaces the present one atomically."""

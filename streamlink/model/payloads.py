@@ -1,0 +1,114 @@
+"""Small steps on payloads that sources and sinks share: walk, join, view as bytes, lend memory."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.model.interfaces import Payload
+
+__all__ = ["BufferPool", "PayloadReader", "as_bytes_view", "join"]
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class PayloadReader:
+    """Walks over a payload's views in pieces of the caller's sizes."""
+
+    def __init__(self, payload: Payload) -> None:
+        self._views = iter(payload)
+        self._view = memoryview(b"")
+        self._position = 0
+
+    def take(self, length: int) -> memoryview:
+        """Return the next ``length`` bytes: a view where one view holds them, else a copy.
+
+        Raises:
+            ValueError: the payload has fewer.
+        """
+        if self._position + length > self._view.nbytes:
+            return self._take_across(length)
+        start = self._position
+        self._position = start + length
+        return self._view[start : start + length]
+
+    def _take_across(self, length: int) -> memoryview:
+        if self._position == self._view.nbytes:
+            self._view, self._position = self._next_view(), 0
+            return self.take(length)
+        joined = np.empty(length, np.uint8)
+        filled = 0
+        while filled < length:
+            if self._position == self._view.nbytes:
+                self._view, self._position = self._next_view(), 0
+            step = min(length - filled, self._view.nbytes - self._position)
+            joined[filled : filled + step] = self._view[self._position : self._position + step]
+            filled += step
+            self._position += step
+        return joined.data
+
+    def _next_view(self) -> memoryview:
+        view = next(self._views, None)
+        if view is None:
+            raise ValueError("the payload has fewer bytes than asked for")
+        return view
+
+
+class BufferPool:
+    """Lends byte buffers and takes them back when the last view of one is gone.
+
+    Fresh memory costs more than filling it: the kernel must clear every page. Because a source's
+    views stay valid for as long as anyone holds them, nobody can hand them back; a weak reference
+    can tell.
+
+    Args:
+        idle_bytes: what may lie idle (bytes); beyond it a returned buffer is freed.
+    """
+
+    def __init__(self, idle_bytes: int) -> None:
+        self._idle_bytes = idle_bytes
+        self._idle: list[Bytes] = []
+        self._lent: dict[int, tuple[weakref.ref[Bytes], Bytes]] = {}
+        # Re-entrant: a garbage collection inside ``take`` may call ``_give_back`` on this thread.
+        self._lock = threading.RLock()
+
+    def take(self, length: int) -> memoryview:
+        """Return a writable view of ``length`` bytes, content unspecified."""
+        buffer = self._find(length)
+        # NumPy views of views refer to the owner of the memory, so the array lent is a view of its
+        # own: it lives exactly as long as memoryviews of it do.
+        lent = buffer[:length]
+        key = id(lent)
+        with self._lock:
+            self._lent[key] = weakref.ref(lent, lambda _: self._give_back(key)), buffer
+        return lent.data
+
+    def _find(self, length: int) -> Bytes:
+        with self._lock:
+            for position, buffer in enumerate(self._idle):
+                if length <= buffer.nbytes <= 2 * length:
+                    return self._idle.pop(position)
+        return np.empty(length, np.uint8)
+
+    def _give_back(self, key: int) -> None:
+        with self._lock:
+            _, buffer = self._lent.pop(key)
+            self._idle.append(buffer)
+            while sum(idle.nbytes for idle in self._idle) > self._idle_bytes:
+                self._idle.pop(0)
+
+
+def join(payload: Payload) -> memoryview:
+    """Return the payload as one view, without a copy where it already is one."""
+    if len(payload) == 1:
+        return payload[0]
+    return memoryview(b"".join(payload))
+
+
+def as_bytes_view(array: npt.NDArray[Any]) -> memoryview:
+    """Return a C-contiguous array of any dtype that can travel as flat bytes, without a copy."""
+    return array.reshape(-1).view(np.uint8).data

@@ -1,0 +1,167 @@
+"""Models larger than the disk would hold: one file of zstd blocks, written once and then only read.
+
+``CompressedStore`` publishes each new model by fsync and rename, so its file is always one whole
+model. ``slz`` describes the format, ``packing`` writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+
+import zstandard
+
+from streamlink.errors import StoreError
+from streamlink.model.digest import root_from_leaves
+from streamlink.model.interfaces import Payload
+from streamlink.model.leaves import block_range
+from streamlink.model.payloads import BufferPool
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.blocks import BlockReader, corrupt_block, verify
+from streamlink.stores.files import close_all, disk_errors, read_bytes, read_into
+from streamlink.stores.packing import MIN_SAVING, CompressedSink
+from streamlink.stores.slz import read_contents
+
+__all__ = ["CompressedSource", "CompressedStore"]
+
+_IDLE_BUFFER_BYTES = 8 << 20
+
+
+class CompressedSource:
+    """Reads a compressed model; every block is decoded once for all readers and verified.
+
+    The file stays open and so readable while it is replaced.
+
+    Args:
+        path: the file.
+        cache_blocks: decoded blocks kept for other readers (count). Price: 1 MiB each.
+
+    Raises:
+        CorruptStore: it is no such file, is damaged, or was cut short.
+        StoreError: it cannot be opened.
+    """
+
+    def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
+        self._path = Path(path)
+        self._fds: list[int] = []
+        self._closer = weakref.finalize(self, close_all, self._fds)
+        try:
+            with disk_errors(self._path, "opening the model"):
+                self._fds.append(os.open(self._path, os.O_RDONLY))
+                contents = read_contents(self._fds[0], self._path)
+        except BaseException:
+            self.close()
+            raise
+        self._spec, self._index = contents.spec, contents.index
+        self._pool = BufferPool(_IDLE_BUFFER_BYTES)
+        self._decoders: list[zstandard.ZstdDecompressor] = []
+        self._blocks = BlockReader(self._spec, self._load, cache_blocks)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the live frames, to compare with ``spec.nbytes``."""
+        return int(self._index["length"].sum())
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return ``[offset, offset + length)`` as views into decoded blocks.
+
+        Raises:
+            CorruptStore: a block is not what was stored.
+            StoreError: the source is closed.
+        """
+        return self._blocks.read(offset, length)
+
+    def leaf(self, block: int) -> bytes:
+        """Return a block's stored leaf."""
+        return bytes(self._index["leaf"][block])
+
+    def digest(self) -> str:
+        """Return the model's digest, from the stored leaves."""
+        return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
+
+    def close(self) -> None:
+        """Close the file; to be called when no read is under way."""
+        self._closer()
+
+    def _load(self, block: int) -> memoryview:
+        if not self._fds:
+            raise StoreError(f"{self._path}: this source is closed")
+        with disk_errors(self._path, "reading"):
+            data = self._read_block(block)
+        verify(self._spec, block, data, self.leaf(block), self._path)
+        return data
+
+    def _read_block(self, block: int) -> memoryview:
+        offset, length = int(self._index["offset"][block]), int(self._index["length"][block])
+        start, stop = block_range(block, self._spec.nbytes)
+        if length == stop - start:
+            view = self._pool.take(length)
+            read_into(self._fds[0], view, offset, self._path)
+            return view
+        frame = read_bytes(self._fds[0], length, offset, self._path)
+        try:
+            return memoryview(self._decode(frame, stop - start))
+        except zstandard.ZstdError as error:
+            raise corrupt_block(self._spec, block, self._path, str(error)) from error
+
+    def _decode(self, frame: bytes, expected: int) -> bytes:
+        # A damaged frame could claim any size; look before memory is taken for it.
+        if zstandard.frame_content_size(frame) != expected:
+            raise zstandard.ZstdError("the frame holds another number of bytes")
+        try:
+            decoder = self._decoders.pop()  # one thread at a time may use a decoder
+        except IndexError:
+            decoder = zstandard.ZstdDecompressor()
+        try:
+            block: bytes = decoder.decompress(frame)
+            return block
+        finally:
+            self._decoders.append(decoder)
+
+
+class CompressedStore:
+    """Holds one model in one file, ``<name>.slz``.
+
+    One writer at a time; a second one is refused. Readers are not disturbed by it.
+
+    Args:
+        path: the file; its directory is made by the first ``begin``.
+        level: zstd's. Higher is smaller and slower to write.
+        cache_blocks: see ``CompressedSource``.
+        reserve_bytes: must stay free on the disk (bytes); writing stops with ``StoreFull`` before.
+        min_saving: the share by which a block must shrink to be stored compressed. Below an eighth,
+            as with random float32, decoding costs more than the bytes are worth.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        level: int = 1,
+        cache_blocks: int = 8,
+        reserve_bytes: int = 1 << 30,
+        min_saving: float = MIN_SAVING,
+    ) -> None:
+        self._path = Path(path)
+        self._level = level
+        self._cache_blocks = cache_blocks
+        self._reserve = reserve_bytes
+        self._min_saving = min_saving
+
+    def open(self) -> CompressedSource:
+        """Return the last whole model; raises as ``CompressedSource`` does."""
+        return CompressedSource(self._path, self._cache_blocks)
+
+    def begin(self, spec: ModelSpec) -> CompressedSink:
+        """Return a sink for the next model; what a crashed attempt left is overwritten.
+
+        Raises:
+            StoreFull: less than ``reserve_bytes`` are free.
+            StoreError: another writer is at work.
+        """
+        return CompressedSink(self._path, spec, self._level, self._reserve, self._min_saving)

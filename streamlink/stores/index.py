@@ -1,0 +1,122 @@
+"""The index JSON of a directory of safetensors shards, in the form Hugging Face gives it.
+
+It maps each tensor to the file that holds it. Replacing it is what makes a new model visible, so it
+is also the one place that says which of the directory's files are alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.errors import CorruptStore
+from streamlink.stores.files import remove, replace, write_all
+from streamlink.stores.header import parse_json
+
+__all__ = [
+    "INDEX_NAME",
+    "SINGLE_NAME",
+    "ShardIndex",
+    "new_generation",
+    "remove_dead_files",
+    "shard_name",
+]
+
+INDEX_NAME = "model.safetensors.index.json"
+SINGLE_NAME = "model.safetensors"
+
+_OURS = re.compile(
+    r"model-[0-9a-f]{8}(-\d{5,}-of-\d{5,}\.safetensors|\.digests|\.index\.json\.part)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """The content of an index.
+
+    Attributes:
+        weight_map: tensor → file name, in logical order.
+        total_bytes: bytes of all tensors.
+        digests: name of the file with the leaf digests, ``""`` for none.
+    """
+
+    weight_map: Mapping[str, str]
+    total_bytes: int = 0
+    digests: str = ""
+
+    @property
+    def files(self) -> set[str]:
+        """Names of all files that belong to the model."""
+        return {*self.weight_map.values(), *([self.digests] if self.digests else [])}
+
+    @classmethod
+    def read(cls, directory: Path) -> ShardIndex:
+        """Read the directory's index.
+
+        Raises:
+            FileNotFoundError: there is none.
+            CorruptStore: it is no index, or names files outside the directory.
+        """
+        path = directory / INDEX_NAME
+        parsed = parse_json(path.read_bytes(), path)
+        weight_map, metadata = parsed.get("weight_map"), parsed.get("metadata")
+        if not isinstance(weight_map, dict):
+            raise CorruptStore("it has no weight_map", path=str(path))
+        digests = metadata.get("streamlink_digests", "") if isinstance(metadata, dict) else ""
+        for name in {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}:
+            _require_plain_name(name, path)
+        return cls(weight_map, digests=digests)
+
+    def write(self, directory: Path, generation: str) -> None:
+        """Replace the directory's index, durably and at once."""
+        temporary = directory / f"model-{generation}.index.json.part"
+        metadata = {"total_size": self.total_bytes, "streamlink_digests": self.digests}
+        text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            write_all(fd, text.encode(), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        replace(temporary, directory / INDEX_NAME)
+
+
+def new_generation() -> str:
+    """Return a name part that no earlier attempt in any directory is likely to have had."""
+    return secrets.token_hex(4)
+
+
+def shard_name(generation: str, number: int, count: int) -> str:
+    """Return the file name of shard ``number`` (from 0) of ``count``."""
+    return f"model-{generation}-{number + 1:05d}-of-{count:05d}.safetensors"
+
+
+def remove_dead_files(directory: Path, superseded: Collection[str] = ()) -> None:
+    """Remove what the present index does not name: leftovers of ours, and ``superseded`` files.
+
+    Where there is an index that cannot be read, nothing is removed: its shards may be all there is.
+    """
+    try:
+        alive = ShardIndex.read(directory).files
+    except FileNotFoundError:
+        alive = set()
+    except CorruptStore:
+        return
+    for name in os.listdir(directory):
+        if (name in superseded or _OURS.fullmatch(name)) and name not in alive:
+            remove(directory / name)
+
+
+def _checked_type(name: object) -> str:
+    return name if isinstance(name, str) else "/"  # what is no text is refused as a path is
+
+
+def _require_plain_name(name: str, path: Path) -> None:
+    # The index comes from outside and must not make us open or remove anything elsewhere.
+    if "/" in name or "\\" in name or "\0" in name or name in (".", "..") or ".." in name:
+        raise CorruptStore(f"it names {name!r}, which is no plain file name", path=str(path))

@@ -1,0 +1,82 @@
+"""Where the logical line lies in a set of files: which shard, at which offset, for how long.
+
+Neighbouring tensors that are neighbours in a file too form one *run*, so that a model of many small
+tensors is read and written in large pieces.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from streamlink.model.spec import ModelSpec, TensorSpec
+
+__all__ = ["Layout", "split_into_shards"]
+
+Place = tuple[int, int]
+"""(number of the shard, offset in its file) of a tensor's first byte."""
+
+_SHARD_HEADER_BYTES = 32 << 20
+
+
+class Layout:
+    """Translates logical ranges into pieces of files.
+
+    Args:
+        spec: the model.
+        places: one place for each tensor.
+    """
+
+    def __init__(self, spec: ModelSpec, places: Sequence[Place]) -> None:
+        self._nbytes = spec.nbytes
+        self._starts: list[int] = []
+        self._places: list[Place] = []
+        logical, expected = 0, (-1, 0)
+        for tensor, (shard, offset) in zip(spec.tensors, places, strict=True):
+            nbytes = tensor.nbytes
+            if not nbytes:
+                continue
+            if (shard, offset) != expected:
+                self._starts.append(logical)
+                self._places.append((shard, offset))
+            logical += nbytes
+            expected = (shard, offset + nbytes)
+
+    def pieces(self, offset: int, length: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (shard, offset in its file, length) for a logical range inside the model."""
+        if not length:
+            return
+        stop = offset + length
+        run = bisect_right(self._starts, offset) - 1
+        while offset < stop:
+            start, (shard, place) = self._starts[run], self._places[run]
+            run += 1
+            end = self._starts[run] if run < len(self._starts) else self._nbytes
+            piece = min(stop, end) - offset
+            yield shard, place + offset - start, piece
+            offset += piece
+
+
+def split_into_shards(tensors: Sequence[TensorSpec], shard_bytes: int) -> list[list[TensorSpec]]:
+    """Fill shards in order up to ``shard_bytes`` of data each; at least one shard, maybe empty.
+
+    A larger tensor gets a shard of its own. A shard is also full when its header, which readers
+    load whole, would grow beyond what they accept.
+    """
+    shards: list[list[TensorSpec]] = [[]]
+    data = header = 0
+    for tensor in tensors:
+        nbytes, entry = tensor.nbytes, _entry_bytes(tensor)
+        is_full = data + nbytes > shard_bytes or header + entry > _SHARD_HEADER_BYTES
+        if shards[-1] and is_full:
+            shards.append([])
+            data = header = 0
+        shards[-1].append(tensor)
+        data += nbytes
+        header += entry
+    return shards
+
+
+def _entry_bytes(tensor: TensorSpec) -> int:
+    """Return at least how long the tensor's entry in a header is (escapes: six bytes a letter)."""
+    return 6 * len(tensor.name) + 21 * len(tensor.shape) + 100

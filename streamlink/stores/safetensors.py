@@ -1,0 +1,215 @@
+"""Models as safetensors files: the format users already hold their weights in.
+
+``SafetensorsSource`` reads one file, or a directory with one file or with shards and an index, by
+``pread`` and never through a map, so resident memory stays flat. ``SafetensorsStore`` replaces the
+model in a directory atomically: new shards under new names, then one rename of the index.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+
+from streamlink.errors import CorruptStore, ModelError, StoreError
+from streamlink.model.digest import LEAF_BYTES, digest_of, root_from_leaves
+from streamlink.model.interfaces import Payload
+from streamlink.model.leaves import block_range
+from streamlink.model.payloads import BufferPool
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.stores.blocks import BlockReader, verify
+from streamlink.stores.files import close_all, disk_errors, read_into
+from streamlink.stores.header import ShardHeader, read_header
+from streamlink.stores.index import INDEX_NAME, SINGLE_NAME, ShardIndex
+from streamlink.stores.layout import Layout
+from streamlink.stores.shards import ShardSink
+from streamlink.stores.sidecar import read_leaves
+
+__all__ = ["SafetensorsSource", "SafetensorsStore"]
+
+_IDLE_BUFFER_BYTES = 8 << 20
+
+
+class SafetensorsSource:
+    """Reads a model from safetensors files, which stay open and so readable while replaced.
+
+    The logical order is that of the index, or of the header where there is no index. A directory
+    written by ``SafetensorsStore`` has leaf digests: its bytes are read and verified in whole
+    blocks of 1 MiB, also where a range covers only part of one. Other files are read as they are.
+
+    Args:
+        path: a file, or a directory with ``model.safetensors`` or ``model.safetensors.index.json``.
+        cache_blocks: verified blocks kept for other readers (count). Price: 1 MiB each.
+
+    Raises:
+        CorruptStore: files, headers and index contradict each other.
+        StoreError: there is no such model, or a dtype is not supported.
+    """
+
+    def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
+        self._path = Path(path)
+        self._fds: list[int] = []
+        self._closer = weakref.finalize(self, close_all, self._fds)
+        self._leaves: bytes | None = None
+        try:
+            with disk_errors(self._path, "opening the model"):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+        self._pool = BufferPool(_IDLE_BUFFER_BYTES)
+        self._blocks = BlockReader(self._spec, self._load, cache_blocks)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Read ``[offset, offset + length)``, verified where there are leaf digests.
+
+        Raises:
+            CorruptStore: a block is not what was stored, or a file has become shorter.
+            StoreError: the source is closed.
+        """
+        self._spec.check_range(offset, length)
+        if self._leaves is not None:
+            return self._blocks.read(offset, length)
+        return (self._read_plain(offset, length).toreadonly(),) if length else ()
+
+    def leaf(self, block: int) -> bytes | None:
+        """Return a block's stored leaf, ``None`` where the files came without digests."""
+        if self._leaves is None:
+            return None
+        return self._leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
+
+    def digest(self) -> str:
+        """Return the model's digest: from the leaves where stored, else by reading everything."""
+        if self._leaves is None:
+            return digest_of(self)
+        return root_from_leaves(self._spec, [self._leaves])
+
+    def close(self) -> None:
+        """Close the files; to be called when no read is under way."""
+        self._closer()
+
+    def _open(self) -> None:
+        if self._path.is_dir() and (self._path / INDEX_NAME).exists():
+            self._open_indexed()
+            return
+        file = self._path / SINGLE_NAME if self._path.is_dir() else self._path
+        if not file.exists():
+            raise StoreError(f"{self._path}: there is no safetensors model here")
+        header = self._open_file(file)
+        self._files = [file]
+        self._set_layout(header.tensors, [(0, offset) for offset in header.offsets])
+
+    def _open_indexed(self) -> None:
+        """Open what the index names; once more from the start if a writer replaced it meanwhile."""
+        while True:
+            index = ShardIndex.read(self._path)
+            try:
+                self._open_shards(index)
+                return
+            except FileNotFoundError as error:
+                close_all(self._fds)
+                if ShardIndex.read(self._path) == index:
+                    raise CorruptStore(
+                        "the index names this file, but it is gone", path=str(error.filename)
+                    ) from error
+
+    def _open_shards(self, index: ShardIndex) -> None:
+        names = list(dict.fromkeys(index.weight_map.values()))
+        self._files = [self._path / name for name in names]
+        headers = [self._open_file(file) for file in self._files]
+        found = {
+            (tensor.name, names[shard]): (tensor, (shard, offset))
+            for shard, header in enumerate(headers)
+            for tensor, offset in zip(header.tensors, header.offsets, strict=True)
+        }
+        if found.keys() != set(index.weight_map.items()):
+            raise self._index_mismatch(index, found.keys())
+        entries = [found[entry] for entry in index.weight_map.items()]
+        self._set_layout([tensor for tensor, _ in entries], [place for _, place in entries])
+        if index.digests:
+            self._leaves = read_leaves(self._path / index.digests, self._spec)
+
+    def _set_layout(self, tensors: Iterable[TensorSpec], places: list[tuple[int, int]]) -> None:
+        try:
+            self._spec = ModelSpec(tuple(tensors))
+        except ModelError as error:
+            raise CorruptStore(str(error), path=str(self._path)) from error
+        self._layout = Layout(self._spec, places)
+
+    def _open_file(self, file: Path) -> ShardHeader:
+        fd = os.open(file, os.O_RDONLY)
+        self._fds.append(fd)
+        return read_header(fd, file)
+
+    def _index_mismatch(self, index: ShardIndex, found: Iterable[tuple[str, str]]) -> CorruptStore:
+        named = set(index.weight_map.items())
+        missing = sorted(named.difference(found))
+        name, file = missing[0] if missing else sorted(set(found) - named)[0]
+        where = "names it, but this file does not hold it" if missing else "does not name it"
+        return CorruptStore(f"the index {where}", path=str(self._path / file), tensor=name)
+
+    def _load(self, block: int) -> memoryview:
+        start, stop = block_range(block, self._spec.nbytes)
+        data = self._read_plain(start, stop - start)
+        leaf = self.leaf(block)
+        assert leaf is not None
+        shard, _, _ = next(self._layout.pieces(start, stop - start))
+        verify(self._spec, block, data, leaf, self._files[shard])
+        return data
+
+    def _read_plain(self, offset: int, length: int) -> memoryview:
+        if not self._fds:
+            raise StoreError(f"{self._path}: this source is closed")
+        view = self._pool.take(length)
+        filled = 0
+        for shard, place, piece in self._layout.pieces(offset, length):
+            with disk_errors(self._files[shard], "reading"):
+                read_into(
+                    self._fds[shard], view[filled : filled + piece], place, self._files[shard]
+                )
+            filled += piece
+        return view
+
+
+class SafetensorsStore:
+    """Holds one model as safetensors shards in a directory that Hugging Face tools can load.
+
+    One writer at a time; a second one is refused. Readers are not disturbed by it.
+
+    Args:
+        directory: made by the first ``begin``.
+        shard_bytes: most data in one shard (bytes); a larger tensor gets one of its own.
+        cache_blocks: see ``SafetensorsSource``.
+        reserve_bytes: must stay free on the disk (bytes).
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        shard_bytes: int = 4 << 30,
+        cache_blocks: int = 8,
+        reserve_bytes: int = 0,
+    ) -> None:
+        self._directory = Path(directory)
+        self._shard_bytes = shard_bytes
+        self._cache_blocks = cache_blocks
+        self._reserve = reserve_bytes
+
+    def open(self) -> SafetensorsSource:
+        """Return the last whole model; raises as ``SafetensorsSource`` does."""
+        return SafetensorsSource(self._directory, self._cache_blocks)
+
+    def begin(self, spec: ModelSpec) -> ShardSink:
+        """Return a sink for the next model. What crashed attempts left behind is removed first.
+
+        Raises:
+            StoreFull: the disk has no room for another copy; says how much is needed.
+            StoreError: another writer is at work.
+        """
+        return ShardSink(self._directory, spec, self._shard_bytes, self._reserve)

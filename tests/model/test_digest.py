@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.errors import ModelError
+from streamlink.model.digest import (
+    BLOCK_BYTES,
+    DigestBuilder,
+    block_count,
+    digest_of,
+    leaf_of,
+    root_from_leaves,
+)
+from streamlink.model.spec import ModelSpec, TensorSpec
+from tests.support.models import float_spec, pattern_model, random_bytes
+
+
+def spec_of_bytes(length: int) -> ModelSpec:
+    return ModelSpec((TensorSpec("w", "U8", (length,)),))
+
+
+DATA = random_bytes(2 * BLOCK_BYTES + 12345)
+SPEC = spec_of_bytes(len(DATA))
+
+
+def digest_in_pieces(cuts: list[int]) -> str:
+    builder, edges = DigestBuilder(SPEC), sorted({0, len(DATA), *cuts})
+    for start, stop in zip(edges, edges[1:], strict=False):
+        builder.update(memoryview(DATA)[start:stop])
+    return builder.hexdigest()
+
+
+def test_the_root_is_what_its_definition_says() -> None:
+    leaves = [
+        xxhash.xxh3_128(DATA[start : start + BLOCK_BYTES]).digest()
+        for start in range(0, len(DATA), BLOCK_BYTES)
+    ]
+    head = b"streamlink model digest 1\0" + SPEC.digest + len(DATA).to_bytes(8, "little")
+    assert digest_in_pieces([]) == hashlib.sha256(head + b"".join(leaves)).hexdigest()
+
+
+@given(cuts=st.lists(st.integers(0, len(DATA)), max_size=8))
+def test_pieces_of_any_size_give_the_same_root(cuts: list[int]) -> None:
+    assert digest_in_pieces(cuts) == digest_in_pieces([])
+
+
+@pytest.mark.parametrize("length", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
+def test_leaves_are_told_in_order_and_give_the_root(length: int) -> None:
+    told: list[tuple[int, bytes]] = []
+    spec = spec_of_bytes(length)
+    builder = DigestBuilder(spec, on_leaf=lambda block, leaf: told.append((block, leaf)))
+    builder.update(memoryview(DATA)[:length])
+    assert [block for block, _ in told] == list(range(block_count(length)))
+    assert root_from_leaves(spec, [leaf for _, leaf in told]) == builder.hexdigest()
+
+
+def test_joined_leaves_give_the_same_root() -> None:
+    leaves = [leaf_of(DATA[at : at + BLOCK_BYTES]) for at in range(0, len(DATA), BLOCK_BYTES)]
+    assert root_from_leaves(SPEC, [b"".join(leaves)]) == root_from_leaves(SPEC, leaves)
+    with pytest.raises(ModelError, match="2 leaves for a model of 3 blocks"):
+        root_from_leaves(SPEC, leaves[:2])
+
+
+def test_equal_bytes_under_another_spec_have_another_root() -> None:
+    assert digest_of(pattern_model(float_spec(4))) != digest_of(pattern_model(float_spec(3, 1)))
+
+
+@pytest.mark.parametrize("piece", [1, 1000, 1 << 30])
+def test_a_source_is_read_in_any_pieces(piece: int) -> None:
+    told: list[int] = []
+    source = pattern_model(float_spec(300, 0, 57))
+    assert digest_of(source, piece, told.append) == digest_of(source)
+    assert told[-1] == source.spec.nbytes
+
+
+def test_too_few_and_too_many_bytes_are_refused() -> None:
+    builder = DigestBuilder(spec_of_bytes(3))
+    builder.update(memoryview(b"ab"))
+    assert builder.offset == 2
+    with pytest.raises(ModelError, match="asked for after 2 of them"):
+        builder.digest()
+    with pytest.raises(ModelError, match="more bytes than the model's 3"):
+        builder.update(memoryview(b"cd"))
