@@ -1,0 +1,180 @@
+"""Source → chunks → pump: the sending direction. Runs in the caller's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, LocalProtocolError, StreamlinkError
+from streamlink.link.faults import abort_code
+from streamlink.model.digest import DigestBuilder
+from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import NO_METRICS, Attempt
+from streamlink.protocol.machine import StreamStats
+from streamlink.protocol.sender import SendStream
+from streamlink.transport.messages import encode_spec
+from streamlink.transport.pump import SendPump
+
+__all__ = ["OutgoingModel", "Receipt", "send_model"]
+
+SPEC_PAGE_BYTES = 256 * 1024
+"""Size of one page of a model's description on the wire (bytes), about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one finished transfer was, and what it took."""
+
+    digest: str
+    """Of the whole model, hexadecimal."""
+    seconds: float
+    stats: StreamStats
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class OutgoingModel:
+    """A model on its way out: written in order, then finished, then committed by the receiver.
+
+    Every method that waits raises the stream's own error once it has failed.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        spec: ModelSpec,
+        *,
+        stream_id: int,
+        peer: str,
+        name: str,
+        attempt: Attempt = Attempt(),
+        weight: float = 1.0,
+    ) -> None:
+        self.spec = spec
+        self.weight = weight
+        self.began_at = time.monotonic()
+        self.pump = SendPump(
+            SendStream(
+                config,
+                stream_id=stream_id,
+                total_bytes=spec.nbytes,
+                spec_digest=spec.digest,
+                spec_pages=_pages(spec, config),
+                attempt=attempt,
+                weight=weight,
+                peer=peer,
+                name=name,
+            )
+        )
+        self._digest = DigestBuilder(spec)
+
+    def wait_room(self) -> tuple[int, int] | None:
+        """Return (offset, bytes) of the next piece the stream can take; None once all is written."""
+        return self.pump.wait_room()
+
+    def write(self, offset: int, payload: Payload) -> None:
+        """Send bytes from ``offset`` on, as much at a time as the stream has room for.
+
+        The views must not change until the receiver has them.
+        """
+        for view in payload:
+            self._hash(offset, view)
+            offset += view.nbytes
+        start, end = offset - payload_bytes(payload), offset
+        while start < end:
+            room = self.wait_room()
+            if room is None or room[0] != start:
+                raise LocalProtocolError(f"write at byte {start}, but the stream stands at {room}")
+            size = min(room[1], end - start)
+            first, payload = _split(payload, size)
+            self.pump.write(start, first)
+            start += size
+
+    def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
+        """Say that all is written and wait until the receiver has committed it."""
+        self.pump.finish(self._digest.hexdigest(), metrics)
+        if not self.pump.wait_committed():
+            raise LocalProtocolError("the receiver went back behind what can be sent again")
+        return self._receipt(metrics)
+
+    def send(self, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
+        """Send the whole of ``source`` and wait for the commit; goes back where a resume asks."""
+        while True:
+            while (room := self.wait_room()) is not None:
+                offset, payload = room[0], source.read(*room)
+                for view in payload:
+                    self._hash(offset, view)
+                    offset += view.nbytes
+                self.pump.write(room[0], payload)
+            self.pump.finish(self._digest.hexdigest(), metrics)
+            if self.pump.wait_committed():
+                return self._receipt(metrics)
+
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Say that this end waits for somebody else."""
+        self.pump.hold(reason, waiting_for)
+
+    def when_held(self, act: Callable[[str, str], None]) -> None:
+        """Call ``act(reason, waiting_for)`` whenever the receiver says that it waits."""
+        self.pump.on_held = lambda event: act(event.reason, event.waiting_for)
+
+    def abort(self, code: AbortCode, reason: str) -> None:
+        """End the stream and tell the peer why."""
+        self.pump.abort(code, reason)
+
+    @property
+    def stats(self) -> StreamStats:
+        """A snapshot for logs and progress bars."""
+        return self.pump.stream.stats
+
+    @property
+    def error(self) -> StreamlinkError | None:
+        """Why the stream failed, if it did."""
+        return self.pump.stream.error
+
+    def _hash(self, offset: int, view: memoryview) -> None:
+        # What a resume writes again is counted once.
+        known = self._digest.offset - offset
+        if known < view.nbytes:
+            self._digest.update(view[max(0, known) :])
+
+    def _receipt(self, metrics: Mapping[str, float]) -> Receipt:
+        seconds = time.monotonic() - self.began_at
+        return Receipt(self._digest.hexdigest(), seconds, self.stats, metrics)
+
+
+def send_model(
+    model: OutgoingModel, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS
+) -> Receipt:
+    """Send ``source``; whatever goes wrong here is told to the peer.
+
+    Raises:
+        StreamlinkError: the stream failed, or the source could not be read.
+    """
+    try:
+        return model.send(source, metrics)
+    except Exception as error:
+        model.abort(abort_code(error), str(error))
+        raise
+
+
+def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:
+    tensors = ((tensor.name, tensor.dtype, tensor.shape) for tensor in spec.tensors)
+    return encode_spec(tensors, min(SPEC_PAGE_BYTES, config.stream.chunk_bytes))
+
+
+def _split(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
+    """Cut a payload in two after ``nbytes``."""
+    if len(payload) == 1:
+        view = payload[0]
+        return (view[:nbytes],), (view[nbytes:],)
+    first: list[memoryview] = []
+    for number, view in enumerate(payload):
+        if view.nbytes > nbytes:
+            rest = (view[nbytes:], *payload[number + 1 :])
+            return (*first, view[:nbytes]) if nbytes else tuple(first), rest
+        first.append(view)
+        nbytes -= view.nbytes
+    return tuple(first), ()

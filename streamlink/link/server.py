@@ -1,0 +1,221 @@
+"""``Server``: listens for clients and asks them for things, with models both ways."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
+from types import TracebackType
+from typing import Self
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, RoundError, StreamlinkError
+from streamlink.link.incoming import IncomingModel, KnownSpecs
+from streamlink.link.outgoing import OutgoingModel
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
+from streamlink.transport.grpc_server import GrpcServer
+from streamlink.transport.session import PendingReply, Session
+
+__all__ = ["Exchange", "Peer", "Server"]
+
+
+class Exchange:
+    """One request to one client, with the model that goes with it and the one expected back."""
+
+    def __init__(
+        self,
+        session: Session,
+        pending: PendingReply,
+        outgoing: OutgoingModel,
+        incoming: IncomingModel,
+    ) -> None:
+        self.peer = session.peer
+        self.outgoing = outgoing
+        self.incoming = incoming
+        self._session = session
+        self._pending = pending
+
+    def request_complete(self) -> None:
+        """The client has the whole model: the stage *processing* begins."""
+        self._session.request_complete(self._pending)
+
+    def reply_began(self) -> None:
+        """The first byte of the answer is here: the stage *processing* is over."""
+        self._session.reply_began(self._pending)
+
+    def wait_reply(self, seconds: float) -> Reply | None:
+        """Return the client's answer; None: not within ``seconds``.
+
+        Raises:
+            StreamlinkError: the session ended, or the request ran into its deadline.
+        """
+        try:
+            return self._pending.result(timeout=seconds)
+        except FutureTimeout:
+            return None
+
+    @property
+    def failure(self) -> StreamlinkError | None:
+        """Why this request has failed, as far as is known: session, deadline, or refusal."""
+        if not self._pending.done() or self._pending.cancelled():
+            return None
+        error = self._pending.exception()
+        return error if isinstance(error, StreamlinkError) else None
+
+    def end(self, code: AbortCode, reason: str) -> None:
+        """Give the request up; both streams end, and nothing of them counts."""
+        self._session.forget(self._pending)
+        for model in (self.outgoing, self.incoming):
+            model.abort(code, reason)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of streams that are over."""
+        self._session.withdraw(self.outgoing.pump)
+        self._session.withdraw(self.incoming.pump)
+
+
+class Peer:
+    """A client that is here."""
+
+    def __init__(self, session: Session, server: GrpcServer) -> None:
+        self.name = session.peer
+        self._session = session
+        self._server = server
+        self._known = KnownSpecs()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its session still lives."""
+        return not self._session.closed.is_set()
+
+    def ask(
+        self,
+        topic: str,
+        spec: ModelSpec,
+        *,
+        attempt: Attempt,
+        metadata: Mapping[str, str] = NO_ENTRIES,
+    ) -> Exchange:
+        """Offer the client a model of ``spec`` and expect one back.
+
+        Raises:
+            StreamlinkError: the session is over.
+        """
+        config, number = self._session.config, self._server.new_stream_id
+        self._known.add(spec)
+        outgoing = OutgoingModel(
+            config,
+            spec,
+            stream_id=number(),
+            peer=self.name,
+            name=f"model to {self.name}, {attempt}",
+            attempt=attempt,
+        )
+        incoming = IncomingModel(
+            config,
+            stream_id=number(),
+            peer=self.name,
+            name=f"update of {self.name}, {attempt}",
+            known=self._known,
+        )
+        for model in (outgoing, incoming):
+            self._session.offer(model.pump)
+            self._server.ticker.add(model.pump)
+        pending = self._session.request(
+            topic,
+            attempt=attempt,
+            sends=outgoing.pump,
+            returns=incoming.pump,
+            metadata=metadata,
+        )
+        return Exchange(self._session, pending, outgoing, incoming)
+
+    def dismiss(self, reason: str) -> None:
+        """Say goodbye to this client."""
+        self._session.close(reason)
+
+
+class Server:
+    """Listens on ``address`` (``host:port``; port 0: any free one). A context manager.
+
+    Raises:
+        AddressInUse: the address is taken.
+    """
+
+    def __init__(self, address: str = "127.0.0.1:0", config: LinkConfig | None = None) -> None:
+        self.config = config or LinkConfig()
+        self._changed = threading.Condition()
+        self._peers: dict[str, Peer] = {}
+        self._grpc = GrpcServer(
+            address, self.config, on_session=self._arrived, on_closed=self._left
+        )
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._grpc.port
+
+    @property
+    def peers(self) -> list[Peer]:
+        """The clients that are here, ordered by name."""
+        with self._changed:
+            return sorted(self._peers.values(), key=lambda peer: peer.name)
+
+    @property
+    def wire_bytes(self) -> tuple[int, int]:
+        """Bytes of gRPC messages sent and received by this server's transfers so far."""
+        return self._grpc.wire.sent, self._grpc.wire.received
+
+    def wait_for_peers(self, count: int, seconds: float) -> list[Peer]:
+        """Wait until ``count`` clients are here and return all that are.
+
+        Raises:
+            RoundError: fewer came within ``seconds``.
+        """
+        until = time.monotonic() + seconds
+        with self._changed:
+            while len(self._peers) < count and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            here = sorted(self._peers)
+        if len(here) < count:
+            raise RoundError(
+                f"{len(here)} of {count} clients came within {seconds:g} s "
+                f"({', '.join(here) or 'none'}); start the others or lower min_clients"
+            )
+        return self.peers
+
+    def wait_for_peer(self, name: str, seconds: float) -> Peer | None:
+        """Wait until a client of that name is here; None: not within ``seconds``."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while name not in self._peers and (left := until - time.monotonic()) > 0:
+                self._changed.wait(left)
+            return self._peers.get(name)
+
+    def close(self, reason: str = "the server is closing") -> None:
+        """Say goodbye to all clients and stop listening."""
+        self._grpc.close(reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close("the job is done" if error is None else f"the server failed: {error}")
+
+    def _arrived(self, session: Session) -> None:
+        with self._changed:
+            self._peers[session.peer] = Peer(session, self._grpc)
+            self._changed.notify_all()
+
+    def _left(self, session: Session) -> None:
+        with self._changed:
+            self._peers.pop(session.peer, None)
+            self._changed.notify_all()

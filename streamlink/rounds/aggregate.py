@@ -1,0 +1,299 @@
+"""The arithmetic of a round: the weighted mean of what the clients sent, range by range.
+
+Both gather strategies stand on this module. They hand it the same elements of every contributor,
+always in the same order, and it gives the elements of the new model. It knows nothing of clients,
+chunks or time, and its result is the same bits however a tensor is cut into calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import ModelError, UnsupportedDtype
+from streamlink.model.spec import DTYPES, dtype_name
+
+__all__ = ["WeightedMean"]
+
+_Array = npt.NDArray[Any]
+_Floats = npt.NDArray[np.float64]
+_Counts = npt.NDArray[np.uint64]
+
+# Two blocks of float64 take 512 KiB, so that they and the inputs' stretch stay in a 1 MiB L2 cache.
+_FLOAT_BLOCK = 32 * 1024
+_INTEGER_BLOCK = _FLOAT_BLOCK // 2  # four arrays in the room of two
+
+
+class WeightedMean:
+    """``sum(weight * values) / sum(weight)``, element by element, in the weights' fixed order.
+
+    *Floating point and complex* elements are accumulated in float64 (a complex number as its two
+    parts) and rounded once to the result's dtype, half to even. NaN and infinity propagate as IEEE
+    754 says, also from a contributor of weight 0, and a sum beyond float64 is infinite. Every NaN
+    comes out as the default NaN, because which of two NaNs an addition keeps is up to the machine.
+
+    *Integers* of every width are averaged exactly, as fractions, and rounded half to even: nothing
+    is lost beyond 2^53. *Booleans*: true where the true ones have at least half of the weight.
+
+    Not thread-safe: the scratch memory is part of the object. Each thread has one of its own.
+
+    Args:
+        weights: one per contributor, finite, none negative, not all zero.
+
+    Raises:
+        ModelError: the weights are not of this kind, or their sum is beyond float64.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        self._weights = tuple(float(weight) for weight in weights)
+        _check_weights(self._weights)
+        # Added up as the elements will be, so that equal elements keep their value; sum() would not
+        # do: it compensates for rounding since Python 3.12.
+        self._total = reduce(add, self._weights)
+        self._ratio = _whole_numbers(self._weights)
+        self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)
+        self._mask = np.empty(_FLOAT_BLOCK, np.bool_)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights, in the order of the contributors."""
+        return self._weights
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory held from construction on (bytes); it depends on nothing, and no call adds to it.
+
+        Exception: integers with weights whose ratios need more than 62 bits, such as 1e-9 to 1e9
+        in full precision, go through Python's own integers, 1,024 elements at a time.
+        """
+        return self._scratch.nbytes + self._mask.nbytes
+
+    def combine(self, dtype: str | np.dtype[Any], inputs: Sequence[_Array], out: _Array) -> None:
+        """Set ``out`` to the weighted mean of ``inputs``.
+
+        Args:
+            dtype: the elements' type, by safetensors' name (``"F32"``) or as NumPy's dtype.
+            inputs: one contiguous 1-D array per weight, in order; may be read-only and unaligned.
+            out: the same, writable; may be one of the inputs, but not overlap one partly.
+
+        Raises:
+            ModelError: the arrays do not fit the weights, each other, or ``dtype``.
+            UnsupportedDtype: ``dtype`` cannot travel, so it cannot be averaged either.
+        """
+        elements = _known_dtype(dtype)
+        self._check_arrays(elements, inputs, out)
+        with np.errstate(all="ignore"):
+            if elements.kind in "iub":
+                self._mean_of_integers(inputs, out)
+            elif elements.kind == "c":
+                part = np.dtype(np.float32)
+                self._mean_of_floats([values.view(part) for values in inputs], out.view(part))
+            else:
+                self._mean_of_floats(inputs, out)
+
+    def _check_arrays(self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array) -> None:
+        if len(inputs) != len(self._weights):
+            raise ModelError(f"{len(inputs)} inputs for {len(self._weights)} weights")
+        for number, values in enumerate((*inputs, out)):
+            name = "out" if number == len(inputs) else f"input {number}"
+            if values.dtype != dtype:
+                raise ModelError(f"{name} has dtype {values.dtype}, expected {dtype}")
+            if values.shape != (out.size,):
+                raise ModelError(f"{name} has shape {values.shape}, expected ({out.size},)")
+        if not out.flags.writeable:
+            raise ModelError("out is read-only")
+
+    # --- floating point -----------------------------------------------------
+
+    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array) -> None:
+        for block in _blocks(out.size, _FLOAT_BLOCK):
+            size = block.stop - block.start
+            mean, term = self._scratch[0, :size], self._scratch[1, :size]
+            for number, (weight, values) in enumerate(zip(self._weights, inputs, strict=True)):
+                product = term if number else mean
+                # Widening first and working in place is faster than ufuncs that cast as they go.
+                np.copyto(product, values[block], casting="unsafe")
+                if weight != 1.0:  # a product with 1 is the same bits, for a quarter of the time
+                    np.multiply(product, weight, out=product)
+                if number:
+                    np.add(mean, term, out=mean)
+            if self._total != 1.0:
+                # Never times 1/total: that rounds twice.
+                np.divide(mean, self._total, out=mean)
+            self._store(mean, term, out[block])
+
+    def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> None:
+        mask = self._mask[: mean.size]
+        np.isnan(mean, out=mask)
+        if (grid := _GRIDS.get(out.dtype)) is not None:
+            _round_to_grid(mean, spare, grid)
+        np.copyto(out, mean, casting="unsafe")
+        if mask.any():
+            np.copyto(out, np.array(np.nan, out.dtype), where=mask)
+
+    # --- integers -----------------------------------------------------------
+
+    def _mean_of_integers(self, inputs: Sequence[_Array], out: _Array) -> None:
+        if sum(self._ratio).bit_length() > 62:
+            _mean_in_python(self._ratio, inputs, out)
+            return
+        arrays = self._scratch.view(np.uint64).reshape(4, _INTEGER_BLOCK)
+        for block in _blocks(out.size, _INTEGER_BLOCK):
+            size = block.stop - block.start
+            work = _Work(*(array[:size] for array in arrays))
+            _divide_in_digits(self._ratio, [values[block] for values in inputs], work)
+            _round_up(work, sum(self._ratio), ties_up=out.dtype.kind == "b")
+            _store_integers(work.quotient, out[block])
+
+
+def _known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
+    if isinstance(dtype, str):
+        if dtype not in DTYPES:
+            raise UnsupportedDtype(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+        return DTYPES[dtype]
+    return DTYPES[dtype_name(dtype)]
+
+
+def _check_weights(weights: tuple[float, ...]) -> None:
+    for number, weight in enumerate(weights):
+        if not math.isfinite(weight) or weight < 0:
+            raise ModelError(f"weight {number} is {weight}; a weight is finite and not negative")
+    if not any(weights):
+        raise ModelError(f"the {len(weights)} weights sum to 0; at least one must be above 0")
+    if reduce(add, weights) == math.inf:
+        raise ModelError("the weights sum to more than float64 holds; scale them down")
+
+
+def _whole_numbers(weights: tuple[float, ...]) -> tuple[int, ...]:
+    """Return the smallest whole numbers in exactly the ratio of the weights."""
+    ratios = [weight.as_integer_ratio() for weight in weights]
+    scale = max(denominator for _, denominator in ratios)  # powers of two: the largest is the lcm
+    whole = [numerator * (scale // denominator) for numerator, denominator in ratios]
+    divisor = math.gcd(*whole)
+    return tuple(number // divisor for number in whole)
+
+
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+# --- rounding float64 to the small formats ----------------------------------
+
+
+class _Grid(NamedTuple):
+    digits: int  # of the significand, with the leading one
+    smallest_exponent: int  # of the normal numbers; those below share its spacing
+
+
+# ml_dtypes converts float64 by way of float32 and so rounds twice; NumPy's own float16 does not.
+_GRIDS: dict[np.dtype[Any], _Grid] = {
+    np.dtype(ml_dtypes.bfloat16): _Grid(8, -126),
+    np.dtype(ml_dtypes.float8_e4m3fn): _Grid(4, -6),
+    np.dtype(ml_dtypes.float8_e5m2): _Grid(3, -14),
+}
+
+
+def _round_to_grid(values: _Floats, spare: _Floats, grid: _Grid) -> None:
+    """Round ``values`` in place, half to even, to what ``grid`` can hold, so that casting is exact.
+
+    Adding 1.5 * 2^52 times the spacing wanted leaves no room for finer bits: the addition itself
+    rounds them away, correctly. Subtracting it again is exact.
+    """
+    exponents = np.uint64(0x7FF << 52)
+    np.bitwise_and(values.view(np.uint64), exponents, out=spare.view(np.uint64))
+    # The power of two at or below each value: not under the smallest, and finite for infinities.
+    np.clip(spare, 2.0**grid.smallest_exponent, 2.0**512, out=spare)
+    np.multiply(spare, 1.5 * 2.0 ** (53 - grid.digits), out=spare)
+    np.copysign(spare, values, out=spare)
+    np.add(values, spare, out=values)
+    np.subtract(values, spare, out=values)
+    np.copysign(values, spare, out=values)  # what became zero keeps its sign
+
+
+# --- exact means of integers ------------------------------------------------
+
+
+class _Work(NamedTuple):
+    quotient: _Counts
+    rest: _Counts
+    digit: _Counts
+    term: _Counts
+
+
+def _divide_in_digits(ratio: Sequence[int], inputs: Sequence[_Array], work: _Work) -> None:
+    """Leave the weighted mean's whole part in ``work.quotient``, what remains in ``work.rest``.
+
+    Long division, as by hand: the inputs are read in digits of so few bits that a weighted sum of
+    digits, with the rest carried down before it, stays within 64 bits. Signed numbers are counted
+    from the smallest of their type, which shifts the mean by the same amount.
+    """
+    total = sum(ratio)
+    digit_bits = 63 - total.bit_length()
+    width = 1 if inputs[0].dtype.kind == "b" else 8 * inputs[0].dtype.itemsize
+    work.quotient.fill(0)
+    work.rest.fill(0)
+    for low in reversed(range(0, width, digit_bits)):
+        bits = min(digit_bits, width - low)
+        _weigh_digits(ratio, inputs, work, low, bits)
+        np.left_shift(work.rest, bits, out=work.rest)
+        np.add(work.rest, work.digit, out=work.rest)
+        np.floor_divide(work.rest, total, out=work.term)
+        np.left_shift(work.quotient, bits, out=work.quotient)
+        np.add(work.quotient, work.term, out=work.quotient)
+        np.multiply(work.term, total, out=work.term)
+        np.subtract(work.rest, work.term, out=work.rest)
+
+
+def _weigh_digits(
+    ratio: Sequence[int], inputs: Sequence[_Array], work: _Work, low: int, bits: int
+) -> None:
+    """Set ``work.digit`` to the weighted sum of the inputs' bits ``[low, low + bits)``."""
+    work.digit.fill(0)
+    for weight, values in zip(ratio, inputs, strict=True):
+        signed = values.dtype.kind == "i"
+        np.copyto(work.term.view(np.int64) if signed else work.term, values)
+        np.add(work.term, _lowest(values.dtype), out=work.term)
+        np.right_shift(work.term, low, out=work.term)
+        np.bitwise_and(work.term, (1 << bits) - 1, out=work.term)
+        np.multiply(work.term, weight, out=work.term)
+        np.add(work.digit, work.term, out=work.digit)
+
+
+def _round_up(work: _Work, total: int, *, ties_up: bool) -> None:
+    """Add one to the quotient where the rest is above half of ``total``, or a tie that goes up."""
+    np.left_shift(work.rest, 1, out=work.rest)
+    if ties_up:
+        np.add(work.rest, 1, out=work.rest)
+    else:  # a tie goes up from an odd quotient
+        np.bitwise_and(work.quotient, 1, out=work.term)
+        np.add(work.rest, work.term, out=work.rest)
+    np.greater(work.rest, total, out=work.term, casting="unsafe")
+    np.add(work.quotient, work.term, out=work.quotient)
+
+
+def _store_integers(quotient: _Counts, out: _Array) -> None:
+    np.subtract(quotient, _lowest(out.dtype), out=quotient)
+    np.copyto(out, quotient.view(np.int64) if out.dtype.kind == "i" else quotient, casting="unsafe")
+
+
+def _lowest(dtype: np.dtype[Any]) -> int:
+    """How far below zero a type begins; even, so that it does not change which way ties go."""
+    return 1 << (8 * dtype.itemsize - 1) if dtype.kind == "i" else 0
+
+
+def _mean_in_python(ratio: Sequence[int], inputs: Sequence[_Array], out: _Array) -> None:
+    """Do the same for weights whose ratios do not fit 62 bits: rare, exact, and slow."""
+    total, is_bool = sum(ratio), out.dtype.kind == "b"
+    for block in _blocks(out.size, 1024):
+        columns = zip(*(values[block].tolist() for values in inputs), strict=True)
+        for index, column in enumerate(columns, block.start):
+            weighed = sum(weight * int(value) for weight, value in zip(ratio, column, strict=True))
+            quotient, rest = divmod(weighed, total)
+            out[index] = quotient + (2 * rest + (is_bool or quotient & 1) > total)

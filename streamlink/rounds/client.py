@@ -1,0 +1,83 @@
+"""``Client``: reaches the server, does each task with its executor, until the server says goodbye."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Self
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, StreamAborted
+from streamlink.link.client import Assignment, ClientLink
+from streamlink.rounds.executor import Executor, TaskOutcome, serve
+
+__all__ = ["Client"]
+
+logger = logging.getLogger("streamlink.client")
+
+
+class Client:
+    """One site. A context manager; ``run`` does all the work.
+
+    Args:
+        address: the server's ``host:port``.
+        name: this site's name; no two clients of a server may share one.
+        executor: does the tasks.
+        config: settings of this end; chunk size and limits are negotiated with the server.
+
+    Raises:
+        ConnectFailed: nobody answers at ``address`` within ``connect_timeout``.
+        StreamAborted: the server refused us; the reason says why.
+    """
+
+    def __init__(
+        self, address: str, name: str, executor: Executor, config: LinkConfig | None = None
+    ) -> None:
+        self.name = name
+        self.outcomes: list[TaskOutcome] = []
+        self._executor = executor
+        self._busy = threading.Lock()
+        self._link = ClientLink(address, name=name, serve=self._serve, config=config)
+
+    def run(self) -> list[TaskOutcome]:
+        """Do tasks until the server has no more; returns what was done.
+
+        Raises:
+            StreamAborted: the session was lost, or the server failed.
+        """
+        while not self._link.wait(1.0):
+            pass  # short waits, so that Ctrl-C is heard
+        with self._busy:  # a task that is just ending may finish its last line
+            error = self._link.error
+        if isinstance(error, StreamAborted) and _is_goodbye(error):
+            logger.info("the server said goodbye: %s", error.reason)
+            return self.outcomes
+        if error is not None:
+            raise error
+        return self.outcomes
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _serve(self, assignment: Assignment) -> None:
+        with self._busy:  # one task at a time: an older attempt ends before the next begins
+            outcome = serve(self._executor, assignment)
+        if outcome is not None:
+            self.outcomes.append(outcome)
+
+
+def _is_goodbye(error: StreamAborted) -> bool:
+    return error.code is AbortCode.SESSION_LOST and error.reason.startswith("left: ")

@@ -1,0 +1,184 @@
+"""The client's side of a round: a model in, an update out.
+
+``StreamingExecutor`` is a sink and a source at once: the answer to one range leaves while the next
+arrives, so a round costs one traverse of the link, not two, and memory is two windows whatever the
+model's size.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
+from streamlink.link.client import Assignment
+from streamlink.link.faults import abort_code
+from streamlink.link.incoming import IncomingModel
+from streamlink.link.outgoing import OutgoingModel, Receipt
+from streamlink.model.interfaces import payload_bytes
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.payloads import as_bytes_view, join
+from streamlink.model.spec import ModelSpec, Segment
+
+__all__ = ["Executor", "StreamingExecutor", "Task", "TaskOutcome"]
+
+logger = logging.getLogger("streamlink.executor")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a client is asked to do."""
+
+    name: str
+    job: str
+    round: int
+    attempt: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What one task took: the receipts of the model that came and the update that went."""
+
+    task: Task
+    received: Receipt
+    sent: Receipt
+
+
+class Executor(Protocol):
+    """Does the work of one task."""
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        """Receive the model, work, send the update; raises what goes wrong."""
+
+
+class StreamingExecutor:
+    """Applies a function to each range of the model as it arrives, and sends the result at once.
+
+    Args:
+        function: ``function(tensor, start, values)`` returns the updated elements
+            ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and has
+            the tensor's dtype, and so must the result. A function of its arguments only: it may be
+            asked for any range again.
+        weight: this client's weight in the mean (for example its number of samples).
+        metrics: numbers to report with the update; called when the last range was sent.
+    """
+
+    def __init__(
+        self,
+        function: RangeFunction,
+        *,
+        weight: float = 1.0,
+        metrics: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        self._function = function
+        self._weight = weight
+        self._metrics = metrics
+        self.watched: tuple[IncomingModel, OutgoingModel] | None = None
+        """The two streams of the running task, for progress bars."""
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        """Receive the model, and send each range on as soon as it is computed.
+
+        Raises:
+            StreamlinkError: a stream failed, or the function's result does not fit.
+        """
+        incoming = assignment.incoming()
+        outgoing: OutgoingModel | None = None
+        try:
+            incoming.open()
+            outgoing = assignment.outgoing(incoming.spec, self._weight)
+            outgoing.when_held(incoming.hold)
+            self.watched = incoming, outgoing
+            self._stream(incoming, outgoing)
+            received = incoming.commit()
+            sent = outgoing.finish(self._metrics())
+            return TaskOutcome(task, received, sent)
+        except Exception as error:
+            for model in (incoming, outgoing):
+                if model is not None:
+                    model.abort(abort_code(error), str(error))
+            raise
+        finally:
+            self.watched = None
+            assignment.close(incoming, *([outgoing] if outgoing else []))
+
+    def _stream(self, incoming: IncomingModel, outgoing: OutgoingModel) -> None:
+        work = _Ranges(incoming.spec, self._function)
+        while not incoming.is_complete:
+            piece = incoming.read()
+            if piece is None:
+                continue
+            for offset, result in work.apply(*piece):
+                outgoing.write(offset, (result,))
+            incoming.release(payload_bytes(piece[1]))
+
+
+class _Ranges:
+    """Cuts what arrives into ranges of whole elements of one tensor, and maps each."""
+
+    def __init__(self, spec: ModelSpec, function: RangeFunction) -> None:
+        self._spec = spec
+        self._function = function
+        self._cut = memoryview(b"")  # the first bytes of an element whose rest has not arrived
+
+    def apply(
+        self, offset: int, payload: tuple[memoryview, ...]
+    ) -> list[tuple[int, memoryview]]:
+        """Return (offset, result) for every whole element that is now here."""
+        if self._cut:
+            payload, offset = (self._cut, *payload), offset - self._cut.nbytes
+        view = payload[0] if len(payload) == 1 else join(payload)
+        results, at = [], 0
+        for segment in self._spec.segments(offset, view.nbytes):
+            length = segment.stop - segment.start
+            whole = length - length % segment.tensor.itemsize
+            if whole:
+                results.append((offset + at, self._map(segment, view[at : at + whole])))
+            at += whole
+        self._cut = memoryview(bytes(view[at:]))
+        return results
+
+    def _map(self, segment: Segment, view: memoryview) -> memoryview:
+        tensor = segment.tensor
+        values: npt.NDArray[Any] = np.frombuffer(view, dtype=tensor.numpy_dtype)
+        result = self._function(tensor, segment.start // tensor.itemsize, values)
+        if result.dtype != values.dtype or result.shape != values.shape:
+            raise ModelError(
+                f"tensor {tensor.name!r}: the task's function returned {result.dtype} of shape "
+                f"{result.shape}, expected {values.dtype} of shape {values.shape}"
+            )
+        return as_bytes_view(result)
+
+
+def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
+    """Do one task for the server and answer it; errors of the work are told, not raised."""
+    attempt = assignment.attempt
+    task = Task(
+        assignment.topic, attempt.job, attempt.round, attempt.attempt, dict(assignment.metadata)
+    )
+    try:
+        outcome = executor.execute(task, assignment)
+    except StreamAborted as error:
+        if error.code in (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST):
+            logger.warning("gave up %s: %s", attempt, error.reason)
+        else:
+            logger.error("%s failed: %s", attempt, error)
+        assignment.reply(error=str(error))
+    except StreamlinkError as error:
+        logger.error("%s failed: %s", attempt, error)
+        assignment.reply(error=str(error))
+    except Exception as error:
+        logger.exception("%s: the task raised", attempt)
+        text = f"{type(error).__name__}: {error}"
+        assignment.reply(error=text, traceback=traceback.format_exc(limit=50))
+    else:
+        assignment.reply(metadata={"digest": outcome.sent.digest})
+        return outcome
+    return None

@@ -1,0 +1,305 @@
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamlink.errors import ModelError, UnsupportedDtype
+from streamlink.model.spec import DTYPES
+from streamlink.rounds import aggregate
+from streamlink.rounds.aggregate import WeightedMean
+
+Array = npt.NDArray[Any]
+
+WEIGHTS = st.one_of(
+    st.integers(1, 1_000_000).map(float), st.floats(1e-3, 1e3), st.just(0.0), st.just(1.0)
+)
+INTEGERS = ["U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"]
+SMALL_FLOATS = ["F16", "BF16", "F8_E4M3", "F8_E5M2"]
+
+
+def mean(weights: Sequence[float], *inputs: Array) -> Array:
+    out = np.empty_like(inputs[0])
+    WeightedMean(weights).combine(out.dtype, inputs, out)
+    return out
+
+
+def values(dtype: str, *items: complex) -> Array:
+    array: Array = np.array(items).astype(DTYPES[dtype])
+    return array
+
+
+def random_bits(dtype: str, count: int, seed: int) -> Array:
+    raw = np.random.default_rng(seed).bytes(count * DTYPES[dtype].itemsize)
+    if dtype == "BOOL":
+        return (np.frombuffer(raw, np.uint8) % 2).astype(np.bool_)
+    return np.frombuffer(raw, DTYPES[dtype])
+
+
+def unaligned(array: Array) -> Array:
+    return np.frombuffer(b"x" + array.tobytes(), array.dtype, offset=1)
+
+
+# --- what the mean is -------------------------------------------------------
+
+
+def test_equal_weights_give_the_mean_computed_by_hand() -> None:
+    assert mean([1, 1], values("F32", 1, 2), values("F32", 3, 5)).tolist() == [2.0, 3.5]
+
+
+def test_unequal_weights_count_in_proportion() -> None:
+    assert mean([1, 3], values("F32", 0, 4), values("F32", 4, 0)).tolist() == [3.0, 1.0]
+
+
+def test_one_contributor_gets_its_own_bits_back() -> None:
+    array = values("F32", 0.1, -0.0, 1e-45, 3.4e38)
+    assert mean([1.0], array).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["F16", "F32", "F64"])
+@given(st.lists(WEIGHTS, min_size=1, max_size=5).filter(any), st.integers(0, 999))
+def test_floats_are_the_float64_mean_in_order_rounded_once(
+    dtype: str, weights: list[float], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = [rng.standard_normal(50).astype(DTYPES[dtype]) for _ in weights]
+    total = weights[0] * inputs[0].astype(np.float64)
+    total_weight = weights[0]
+    for weight, array in zip(weights[1:], inputs[1:], strict=True):
+        total = total + weight * array.astype(np.float64)
+        total_weight = total_weight + weight
+    expected = (total / total_weight).astype(DTYPES[dtype])
+    assert mean(weights, *inputs).tobytes() == expected.tobytes()
+
+
+def test_ones_stay_ones_though_their_weights_cannot_be_added_exactly() -> None:
+    assert mean([0.1] * 10, *[values("F64", 1.0)] * 10).tolist() == [1.0]
+
+
+def test_float64_and_complex64_are_averaged_too() -> None:
+    assert mean([1, 1], values("F64", 1e300), values("F64", 3e300)).tolist() == [2e300]
+    assert mean([1, 3], values("C64", 4 + 8j), values("C64", 0j)).tolist() == [1 + 2j]
+
+
+def test_a_complex_infinity_stays_in_its_own_part() -> None:
+    result = mean([2, 2], values("C64", complex(math.inf, 1)), values("C64", 3j))
+    assert (result.real[0], result.imag[0]) == (math.inf, 2.0)
+
+
+def test_nan_and_infinity_propagate_even_with_weight_zero() -> None:
+    inputs = values("F32", math.nan, math.inf, -math.inf), values("F32", 1, 1, math.inf)
+    assert str(mean([1, 1], *inputs).tolist()) == "[nan, inf, nan]"
+    assert str(mean([0, 1], *inputs).tolist()) == "[nan, nan, nan]"
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F64", *SMALL_FLOATS])
+def test_every_nan_comes_out_as_the_default_one(dtype: str) -> None:
+    nans = -values(dtype, math.nan)
+    assert mean([1, 1], nans, nans).tobytes() == np.array(math.nan, DTYPES[dtype]).tobytes()
+
+
+# --- the small formats ------------------------------------------------------
+
+
+def nearest(dtype: str, exact: Fraction) -> int:
+    """The bits of the finite number nearest to ``exact``, of two the one with even bits."""
+    guess = np.array([float(exact)]).astype(DTYPES[dtype])
+    bits_type = np.dtype(f"u{guess.itemsize}")
+    bits = int(guess.view(bits_type)[0])
+    near = [b for b in (bits - 1, bits, bits + 1) if b >= 0]
+    held = np.array(near, bits_type).view(DTYPES[dtype]).astype(np.float64)
+    pairs = [(b, Fraction(v)) for b, v in zip(near, held.tolist(), strict=True) if math.isfinite(v)]
+    return min(pairs, key=lambda pair: (abs(pair[1] - exact), pair[0] % 2))[0]
+
+
+@pytest.mark.parametrize("dtype", SMALL_FLOATS)
+@given(st.integers(0, 2**15 - 1), st.integers(0, 2**15 - 1), st.integers(1, 2**30))
+def test_small_formats_are_rounded_once(dtype: str, first: int, second: int, weight: int) -> None:
+    itemsize = DTYPES[dtype].itemsize
+    bits = np.array([first, second]) % (1 << (8 * itemsize - 1))
+    pair = bits.astype(f"u{itemsize}").view(DTYPES[dtype])
+    a, b = pair.astype(np.float64).tolist()
+    result = mean([weight, 1], pair[:1], pair[1:])
+    if math.isfinite(a) and math.isfinite(b):
+        in_float64 = Fraction((weight * a + b) / (weight + 1))
+        assert result.view(f"u{itemsize}")[0] == nearest(dtype, in_float64)
+
+
+def test_bfloat16_just_above_a_tie_goes_up() -> None:
+    # 1 + 2^-8 is the tie; ml_dtypes' own cast drops the 2^-40 on the way through float32.
+    one, step = values("BF16", 1.0), values("BF16", 1 + 2.0**-7)
+    tie = mean([1, 1], one, step)
+    above = mean([2.0**31 - 1, 2.0**31 + 1], one, step)
+    assert (tie.tolist(), above.tolist()) == ([1.0], [1 + 2.0**-7])
+
+
+@pytest.mark.parametrize("dtype", SMALL_FLOATS)
+def test_zeros_keep_their_sign_and_the_largest_stay_finite(dtype: str) -> None:
+    largest = {"F16": 65504.0, "BF16": 2.0**128 - 2.0**120, "F8_E4M3": 448.0, "F8_E5M2": 57344.0}
+    array = values(dtype, -0.0, 0.0, largest[dtype], -largest[dtype])
+    assert np.isfinite(array).all()
+    assert mean([3, 5], array, array).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("dtype", SMALL_FLOATS)
+def test_just_above_half_of_the_smallest_number_is_the_smallest(dtype: str) -> None:
+    smallest = np.ones(1, f"u{DTYPES[dtype].itemsize}").view(DTYPES[dtype])
+    zero = np.zeros_like(smallest)
+    above_half = mean([2.0**31 + 1, 2.0**31 - 1], smallest, zero)
+    assert above_half.tobytes() == smallest.tobytes()
+    assert mean([1, 1], smallest, zero).tobytes() == zero.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16", "F8_E5M2"])
+def test_infinities_of_small_formats_stay_infinite(dtype: str) -> None:
+    array = values(dtype, math.inf, -math.inf)
+    assert mean([1, 2], array, array).tobytes() == array.tobytes()
+
+
+# --- integers ---------------------------------------------------------------
+
+
+def exact_mean(weights: Sequence[float], column: Sequence[int]) -> int:
+    total = sum(Fraction(w) for w in weights)
+    return round(sum(Fraction(w) * x for w, x in zip(weights, column, strict=True)) / total)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@given(data=st.data(), weights=st.lists(WEIGHTS, min_size=1, max_size=4).filter(any))
+def test_integers_are_averaged_exactly_half_to_even(
+    dtype: str, data: st.DataObject, weights: list[float]
+) -> None:
+    limits = np.iinfo(DTYPES[dtype])
+    item = st.one_of(
+        st.integers(int(limits.min), int(limits.max)), st.sampled_from([limits.min, limits.max])
+    ).map(int)
+    columns = data.draw(st.lists(st.tuples(*[item] * len(weights)), min_size=1, max_size=5))
+    inputs = [np.array(row, DTYPES[dtype]) for row in zip(*columns, strict=True)]
+    assert mean(weights, *inputs).tolist() == [exact_mean(weights, c) for c in columns]
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+@example(2**63 - 1, 2**63 - 2)
+@example(-(2**63), 2**63 - 1)
+def test_weights_too_far_apart_for_64_bits_are_exact_too(first: int, second: int) -> None:
+    weights = [1e-9 / 3, 1e9 / 3]
+    result = mean(weights, np.array([first]), np.array([second]))
+    assert result.tolist() == [exact_mean(weights, (first, second))]
+
+
+def test_int64_extremes_lose_nothing() -> None:
+    top = np.array([2**63 - 1, -(2**63), 2**53 + 1])
+    assert mean([7, 2], top, top).tolist() == top.tolist()
+    assert mean([1, 1], values("I32", 1, 3, -1), values("I32", 2, 4, -2)).tolist() == [2, 4, -2]
+
+
+@pytest.mark.parametrize("weights", [(1, 1, 2), (1e9 / 3, 1e9 / 3, 2e9 / 3), (1, 1, 1e-30, 1e-30)])
+def test_a_boolean_is_true_from_half_of_the_weight_on(weights: tuple[float, ...]) -> None:
+    columns = list(product((False, True), repeat=len(weights)))
+    inputs = [np.array(row) for row in zip(*columns, strict=True)]
+    shares = [sum(Fraction(w) for w, true in zip(weights, c, strict=True) if true) for c in columns]
+    half = sum(Fraction(w) for w in weights) / 2
+    assert mean(weights, *inputs).tolist() == [share >= half for share in shares]
+
+
+# --- the same bits whatever the cut -----------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data())
+def test_any_cut_into_calls_gives_the_same_bits(dtype: str, data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, 300))
+    weights = data.draw(st.lists(WEIGHTS, min_size=1, max_size=3).filter(any))
+    cuts = data.draw(st.lists(st.integers(0, count), max_size=5).map(sorted))
+    inputs = [random_bits(dtype, count, seed) for seed in range(len(weights))]
+    pieces = [
+        mean(weights, *(array[start:stop] for array in inputs)).tobytes()
+        for start, stop in zip([0, *cuts], [*cuts, count], strict=True)
+    ]
+    assert b"".join(pieces) == mean(weights, *inputs).tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_block_boundaries_inside_a_call_leave_no_trace(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [random_bits(dtype, 70_001, seed) for seed in range(3)]
+    whole = mean([3.0, 0.7, 1.0], *inputs)
+    monkeypatch.setattr(aggregate, "_FLOAT_BLOCK", 1000)
+    monkeypatch.setattr(aggregate, "_INTEGER_BLOCK", 500)
+    assert mean([3.0, 0.7, 1.0], *inputs).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_unaligned_read_only_inputs_give_the_same_bits(dtype: str) -> None:
+    inputs = [random_bits(dtype, 1000, seed) for seed in range(2)]
+    shifted = [unaligned(array) for array in inputs]
+    out = np.frombuffer(bytearray(1000 * inputs[0].itemsize + 3), inputs[0].dtype, 1000, 3)
+    WeightedMean([1, 2]).combine(dtype, shifted, out)
+    assert out.tobytes() == mean([1, 2], *inputs).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["F32", "I64", "BF16", "C64"])
+def test_the_result_may_replace_an_input(dtype: str) -> None:
+    inputs = [random_bits(dtype, 40_000, seed).copy() for seed in range(2)]
+    expected = mean([1, 2], *inputs).tobytes()
+    WeightedMean([1, 2]).combine(dtype, inputs, inputs[1])
+    assert inputs[1].tobytes() == expected
+
+
+# --- scratch and refusals ---------------------------------------------------
+
+
+def test_scratch_memory_is_stated_and_used_again() -> None:
+    reducer = WeightedMean([1, 2])
+    out = np.empty(100_000, np.float32)
+    before = reducer._scratch.ctypes.data
+    reducer.combine("F32", [out, out], out)
+    assert reducer._scratch.ctypes.data == before
+    assert reducer.scratch_bytes == 2 * 32768 * 8 + 32768
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([], "the 0 weights sum to 0"),
+        ([0.0, 0.0], "the 2 weights sum to 0"),
+        ([1.0, -1.0], r"weight 1 is -1\.0"),
+        ([math.nan], "weight 0 is nan"),
+        ([math.inf], "weight 0 is inf"),
+        ([1e308, 1e308], "more than float64 holds"),
+    ],
+)
+def test_impossible_weights_are_refused_in_words(weights: list[float], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        WeightedMean(weights)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda r, a: r.combine("F32", [a], a), "1 inputs for 2 weights"),
+        (lambda r, a: r.combine("F32", [a, a[1:]], a), r"input 1 has shape \(3,\), expected \(4"),
+        (lambda r, a: r.combine("F64", [a, a], a), "input 0 has dtype float32, expected float64"),
+        (lambda r, a: r.combine("F32", [a, a], a.reshape(2, 2)), "has shape"),
+        (lambda r, a: r.combine("F32", [a, a], unaligned(a)), "out is read-only"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_in_words(
+    call: Callable[[WeightedMean, Array], None], words: str
+) -> None:
+    with pytest.raises(ModelError, match=words):
+        call(WeightedMean([1, 1]), np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["F128", np.dtype(object), np.dtype(">f4")])
+def test_a_dtype_that_cannot_travel_is_refused(dtype: str | np.dtype[Any]) -> None:
+    array = np.zeros(1, np.float32)
+    with pytest.raises(UnsupportedDtype):
+        WeightedMean([1]).combine(dtype, [array], array)
