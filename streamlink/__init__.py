@@ -1,0 +1,87 @@
+"""streamlink moves models of any size between the sites of federated learning.
+
+**A model is never a blob.** It is a *spec* (ordered tensors: name, dtype, shape), a *source* that
+gives the bytes of any range when asked, and a *sink* that takes them. All tensors laid end to end form
+one logical byte line; a chunk is a range of it. Transfer, integrity, storage and aggregation work on
+such ranges, so what a process holds is a window of chunks, whatever the model's size.
+
+    source → chunks → SendStream ──wire──▶ ReceiveStream → sink      an aggregator is a sink,
+                            ◀── acks, credit, repairs ──             an executor is sink and source
+
+Reading order: ``model`` (what is moved), ``stores`` (where it lives), ``protocol`` (what both ends
+say, without I/O), ``transport`` (threads, sockets, the clock), ``link`` (one model over one stream),
+``rounds`` (scatter and gather). Import from here; ``streamlink.errors`` has every exception.
+"""
+
+from streamlink.allocator import tune_allocator
+from streamlink.config import (
+    GrpcConfig,
+    LinkConfig,
+    RoundConfig,
+    StreamConfig,
+    TimeoutConfig,
+    parse_size,
+)
+from streamlink.errors import StreamlinkError
+from streamlink.fleet import Fleet, Reporter
+from streamlink.link.server import Server
+from streamlink.model.copy import copy_model
+from streamlink.model.digest import digest_of
+from streamlink.model.generated import GeneratedModel
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.mapped import map_model
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.progress import show_progress
+from streamlink.rounds.client import Client
+from streamlink.rounds.controller import RoundReport, ScatterAndGather
+from streamlink.rounds.executor import StreamingExecutor
+from streamlink.stores import (
+    ArrayModel,
+    CompressedStore,
+    MemoryStore,
+    SafetensorsStore,
+    open_model,
+    open_store,
+)
+
+__all__ = [
+    # settings
+    "LinkConfig",
+    "StreamConfig",
+    "TimeoutConfig",
+    "GrpcConfig",
+    "RoundConfig",
+    "parse_size",
+    # models
+    "TensorSpec",
+    "ModelSpec",
+    "ModelSource",
+    "ModelSink",
+    "ModelStore",
+    "ArrayModel",
+    "GeneratedModel",
+    "map_model",
+    "digest_of",
+    "copy_model",
+    # stores
+    "MemoryStore",
+    "SafetensorsStore",
+    "CompressedStore",
+    "open_model",
+    "open_store",
+    # rounds
+    "Server",
+    "ScatterAndGather",
+    "RoundReport",
+    "Client",
+    "StreamingExecutor",
+    # processes
+    "Fleet",
+    "show_progress",
+    "Reporter",
+    "tune_allocator",
+    # errors
+    "StreamlinkError",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,241 @@
+"""A server and its clients as processes of this machine: start, watch, measure, and end them all.
+
+The parent talks to nobody's insides. Each child is a command line of its own that tells facts about
+itself, one JSON object a line, on a pipe it was handed (``--report-fd``): where it listens, its memory
+before the first channel, what it found. The parent samples their resident memory from outside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from streamlink.errors import StreamlinkError
+
+__all__ = ["Fleet", "FleetError", "Member", "Reporter"]
+
+START_SECONDS = 60.0
+END_SECONDS = 15.0
+MAX_SAMPLES = 600
+_PR_SET_PDEATHSIG = 1
+
+
+class FleetError(StreamlinkError):
+    """A process of the fleet did not do its part."""
+
+
+class Reporter:
+    """The child's end: tells facts about this process. Without a pipe it tells nobody."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
+        if self._file is not None:
+            _die_with_parent()
+
+    def tell(self, **facts: Any) -> None:
+        """Tell ``facts``; anything JSON can carry."""
+        if self._file is not None:
+            self._file.write(json.dumps(facts) + "\n")
+
+    def tell_base(self) -> None:
+        """Tell this process' resident memory now: after the imports, before the first channel."""
+        self.tell(base_rss_bytes=psutil.Process().memory_info().rss)
+
+    def tell_usage(self) -> None:
+        """Tell peak memory (bytes) and processor time (seconds) so far."""
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        self.tell(
+            peak_rss_bytes=peak_rss_bytes(os.getpid()),
+            cpu_seconds=round(used.ru_utime + used.ru_stime, 2),
+        )
+
+
+@dataclass
+class Member:
+    """One process of a fleet, as the parent sees it."""
+
+    role: str
+    name: str
+    process: subprocess.Popen[bytes]
+    facts: dict[str, Any] = field(default_factory=dict)
+    samples: list[tuple[float, int, float]] = field(default_factory=list)
+    """(seconds since the start, resident bytes, processor seconds)."""
+
+    def report(self) -> dict[str, Any]:
+        """Return what the run's report says of this process."""
+        peak = max((rss for _, rss, _ in self.samples), default=0)
+        return {
+            "role": self.role,
+            "name": self.name,
+            "base_rss_bytes": self.facts.get("base_rss_bytes", 0),
+            "peak_rss_bytes": max(peak, self.facts.get("peak_rss_bytes", 0)),
+            "cpu_seconds": self.facts.get("cpu_seconds", 0.0),
+            "exit_code": self.process.returncode,
+            "rss": [[t, rss] for t, rss, _ in _thinned(self.samples)],
+            "cpu": [[t, cpu] for t, _, cpu in _thinned(self.samples)],
+        }
+
+
+class Fleet:
+    """Runs one server command and, once that listens, its client commands.
+
+    Args:
+        sample_seconds: how often memory is sampled.
+    """
+
+    def __init__(self, *, sample_seconds: float = 0.25) -> None:
+        self.members: list[Member] = []
+        self._sample_seconds = sample_seconds
+        self._began = time.monotonic()
+        self._told = threading.Condition()
+
+    def run(
+        self, server: Sequence[str], clients: Callable[[int], Sequence[tuple[str, Sequence[str]]]]
+    ) -> Member:
+        """Run them to the end and return the server's member.
+
+        Args:
+            server: its command; must take ``--report-fd`` and tell ``port``.
+            clients: gives (name, command) of each client, for the port the server listens on.
+
+        Raises:
+            FleetError: the server failed or never listened.
+            KeyboardInterrupt: after every process has ended.
+        """
+        try:
+            head = self._start("server", "server", server)
+            port = self._wait_port(head)
+            for name, command in clients(port):
+                self._start("client", name, command)
+            self._watch(head)
+            self._end_clients()
+        except BaseException:
+            self._end_all()
+            raise
+        if head.process.returncode != 0:
+            raise FleetError(
+                f"the server ended with exit code {head.process.returncode}; its log above says why"
+            )
+        return head
+
+    # --- steps ------------------------------------------------------------------------
+
+    def _start(self, role: str, name: str, command: Sequence[str]) -> Member:
+        reads, writes = os.pipe()
+        process = subprocess.Popen(
+            [*command, "--report-fd", str(writes)],
+            pass_fds=(writes,),
+            start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
+        )
+        os.close(writes)
+        member = Member(role, name, process)
+        self.members.append(member)
+        threading.Thread(target=self._listen, args=(member, reads), daemon=True).start()
+        return member
+
+    def _listen(self, member: Member, reads: int) -> None:
+        with os.fdopen(reads) as lines:
+            for line in lines:
+                with self._told:
+                    member.facts.update(json.loads(line))
+                    self._told.notify_all()
+        with self._told:
+            member.facts["has_ended"] = True
+            self._told.notify_all()
+
+    def _wait_port(self, head: Member) -> int:
+        with self._told:
+            self._told.wait_for(
+                lambda: "port" in head.facts or "has_ended" in head.facts, START_SECONDS
+            )
+        if "port" in head.facts:
+            return int(head.facts["port"])
+        if "has_ended" in head.facts:
+            code = head.process.wait(END_SECONDS)
+            raise FleetError(f"the server ended before it listened, exit code {code}; see above")
+        raise FleetError(f"the server did not begin to listen within {START_SECONDS:g} s")
+
+    def _watch(self, head: Member) -> None:
+        while head.process.poll() is None:
+            self._sample()
+            with self._told:
+                self._told.wait_for(lambda: "has_ended" in head.facts, self._sample_seconds)
+            if "has_ended" in head.facts:
+                head.process.wait(END_SECONDS)
+            if all(m.process.poll() is not None for m in self.members if m is not head):
+                self._all_clients_gone(head)
+
+    def _all_clients_gone(self, head: Member) -> None:
+        """The clients leave when the server is done; give it its time to notice either way."""
+        try:
+            head.process.wait(START_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise FleetError("every client has ended and the server has not") from None
+
+    def _sample(self) -> None:
+        at = round(time.monotonic() - self._began, 2)
+        for member in self.members:
+            try:
+                process = psutil.Process(member.process.pid)
+                with process.oneshot():
+                    cpu = process.cpu_times()
+                    rss = process.memory_info().rss
+                member.samples.append((at, rss, round(cpu.user + cpu.system, 2)))
+            except psutil.Error:
+                continue
+
+    def _end_clients(self) -> None:
+        for member in self.members:
+            try:
+                member.process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+                member.process.wait()
+        with self._told:
+            self._told.wait_for(
+                lambda: all("has_ended" in member.facts for member in self.members), END_SECONDS
+            )
+
+    def _end_all(self) -> None:
+        for member in reversed(self.members):
+            if member.process.poll() is None:
+                member.process.send_signal(signal.SIGINT)
+        self._end_clients()
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """Return the most memory the process ever had resident (bytes); 0 where Linux cannot say."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            line = next(line for line in status if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return 0
+    return int(line.split()[1]) * 1024
+
+
+def python_module(*arguments: str) -> list[str]:
+    """Return the command that runs streamlink's own command line with ``arguments``."""
+    return [sys.executable, "-m", "streamlink", *arguments]
+
+
+def _thinned(samples: list[tuple[float, int, float]]) -> list[tuple[float, int, float]]:
+    """Return at most ``MAX_SAMPLES``, each the highest of its stretch: a peak is never lost."""
+    step = -(-len(samples) // MAX_SAMPLES) or 1
+    return [max(samples[at : at + step], key=lambda s: s[1]) for at in range(0, len(samples), step)]
+
+
+def _die_with_parent() -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,0 +1,131 @@
+"""Log lines: escaped, greppable, and JSON when asked."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from streamlink import logs
+
+LOG = logging.getLogger("streamlink.somewhere")
+
+
+@pytest.fixture(autouse=True)
+def _restored_logger() -> Iterator[None]:
+    logger = logging.getLogger("streamlink")
+    before = logger.level, logger.handlers[:]
+    yield
+    for output in [o for o in logger.handlers if o not in before[1]]:
+        output.close()
+    logger.level, logger.handlers = before
+
+
+def test_a_summary_is_one_line_of_facts_with_the_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    logs.summary(LOG, peer="site-1", direction="down", bytes=8_000_000, seconds=2.0, repairs=0)
+    expected = "peer=site-1 direction=down bytes=8000000 seconds=2 rate=4MB/s repairs=0\n"
+    line = capsys.readouterr().err
+    assert line.endswith(f"INFO streamlink.somewhere: transfer done {expected}")
+
+
+def test_a_summary_without_time_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    logs.summary(LOG, "round done", bytes=0, seconds=0, round=3)
+    assert capsys.readouterr().err.endswith("round done bytes=0 seconds=0 round=3\n")
+
+
+@pytest.mark.parametrize("value", ["two words", 'a"quote', "a=b", "", "tab\there"])
+def test_a_fact_that_is_no_plain_word_is_quoted(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure()
+    logs.summary(LOG, reason=value)
+    text = capsys.readouterr().err.partition("reason=")[2]
+    assert json.loads(text.replace("\\\\t", "\\t")) == value
+
+
+def test_json_carries_the_facts_as_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True)
+    logs.summary(LOG, peer="site-1", bytes=8_000_000, seconds=2.0)
+    line = json.loads(capsys.readouterr().err)
+    del line["time"]
+    assert line == {
+        "peer": "site-1",
+        "bytes": 8_000_000,
+        "seconds": 2.0,
+        "rate_bytes_per_second": 4e6,
+        "level": "INFO",
+        "logger": "streamlink.somewhere",
+        "message": "transfer done",
+    }
+
+
+def test_a_peer_cannot_forge_a_line_or_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    LOG.warning("peer %s left", "x\n2026-01-01 INFO all is well\x1b[2J\u202e")
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert r"x\n2026-01-01 INFO all is well\x1b[2J\u202e left" in text
+
+
+def test_a_traceback_is_indented_and_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    try:
+        raise ValueError("said\n\x1b[31mred")
+    except ValueError:
+        LOG.exception("failed")
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith("failed")
+    assert all(line.startswith("  ") for line in rest)
+    assert rest[-1] == r"  \x1b[31mred"
+
+
+def test_json_carries_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True)
+    try:
+        raise ValueError("no")
+    except ValueError:
+        LOG.exception("failed")
+    assert "ValueError: no" in json.loads(capsys.readouterr().err)["exception"]
+
+
+@given(text=st.text())
+def test_escaped_text_is_printable_on_one_line(text: str) -> None:
+    shown = logs.escape(text)
+    assert "\x1b" not in shown
+    assert shown.splitlines() == ([shown] if shown else [])
+    shown.encode()
+
+
+def test_the_file_gets_the_same_lines_and_its_directory_is_made(tmp_path: Path) -> None:
+    logs.configure(file=tmp_path / "new" / "server.log")
+    LOG.info("naïve → yes")
+    assert "naïve → yes" in (tmp_path / "new" / "server.log").read_text("utf-8")
+
+
+def test_a_second_call_replaces_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("DEBUG")
+    logs.configure("warning")
+    LOG.info("hidden")
+    LOG.warning("shown")
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("terminal", "as_json"), [(True, False), (False, False), (True, True)])
+def test_lines_share_the_console_of_the_bars(terminal: bool, as_json: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=200)
+    logs.configure(json=as_json, rich=console)
+    LOG.info("[bold]as it is[/bold]")
+    assert isinstance(console.file, io.StringIO)
+    assert "[bold]as it is[/bold]" in console.file.getvalue()
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="CHATTY"):
+        logs.configure("chatty")
