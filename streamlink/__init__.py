@@ -1,16 +1,17 @@
 """streamlink moves models of any size between the sites of federated learning.
 
 **A model is never a blob.** It is a *spec* (ordered tensors: name, dtype, shape), a *source* that
-gives the bytes of any range when asked, and a *sink* that takes them. All tensors laid end to end form
-one logical byte line; a chunk is a range of it. Transfer, integrity, storage and aggregation work on
-such ranges, so what a process holds is a window of chunks, whatever the model's size.
+gives the bytes of any range when asked, and a *sink* that takes them. All tensors laid end to end
+form one logical byte line; a chunk is a range of it. Transfer, integrity, storage and aggregation
+work on such ranges, so what a process holds is a window of chunks, whatever the model's size.
 
     source → chunks → SendStream ──wire──▶ ReceiveStream → sink      an aggregator is a sink,
                             ◀── acks, credit, repairs ──             an executor is sink and source
 
 Reading order: ``model`` (what is moved), ``stores`` (where it lives), ``protocol`` (what both ends
-say, without I/O), ``transport`` (threads, sockets, the clock), ``link`` (one model over one stream),
-``rounds`` (scatter and gather). Import from here; ``streamlink.errors`` has every exception.
+say, without I/O), ``transport`` (threads, sockets, the clock), ``link`` (one model over one
+stream), ``rounds`` (scatter and gather). Import from here; ``streamlink.errors`` has every
+exception.
 """
 
 from streamlink.allocator import tune_allocator
@@ -24,6 +25,7 @@ from streamlink.config import (
 )
 from streamlink.errors import StreamlinkError
 from streamlink.fleet import Fleet, Reporter
+from streamlink.link.oneshot import receive, send
 from streamlink.link.server import Server
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import digest_of
@@ -69,6 +71,9 @@ __all__ = [
     "CompressedStore",
     "open_model",
     "open_store",
+    # one model, without rounds
+    "send",
+    "receive",
     # rounds
     "Server",
     "ScatterAndGather",

@@ -9,6 +9,7 @@ that costs memory says its price, and ``peak_bytes`` adds the prices up.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,7 +17,15 @@ from typing import Annotated, Any, Self
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-__all__ = ["GrpcConfig", "LinkConfig", "RoundConfig", "StreamConfig", "TimeoutConfig", "parse_size"]
+__all__ = [
+    "GrpcConfig",
+    "JobConfig",
+    "LinkConfig",
+    "RoundConfig",
+    "StreamConfig",
+    "TimeoutConfig",
+    "parse_size",
+]
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
@@ -171,7 +180,7 @@ class LinkConfig(_Frozen):
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """Read a YAML file of the same keys; unknown ones are refused by pydantic, by name."""
-        return cls.model_validate(_load_yaml(path))
+        return cls.model_validate(_sections(_load_yaml(path)))
 
 
 class RoundConfig(_Frozen):
@@ -202,11 +211,78 @@ class RoundConfig(_Frozen):
     """How often one round may start again without a client that dropped out (count)."""
 
 
+class JobConfig(LinkConfig):
+    """All settings of a job: those of its links, and the rules of its rounds.
+
+    One file serves both sides: a client does not look at ``rounds``.
+    """
+
+    rounds: RoundConfig = RoundConfig()
+    """The rules of a round."""
+
+    @classmethod
+    def assemble(
+        cls,
+        file: str | Path | None = None,
+        settings: Sequence[str] = (),
+        overrides: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Build the settings of a job from where users write them.
+
+        What is more particular wins: ``overrides`` over ``settings`` over ``file`` over defaults.
+
+        Args:
+            file: YAML with the sections ``stream``, ``timeouts``, ``grpc`` and ``rounds``.
+            settings: each ``"section.key=value"``, such as ``"stream.chunk_bytes=4MiB"``; of two
+                for one key the later counts.
+            overrides: ``"section.key"`` to value; None: not given.
+
+        Raises:
+            ValueError: a setting is not of that form, or the file is no mapping of settings.
+            ValidationError: an unknown key, or a value that is not allowed; both are named.
+            OSError: the file cannot be read.
+        """
+        values = _sections(_load_yaml(file)) if file is not None else {}
+        for setting in settings:
+            name, equals, text = setting.partition("=")
+            if not equals:
+                raise ValueError(f"setting {setting!r} is not of the form section.key=value")
+            _put(values, name.strip(), text.strip())
+        for name, value in (overrides or {}).items():
+            if value is not None:
+                _put(values, name, value)
+        return cls.model_validate(values)
+
+
+def _sections(loaded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's sections to add to; one with nothing under its name is empty, not wrong."""
+    return {
+        name: dict(section) if isinstance(section, dict) else {} if section is None else section
+        for name, section in loaded.items()
+    }
+
+
+def _put(values: dict[str, Any], name: str, value: object) -> None:
+    section, dot, key = name.partition(".")
+    if not (section and dot and key):
+        raise ValueError(f"setting {name!r} names no section; write it as section.key=value")
+    there = values.setdefault(section, {})
+    if isinstance(there, dict):  # what is not is refused as a whole, by its name
+        there[key] = value
+
+
 def _load_yaml(path: str | Path) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
-        loaded = yaml.safe_load(file)
+        try:
+            loaded = yaml.safe_load(file)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: this is not YAML: {_one_line(error)}") from error
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
         raise ValueError(f"{path}: expected a mapping of settings, found {type(loaded).__name__}")
     return loaded
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

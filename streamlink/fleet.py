@@ -1,14 +1,15 @@
 """A server and its clients as processes of this machine: start, watch, measure, and end them all.
 
 The parent talks to nobody's insides. Each child is a command line of its own that tells facts about
-itself, one JSON object a line, on a pipe it was handed (``--report-fd``): where it listens, its memory
-before the first channel, what it found. The parent samples their resident memory from outside.
+itself, one JSON object a line, on a pipe it was handed (``--report-fd``): where it listens, its
+memory before the first channel, what it found. The parent samples resident memory from outside.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import logging
 import os
 import resource
 import signal
@@ -16,8 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import psutil
@@ -25,6 +28,8 @@ import psutil
 from streamlink.errors import StreamlinkError
 
 __all__ = ["Fleet", "FleetError", "Member", "Reporter"]
+
+logger = logging.getLogger("streamlink.fleet")
 
 START_SECONDS = 60.0
 END_SECONDS = 15.0
@@ -42,6 +47,8 @@ class Reporter:
     def __init__(self, fd: int | None) -> None:
         self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
         if self._file is not None:
+            # Both ways to be ended by the parent, asked or orphaned, leave time to clean up.
+            signal.signal(signal.SIGTERM, _interrupt)
             _die_with_parent()
 
     def tell(self, **facts: Any) -> None:
@@ -93,11 +100,13 @@ class Fleet:
 
     Args:
         sample_seconds: how often memory is sampled.
+        end_seconds: how long a process that was asked to end may take before it is killed.
     """
 
-    def __init__(self, *, sample_seconds: float = 0.25) -> None:
+    def __init__(self, *, sample_seconds: float = 0.25, end_seconds: float = END_SECONDS) -> None:
         self.members: list[Member] = []
         self._sample_seconds = sample_seconds
+        self._end_seconds = end_seconds
         self._began = time.monotonic()
         self._told = threading.Condition()
 
@@ -111,7 +120,7 @@ class Fleet:
             clients: gives (name, command) of each client, for the port the server listens on.
 
         Raises:
-            FleetError: the server failed or never listened.
+            FleetError: the server failed or never listened, or a client ended before it began.
             KeyboardInterrupt: after every process has ended.
         """
         try:
@@ -122,7 +131,8 @@ class Fleet:
             self._watch(head)
             self._end_clients()
         except BaseException:
-            self._end_all()
+            with _uninterrupted():
+                self._end_all()
             raise
         if head.process.returncode != 0:
             raise FleetError(
@@ -133,21 +143,25 @@ class Fleet:
     # --- steps ------------------------------------------------------------------------
 
     def _start(self, role: str, name: str, command: Sequence[str]) -> Member:
-        reads, writes = os.pipe()
-        process = subprocess.Popen(
-            [*command, "--report-fd", str(writes)],
-            pass_fds=(writes,),
-            start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
-        )
-        os.close(writes)
-        member = Member(role, name, process)
-        self.members.append(member)
-        threading.Thread(target=self._listen, args=(member, reads), daemon=True).start()
+        with _deferred():
+            reads, writes = os.pipe()
+            process = subprocess.Popen(
+                [*command, "--report-fd", str(writes)],
+                pass_fds=(writes,),
+                start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
+            )
+            os.close(writes)
+            member = Member(role, name, process)
+            self.members.append(member)
+            threading.Thread(target=self._listen, args=(member, reads), daemon=True).start()
+        logger.debug("started %s, process %d", name, process.pid)
         return member
 
     def _listen(self, member: Member, reads: int) -> None:
         with os.fdopen(reads) as lines:
             for line in lines:
+                if not line.endswith("\n"):
+                    break  # it was killed in the middle of its last words
                 with self._told:
                     member.facts.update(json.loads(line))
                     self._told.notify_all()
@@ -163,7 +177,7 @@ class Fleet:
         if "port" in head.facts:
             return int(head.facts["port"])
         if "has_ended" in head.facts:
-            code = head.process.wait(END_SECONDS)
+            code = self._code_of(head)
             raise FleetError(f"the server ended before it listened, exit code {code}; see above")
         raise FleetError(f"the server did not begin to listen within {START_SECONDS:g} s")
 
@@ -173,16 +187,37 @@ class Fleet:
             with self._told:
                 self._told.wait_for(lambda: "has_ended" in head.facts, self._sample_seconds)
             if "has_ended" in head.facts:
-                head.process.wait(END_SECONDS)
-            if all(m.process.poll() is not None for m in self.members if m is not head):
-                self._all_clients_gone(head)
+                self._code_of(head)
+                return
+            self._check_clients(head)
 
-    def _all_clients_gone(self, head: Member) -> None:
-        """The clients leave when the server is done; give it its time to notice either way."""
+    def _check_clients(self, head: Member) -> None:
+        """Do not let the server wait for a client that never began.
+
+        One that ends later is the server's business: it has rules for that, and when all have left
+        it may still have work of its own.
+        """
+        for member in self.members:
+            if member is head or member.process.poll() is None:
+                continue
+            self._wait_told(member)
+            if "base_rss_bytes" not in member.facts:
+                raise FleetError(
+                    f"{member.name} ended before it began, exit code {member.process.returncode}; "
+                    "see above"
+                )
+
+    def _code_of(self, head: Member) -> int:
+        """Return the exit code of a server that has closed its pipe, so is about to end."""
         try:
-            head.process.wait(START_SECONDS)
+            return head.process.wait(self._end_seconds)
         except subprocess.TimeoutExpired:
-            raise FleetError("every client has ended and the server has not") from None
+            raise FleetError("the server fell silent and did not end") from None
+
+    def _wait_told(self, member: Member) -> None:
+        """Wait until everything an ended process told has been read."""
+        with self._told:
+            self._told.wait_for(lambda: "has_ended" in member.facts, self._end_seconds)
 
     def _sample(self) -> None:
         at = round(time.monotonic() - self._began, 2)
@@ -197,21 +232,20 @@ class Fleet:
                 continue
 
     def _end_clients(self) -> None:
+        until = time.monotonic() + self._end_seconds
         for member in self.members:
             try:
-                member.process.wait(END_SECONDS)
+                member.process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
                 member.process.kill()
                 member.process.wait()
-        with self._told:
-            self._told.wait_for(
-                lambda: all("has_ended" in member.facts for member in self.members), END_SECONDS
-            )
+            self._wait_told(member)
 
     def _end_all(self) -> None:
         for member in reversed(self.members):
             if member.process.poll() is None:
-                member.process.send_signal(signal.SIGINT)
+                # Not SIGINT: a process that is still starting up would answer with a traceback.
+                member.process.terminate()
         self._end_clients()
 
 
@@ -234,6 +268,43 @@ def _thinned(samples: list[tuple[float, int, float]]) -> list[tuple[float, int, 
     """Return at most ``MAX_SAMPLES``, each the highest of its stretch: a peak is never lost."""
     step = -(-len(samples) // MAX_SAMPLES) or 1
     return [max(samples[at : at + step], key=lambda s: s[1]) for at in range(0, len(samples), step)]
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once: what follows is the clean-up
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let no second Ctrl-C leave processes behind; what runs meanwhile has a bounded end."""
+    with _heeding(lambda number, frame: None):
+        yield
+
+
+@contextmanager
+def _deferred() -> Iterator[None]:
+    """Hold Ctrl-C back while a process begins: interrupted just there, nobody would know of it."""
+    late: list[int] = []
+    with _heeding(lambda number, frame: late.append(number)):
+        yield
+    for number in late[:1]:
+        signal.raise_signal(number)
+
+
+@contextmanager
+def _heeding(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Answer SIGINT and SIGTERM with ``act``; only the main thread has a say in that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # Functions, not SIG_IGN: a process that is started meanwhile would inherit being deaf.
+    before = {each: signal.signal(each, act) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, what in before.items():
+            signal.signal(each, what)
 
 
 def _die_with_parent() -> None:

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
-
-from examples.hello_numpy_large.weights import (
+from weights import (
     Fill,
     Floats,
     delta,
@@ -21,9 +20,9 @@ from examples.hello_numpy_large.weights import (
     fill,
     round_shift,
 )
+
 from streamlink import ModelSource, TensorSpec
 
-Progress = Callable[[int], None]
 Rounds = Sequence[Collection[int]]
 Progress = Callable[[int], None]
 

@@ -51,6 +51,7 @@ class Assignment:
             stream_id=self._request.sends,
             peer=self._session.peer,
             name=f"model from {self._session.peer}, {self.attempt}",
+            attempt=self.attempt,
             known=self._known,
         )
         self._grpc.open_transfer(self._session, model.pump)

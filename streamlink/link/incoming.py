@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ChecksumError, SpecMismatch, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    ChecksumError,
+    SpecMismatch,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link.faults import abort_code
 from streamlink.link.outgoing import Receipt
 from streamlink.model.digest import DigestBuilder
@@ -61,6 +67,7 @@ class IncomingModel:
         stream_id: int,
         peer: str,
         name: str,
+        attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
     ) -> None:
         self.peer = peer
@@ -68,6 +75,7 @@ class IncomingModel:
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
         self.began_at = time.monotonic()
+        self._belongs = attempt
         self._known = known or KnownSpecs()
         self._opened: Open | None = None
         self._spec: ModelSpec | None = None
@@ -80,12 +88,14 @@ class IncomingModel:
 
         Raises:
             SpecMismatch: the description is not of what was announced; the peer has been told.
+            StreamAborted: the model belongs to another attempt; the peer has been told.
         """
         if self._opened is None:
             opened = self._wait_for(Opened, seconds)
             if opened is None:
                 return False
             self._opened = opened.open
+            self._check_attempt(opened.open.attempt)
             self._spec = self._known.get(opened.open.spec_digest)
             self.pump.accept(wants_spec=self._spec is None)
         if self._spec is None:
@@ -145,6 +155,11 @@ class IncomingModel:
             self.is_complete = True
         return None
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every byte has been read; what remains is its finish."""
+        return self._digest is not None and self._digest.offset == self.spec.nbytes
+
     def release(self, nbytes: int) -> None:
         """Say that ``nbytes`` more are where they belong; the sender may send as many."""
         self.pump.release(nbytes)
@@ -184,6 +199,12 @@ class IncomingModel:
             event = self.pump.next(left)
             if isinstance(event, kind):
                 return event
+
+    def _check_attempt(self, sent: Attempt) -> None:
+        if self._belongs is not None and sent != self._belongs:
+            reason = f"{self.peer} sent a model of {sent}; this is {self._belongs}"
+            self.abort(AbortCode.STALE_ATTEMPT, reason)
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
     def _described(self, pages: tuple[bytes, ...]) -> ModelSpec:
         assert self._opened is not None

@@ -16,7 +16,7 @@ from streamlink.protocol.frames import NO_METRICS, Attempt
 from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.messages import encode_spec
-from streamlink.transport.pump import SendPump
+from streamlink.transport.pump import SendPump, Supply
 
 __all__ = ["OutgoingModel", "Receipt", "send_model"]
 
@@ -71,7 +71,7 @@ class OutgoingModel:
         self._digest = DigestBuilder(spec)
 
     def wait_room(self) -> tuple[int, int] | None:
-        """Return (offset, bytes) of the next piece the stream can take; None once all is written."""
+        """Return (offset, bytes) of what the stream can take next; None once all is written."""
         return self.pump.wait_room()
 
     def write(self, offset: int, payload: Payload) -> None:
@@ -99,15 +99,25 @@ class OutgoingModel:
             raise LocalProtocolError("the receiver went back behind what can be sent again")
         return self._receipt(metrics)
 
+    def draw(self, supply: Supply) -> None:
+        """Let the stream draw from ``supply(offset, nbytes)`` until all is written.
+
+        ``supply`` runs in the carrier's thread, gives up to ``nbytes``, and may wait.
+        """
+
+        def hashed(offset: int, nbytes: int) -> Payload:
+            payload = supply(offset, nbytes)
+            for view in payload:
+                self._hash(offset, view)
+                offset += view.nbytes
+            return payload
+
+        self.pump.draw(hashed)
+
     def send(self, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
         """Send the whole of ``source`` and wait for the commit; goes back where a resume asks."""
         while True:
-            while (room := self.wait_room()) is not None:
-                offset, payload = room[0], source.read(*room)
-                for view in payload:
-                    self._hash(offset, view)
-                    offset += view.nbytes
-                self.pump.write(room[0], payload)
+            self.draw(source.read)
             self.pump.finish(self._digest.hexdigest(), metrics)
             if self.pump.wait_committed():
                 return self._receipt(metrics)

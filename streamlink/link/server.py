@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, RoundError, StreamlinkError
+from streamlink.errors import AbortCode, RoundError, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.model.spec import ModelSpec
@@ -53,15 +53,19 @@ class Exchange:
         """
         try:
             return self._pending.result(timeout=seconds)
+        except StreamlinkError:
+            raise  # one of ours may be a TimeoutError, too
         except FutureTimeout:
             return None
 
     @property
     def failure(self) -> StreamlinkError | None:
-        """Why this request has failed, as far as is known: session, deadline, or refusal."""
+        """Why this request has failed, as far as is known: session, deadline, or the work."""
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
+        if error is None and (told := self._pending.result().error):
+            error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer)
         return error if isinstance(error, StreamlinkError) else None
 
     def end(self, code: AbortCode, reason: str) -> None:
@@ -119,11 +123,11 @@ class Peer:
             stream_id=number(),
             peer=self.name,
             name=f"update of {self.name}, {attempt}",
+            attempt=attempt,
             known=self._known,
         )
         for model in (outgoing, incoming):
             self._session.offer(model.pump)
-            self._server.ticker.add(model.pump)
         pending = self._session.request(
             topic,
             attempt=attempt,
@@ -131,6 +135,10 @@ class Peer:
             returns=incoming.pump,
             metadata=metadata,
         )
+        for model in (outgoing, incoming):
+            self._server.ticker.add(model.pump)
+        with outgoing.pump.locked() as (machine, now):
+            machine.offer(now=now)
         return Exchange(self._session, pending, outgoing, incoming)
 
     def dismiss(self, reason: str) -> None:
@@ -191,9 +199,13 @@ class Server:
         """Wait until a client of that name is here; None: not within ``seconds``."""
         until = time.monotonic() + seconds
         with self._changed:
-            while name not in self._peers and (left := until - time.monotonic()) > 0:
+            while not self._is_here(name) and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
-            return self._peers.get(name)
+            return self._peers[name] if self._is_here(name) else None
+
+    def _is_here(self, name: str) -> bool:
+        # A session that has just ended is still listed for a moment.
+        return name in self._peers and self._peers[name].is_here
 
     def close(self, reason: str = "the server is closing") -> None:
         """Say goodbye to all clients and stop listening."""
@@ -212,10 +224,14 @@ class Server:
 
     def _arrived(self, session: Session) -> None:
         with self._changed:
+            if session.closed.is_set():
+                return  # it left before it was noted; nobody will say so again
             self._peers[session.peer] = Peer(session, self._grpc)
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:
         with self._changed:
-            self._peers.pop(session.peer, None)
+            # It may have come back already, under the same name.
+            if session.peer in self._peers and not self._peers[session.peer].is_here:
+                del self._peers[session.peer]
             self._changed.notify_all()

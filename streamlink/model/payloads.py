@@ -89,8 +89,8 @@ class BufferPool:
 
     def _find(self, length: int) -> Bytes:
         with self._lock:
-            for position, buffer in enumerate(self._idle):
-                if length <= buffer.nbytes <= 2 * length:
+            for position in reversed(range(len(self._idle))):  # the warmest first
+                if length <= self._idle[position].nbytes <= 2 * length:
                     return self._idle.pop(position)
         return np.empty(length, np.uint8)
 

@@ -13,6 +13,7 @@ import operator
 import struct
 import sys
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -305,12 +306,8 @@ def _encode(tensor: TensorSpec) -> bytes:
 
 
 def _first_duplicate(tensors: tuple[TensorSpec, ...]) -> str:
-    seen: set[str] = set()
-    for tensor in tensors:
-        if tensor.name in seen:
-            return tensor.name
-        seen.add(tensor.name)
-    raise AssertionError("called without a duplicate")
+    counts = Counter(tensor.name for tensor in tensors)
+    return next(name for name, count in counts.items() if count > 1)
 
 
 def _tensor_difference(index: int, ours: TensorSpec, theirs: TensorSpec) -> str:

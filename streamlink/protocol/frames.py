@@ -36,7 +36,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """First frame of every transfer call, from the client: which offered stream this call carries."""
+    """First frame of a transfer call, from the client: which offered stream this call carries."""
 
     session_id: str
     stream_id: int
@@ -117,8 +117,8 @@ class Accept:
 class Ack:
     """The three marks, each a count of bytes from the start, and the credit.
 
-    ``received``: arrived and its hash is right. ``taken``: the sink has it. ``durable``: it survives
-    this process. ``limit``: the sender may send bytes below this offset.
+    ``received``: arrived and its hash is right. ``taken``: the sink has it. ``durable``: it
+    survives this process. ``limit``: the sender may send bytes below this offset.
     """
 
     received: int
@@ -210,8 +210,8 @@ class Heartbeat:
 class Request:
     """Asks the peer for something.
 
-    ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model with
-    the request, the second is where a model is expected back. 0: none.
+    ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model
+    with the request, the second is where a model is expected back. 0: none.
     """
 
     request_id: int
@@ -232,7 +232,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answers a request. ``error`` is empty on success; ``traceback`` is for the asking side's log."""
+    """Answers a request. ``error``: empty on success. ``traceback``: for the asking side's log."""
 
     request_id: int
     error: str = ""

@@ -1,17 +1,19 @@
 """``ReceiveStream``: the receiving half of a transfer.
 
     WAITING ── open ──▶ OPENING ── accept() ──▶ STREAMING ── finish ──▶ FINISHING
-                                                                        │ every byte delivered
-                               DONE ◀── commit() ── COMMITTING ◀────────┘
+       ▲                                                                    │ every byte taken
+       └── attach() on a new call         DONE ◀── commit() ── COMMITTING ◀─┘
 
-Chunks are delivered in order. A chunk whose hash is wrong is asked for again; what arrives behind it
-waits here, within the window the sender was granted. Credit returns with ``release``, when the sink
-has the bytes, not when they arrive. Two clocks run: ``streaming_read_timeout`` while bytes are ready
-and nobody takes them, ``communication_timeout`` (stage receiving) while the sender has credit and
-sends nothing.
+Chunks are delivered in order; one whose hash is wrong is asked for again (``arrivals``). Credit
+returns with ``release``, when the sink has the bytes, not when they arrive. Two clocks run:
+``streaming_read_timeout`` while bytes are ready and nobody takes them, ``communication_timeout``
+(stage receiving) while it is the sender's turn. On a new call everything goes on where it stood;
+what the owner decided while there was no call is told on the next one.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -21,7 +23,9 @@ from streamlink.errors import (
     FrameTooLarge,
     OpenTimeout,
     ReadTimeout,
+    StreamlinkError,
 )
+from streamlink.protocol.arrivals import Arrivals
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import (
     Abort,
@@ -37,16 +41,21 @@ from streamlink.protocol.frames import (
     Repair,
     SpecPage,
 )
-from streamlink.protocol.machine import State, StreamMachine, StreamStats
+from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
 from streamlink.protocol.window import Credit
 
-_OPEN, _READ, _RECEIVING = "open", "read", "receiving"
+_OPEN, _READ, _RECEIVING, _REPORT = "open", "read", "receiving", "report"
+
+_ACK_DELAY_SECONDS = 0.1  # an ack that could speak for more chunks waits for them this long
+_MOST_REPORT_SECONDS = 1.0  # what was taken is told this soon: a slow reader is seen to move
+_PAGE_OVERHEAD_BYTES = 64  # what keeping a page costs beside its body
+_SMALLEST_CHUNK_BYTES = 1024  # a sender cuts smaller only where its credit or its model ends
 
 
 class ReceiveStream(StreamMachine):
     """Receives one model. See ``machine`` for the verbs both halves share."""
 
-    MOVES = {
+    MOVES: ClassVar[Moves] = {
         (State.WAITING, Open): State.OPENING,
         (State.WAITING, Abort): State.WAITING,
         (State.OPENING, Abort): State.OPENING,
@@ -59,6 +68,7 @@ class ReceiveStream(StreamMachine):
         (State.FINISHING, Chunk): State.FINISHING,
         (State.FINISHING, Held): State.FINISHING,
         (State.FINISHING, Abort): State.FINISHING,
+        (State.COMMITTING, Finish): State.COMMITTING,  # of a new call
         (State.COMMITTING, Held): State.COMMITTING,
         (State.COMMITTING, Abort): State.COMMITTING,
     }
@@ -67,103 +77,98 @@ class ReceiveStream(StreamMachine):
         self, config: LinkConfig, *, stream_id: int, peer: str = "peer", name: str = ""
     ) -> None:
         super().__init__(config, stream_id=stream_id, peer=peer, name=name)
+        stream = config.stream
         self.state = State.WAITING
         self.opened: Open | None = None
-        self.received = self.durable = 0
-        self._is_ack_due = False
-        self._credit = Credit(config.stream.window_bytes)
-        self._chunk_bytes = config.stream.chunk_bytes
-        self._ahead: dict[int, Chunk] = {}
-        self._arrived = 0  # chunk frames on this call, damaged ones too
-        self._missing = 0  # damaged frames whose chunk is not yet made good
-        self._damaged_in_a_row = 0
+        self.durable = 0
+        self._credit = Credit(stream.window_bytes, quantum_bytes=stream.smallest_chunk_bytes)
+        self._arrivals = Arrivals(
+            max_damaged=(stream.max_repairs + 1)
+            * (stream.window_bytes // stream.smallest_chunk_bytes + 1)
+        )
+        self._most_chunks = 2 * stream.window_bytes // _SMALLEST_CHUNK_BYTES + 64
+        self._chunk_bytes = stream.chunk_bytes
+        self._is_accepted = self._wants_spec = False
         self._pages: list[bytes] = []
         self._spec_bytes = 0
         self._finish: Finish | None = None
+        self._is_whole = False
         self._committing = 0
         self._commit: Commit | None = None
-        self._chunks = self._repair_count = 0
-
-    # --- the carrier comes and goes ----------------------------------------------
-
-    def attach(self, *, now: float) -> None:
-        """Begin, or go on, over a new call; the sender speaks first."""
-        self._require(self.state is not State.ABORTED, "attach")
-        self.resumes += self.opened is not None
-        self.is_attached = True
-        self._outbox.clear()
-        if self.state is not State.DONE:
-            self.state = State.WAITING
-            self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
-            self._start_receiving_clock(now)
-
-    def detach(self, *, now: float) -> None:
-        """The call is lost. What arrived stays; chunks behind a damaged one do not."""
-        self.is_attached = False
-        self._outbox.clear()
-        self._ahead.clear()
-        self._arrived = self._missing = self._damaged_in_a_row = 0
-        self._timers.stop(_OPEN)
-
-    def receive(self, frame: Frame, *, now: float) -> None:
-        """Take one frame from the sender."""
-        if self.state is State.DONE and isinstance(frame, Open) and self._commit is not None:
-            # The commit was on its way when the call broke: say it again, on the new one.
-            self._outbox.extend((self._accept_frame(wants_spec=False), self._commit))
-            return
-        super().receive(frame, now=now)
+        self._report_seconds = min(_MOST_REPORT_SECONDS, config.timeouts.held_interval)
+        self._acked_at = float("-inf")
+        self._is_ack_due = False
+        self._unacked = 0  # chunks delivered since the last ack
+        self._chunks = self._repairs = 0
 
     # --- the owner reads -----------------------------------------------------------
 
     def accept(self, *, wants_spec: bool, now: float) -> None:
         """Answer ``Opened``: the sender may begin. Asks for the description where it is unknown."""
-        self._require(self.state is State.OPENING, "accept")
-        self.state = State.STREAMING
-        self._outbox.append(self._accept_frame(wants_spec=wants_spec))
-        self._restart_clocks(now)
+        is_decided = self._is_accepted or self.is_closed
+        self._require(self.opened is not None and not is_decided, "accept")
+        assert self.opened is not None
+        self._is_accepted = True
+        self._wants_spec = wants_spec and self.opened.spec_pages > 0
+        if wants_spec and not self._wants_spec:
+            self._events.append(SpecReceived(()))
+        if self.state is State.OPENING and self.is_attached:
+            self._go_on(now)
 
     def release(self, nbytes: int, *, now: float) -> None:
         """Say that the sink has ``nbytes`` more of what was delivered."""
-        self._require(nbytes <= self.received - self._credit.taken, f"release of {nbytes} bytes")
+        self._require(0 <= nbytes <= self.received - self.taken, f"release of {nbytes} bytes")
         self._credit.release(nbytes)
-        self._is_ack_due |= self._credit.is_due
+        if self._credit.is_due or now - self._acked_at >= self._report_seconds:
+            self._is_ack_due = True
+        elif not self._timers.is_running(_REPORT):
+            self._timers.start(_REPORT, self._acked_at + self._report_seconds - now, now=now)
         self._restart_read_clock(now)
-        self._restart_receiving_clock(now)
         self._advance(now)
 
     def mark_durable(self, durable: int) -> None:
         """Say that bytes below ``durable`` would survive this process."""
-        self.durable = min(max(durable, self.durable), self._credit.taken)
+        self.durable = min(max(durable, self.durable), self.taken)
         self._is_ack_due = True
 
     def committing(self, *, now: float) -> None:
         """Say that the commit moved."""
-        self._require(self.state is State.COMMITTING, "committing")
+        self._require(self._is_whole and self._commit is None, "committing")
         self._committing += 1
-        if self.is_attached:
+        if self._is_heard():
             self._outbox.append(Committing(self._committing))
 
     def commit(self, digest: str) -> None:
         """Say that the model is whole and the sink has it: success."""
-        self._require(self.state is State.COMMITTING, "commit")
-        self.state = State.DONE
-        self._timers.stop_all()
+        may_commit = self._is_whole and self._commit is None and not self.is_closed
+        self._require(may_commit, "commit")
         self._commit = Commit(digest)
-        if self.is_attached:
+        if self._is_heard():
             self._outbox.append(self._commit)
+        if not (self.is_attached and self.state is State.WAITING):  # else: said after its open
+            self._be_done()
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now; at most one ack, with the marks as they are."""
-        if self._is_ack_due and self._may_ack():
+        if self._is_ack_due and self._is_heard():
             self._is_ack_due = False
-            self._outbox.append(self._ack_frame())
-            self._restart_receiving_clock(now)
+            self._unacked = 0
+            self._acked_at = now
+            self._timers.stop(_REPORT)
+            limit = self._credit.grant()
+            self._outbox.append(Ack(self.received, self.taken, self.durable, limit))
+            self._watch_sender(now)
         return super().frames_to_send(now=now)
 
     @property
     def has_frames(self) -> bool:
         """Whether ``frames_to_send`` would return something."""
-        return bool(self._outbox) or (self._is_ack_due and self._may_ack())
+        return bool(self._outbox) or (self._is_ack_due and self._is_heard())
+
+    @property
+    def received(self) -> int:
+        """How many bytes arrived whole and in order."""
+        return self._arrivals.received
 
     @property
     def taken(self) -> int:
@@ -179,13 +184,29 @@ class ReceiveStream(StreamMachine):
             received_bytes=self.received,
             taken_bytes=self.taken,
             chunks=self._chunks,
-            repairs=self._repair_count,
+            repairs=self._repairs,
             resent_bytes=0,
             resumes=self.resumes,
             window_bytes=self.config.stream.window_bytes,
             chunk_bytes=self._chunk_bytes,
             rate=0.0,
         )
+
+    # --- the carrier comes and goes ----------------------------------------------
+
+    def _attach(self, now: float) -> None:
+        # Done, too: the commit may have been on its way when the call broke, and is said again.
+        self.resumes += self.opened is not None
+        self.state = State.WAITING
+        self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
+        self._watch_sender(now)
+
+    def _detach(self, now: float) -> None:
+        self._arrivals.lose_call()
+        self._timers.stop(_OPEN)
+        if self._commit is not None:
+            self._be_done()
+        self._watch_sender(now)
 
     # --- the sender speaks -----------------------------------------------------------
 
@@ -201,45 +222,54 @@ class ReceiveStream(StreamMachine):
                 self._on_finish(frame, now)
             case Held():
                 self._on_held(frame, now)
-            case Abort():
+            case Abort():  # pragma: no branch (the table lets nothing else through)
                 self._on_abort(frame)
 
     def _on_open(self, frame: Open, now: float) -> None:
         self._timers.stop(_OPEN)
-        if self.opened is None:
-            self._first_open(frame)
-            return
-        known = self.opened
-        if (frame.total_bytes, frame.spec_digest) != (known.total_bytes, known.spec_digest):
-            raise self._violation("came back with another model")
-        if frame.attempt != known.attempt:
-            raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
-        self._go_on(now)
+        self._check_open(frame)
+        self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
+        is_first, self.opened = self.opened is None, frame
+        if is_first:
+            self._events.append(Opened(frame))
+        if self._is_accepted:
+            self._go_on(now)
+        else:
+            self._watch_sender(now)
 
-    def _first_open(self, frame: Open) -> None:
+    def _check_open(self, frame: Open) -> None:
         if frame.stream_id != self.stream_id:
             raise self._violation(f"opened stream {frame.stream_id} on a call for this one")
         if frame.total_bytes < 0 or frame.spec_pages < 0 or frame.chunk_bytes < 1:
             raise self._violation("opened with a size below zero")
-        self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
-        self.opened = frame
-        self._events.append(Opened(frame))
+        known = self.opened or frame
+        if frame.attempt != known.attempt:
+            raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
+        if (frame.total_bytes, frame.spec_digest, frame.weight) != (
+            known.total_bytes,
+            known.spec_digest,
+            known.weight,
+        ):
+            raise self._violation("came back with another model")
 
     def _go_on(self, now: float) -> None:
-        """The sender is back: tell it where we are and go on in the state we were in."""
-        wants_spec = bool(self._pages)  # pages that had not all arrived come again
-        self._pages.clear()
+        """Tell the sender where we are, and go on in the state we were in."""
+        self._pages.clear()  # those of a call that broke come again
         self._spec_bytes = 0
         self._finish = None
-        self.state = State.STREAMING
-        self._outbox.append(self._accept_frame(wants_spec=wants_spec))
-        self._restart_clocks(now)
+        self.state = State.COMMITTING if self._is_whole else State.STREAMING
+        limit = self._credit.grant()
+        self._outbox.append(Accept(self.received, limit, self._chunk_bytes, self._wants_spec))
+        if self._commit is not None:
+            self._outbox.append(self._commit)
+            self._be_done()
+        self._watch_sender(now)
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:
         assert self.opened is not None
-        self._spec_bytes += len(frame.body)
-        if frame.number != len(self._pages) or frame.number >= self.opened.spec_pages:
+        if not self._wants_spec or frame.number != len(self._pages):
             raise self._violation(f"sent page {frame.number} of the description out of order")
+        self._spec_bytes += len(frame.body) + _PAGE_OVERHEAD_BYTES
         if self._spec_bytes > self.config.stream.max_spec_bytes:
             raise FrameTooLarge(
                 f"{self.peer} describes its model in more than "
@@ -249,78 +279,78 @@ class ReceiveStream(StreamMachine):
         self._pages.append(frame.body)
         self._start_receiving_clock(now)
         if len(self._pages) == self.opened.spec_pages:
+            self._wants_spec = False
             self._events.append(SpecReceived(tuple(self._pages)))
             self._pages.clear()
+        self._watch_sender(now)
 
     def _on_chunk(self, chunk: Chunk, now: float) -> None:
-        number, self._arrived = self._arrived, self._arrived + 1
+        if self._wants_spec:
+            raise self._violation("sent a chunk before its description")
         if not chunk.is_intact:
-            self._ask_again(number)
+            self._ask_again()
             return
-        if chunk.sequence != number:
-            raise self._violation(f"sent chunk {chunk.sequence} where {number} was due")
-        self._check_range(chunk)
-        self._missing -= chunk.repeats
-        self._damaged_in_a_row = 0
-        if chunk.offset > self.received:
-            self._ahead[chunk.offset] = chunk
-            return
-        self._deliver(chunk, now)
-        while (behind := self._ahead.pop(self.received, None)) is not None:
-            self._deliver(behind, now)
-        self._is_ack_due = True
-        self._start_receiving_clock(now)
-        self._advance(now)
+        self._check_chunk(chunk)
+        in_order = self._arrivals.take(chunk)
+        if self._arrivals.is_overlapping:
+            raise self._violation(f"sent bytes behind {self.received} twice")
+        if in_order:
+            self._deliver(in_order, now)
 
-    def _check_range(self, chunk: Chunk) -> None:
+    def _check_chunk(self, chunk: Chunk) -> None:
         assert self.opened is not None
-        if not 0 < chunk.nbytes <= self._chunk_bytes:
+        limit = self._credit.limit
+        if chunk.nbytes > self._chunk_bytes:
             raise FrameTooLarge(
                 f"{self.peer} sent a chunk of {chunk.nbytes} bytes; agreed were at most "
                 f"{self._chunk_bytes}",
                 stream_id=self.stream_id,
             )
-        if chunk.offset < self.received or chunk.offset in self._ahead:
-            raise self._violation(f"sent byte {chunk.offset} twice")
-        if not 0 <= chunk.repeats <= self._missing:
-            raise self._violation(f"repeated byte {chunk.offset} without being asked")
-        if chunk.offset > self.received and self._missing == chunk.repeats:
-            raise self._violation(f"left out bytes {self.received} to {chunk.offset}")
+        if fault := self._arrivals.fault_in(chunk, limit=limit):
+            raise self._violation(fault)
         if chunk.end > self.opened.total_bytes:
             raise self._violation(f"sent bytes beyond its model, up to {chunk.end}")
-        if chunk.end > self._credit.limit:
+        if chunk.end > limit:
             raise FlowControlError(
-                f"{self.peer} sent up to byte {chunk.end} with credit to {self._credit.limit}",
+                f"{self.peer} sent up to byte {chunk.end} with credit to {limit}",
                 stream_id=self.stream_id,
             )
         if self._finish is not None and not chunk.repeats:
             raise self._violation("sent a chunk after its finish")
+        if not chunk.nbytes or len(self._events) + len(self._arrivals) > self._most_chunks:
+            raise self._violation(f"cuts its model too fine, {chunk.nbytes} bytes in a chunk")
 
-    def _ask_again(self, number: int) -> None:
-        # The sender bounds the repairs of one chunk; this side cannot tell which chunk it was and
-        # bounds how many may come damaged while not one is whole.
-        self._damaged_in_a_row += 1
-        if self._damaged_in_a_row > self._max_damaged_in_a_row():
+    def _ask_again(self) -> None:
+        number = self._arrivals.take_damaged()
+        if number is None:
             raise ChecksumError(
-                f"{self._damaged_in_a_row} chunks from {self.peer} arrived damaged in a row after "
-                f"byte {self.received}; look at the network cards or proxies on the way",
+                f"{self._arrivals.damaged_in_a_row} chunks from {self.peer} arrived damaged in a "
+                f"row after byte {self.received}; look at the network cards or proxies on the way",
                 stream_id=self.stream_id,
             )
-        self._missing += 1
-        self._repair_count += 1
+        self._repairs += 1
         self._outbox.append(Repair(number))
 
-    def _max_damaged_in_a_row(self) -> int:
-        stream = self.config.stream
-        return (stream.max_repairs + 1) * (stream.window_bytes // stream.smallest_chunk_bytes + 1)
-
-    def _deliver(self, chunk: Chunk, now: float) -> None:
-        was_idle = self.received == self._credit.taken
-        self.received = chunk.end
-        self._chunks += 1
-        self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
-        if was_idle:
+    def _deliver(self, chunks: list[Chunk], now: float) -> None:
+        for chunk in chunks:
+            self._chunks += 1
+            self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
+        self._unacked += len(chunks)
+        if self._may_wait_with_ack(chunks[-1]):
+            self._timers.start(_REPORT, _ACK_DELAY_SECONDS, now=now)
+        else:
+            self._is_ack_due = True
+        if not self._timers.is_running(_READ):
             self._restart_read_clock(now)
+        self._start_receiving_clock(now)
+        self._watch_sender(now)
+
+    def _may_wait_with_ack(self, chunk: Chunk) -> bool:
+        # As TCP does: on a fast link, where chunks are full, one ack speaks for two of them. An ack
+        # costs both ends about as much as half a MiB of payload.
+        is_full = chunk.nbytes == self._chunk_bytes and not self._arrivals.missing
+        has_room = self.config.stream.window_bytes >= 4 * self._chunk_bytes
+        return is_full and has_room and self._unacked < 2
 
     def _on_finish(self, frame: Finish, now: float) -> None:
         assert self.opened is not None
@@ -328,95 +358,93 @@ class ReceiveStream(StreamMachine):
             raise self._violation(
                 f"finished at {frame.total_bytes} of {self.opened.total_bytes} bytes"
             )
-        if self.received < frame.total_bytes and not self._missing:
+        if self.received < frame.total_bytes and not self._arrivals.missing:
             raise self._violation(f"finished after {self.received} of {frame.total_bytes} bytes")
+        if self._wants_spec or self._finish is not None:
+            raise self._violation("finished twice, or before its description")
         self._finish = frame
+        self._watch_sender(now)
         self._advance(now)
 
     def _advance(self, now: float) -> None:
         """Move on to committing once every byte was delivered and taken."""
         if self.state is not State.FINISHING or self._finish is None:
             return
-        if self._credit.taken == self._finish.total_bytes:
+        if self.taken == self._finish.total_bytes:
             self.state = State.COMMITTING
-            self._restart_clocks(now)
+            self._is_whole = True
+            self._watch_sender(now)
             self._events.append(Finished(self._finish.digest, self._finish.metrics))
 
     # --- clocks ------------------------------------------------------------------------
 
     def _expire(self, name: str, now: float) -> None:
-        idle = self._timers.idle_seconds(name, now=now)
-        if name == _READ:
-            self._time_out(
-                ReadTimeout(
-                    who="the reader on this side",
-                    stream=self.name,
-                    seconds=idle,
-                    bytes_done=self.taken,
-                    setting="streaming_read_timeout",
-                )
-            )
+        facts = self._idle_facts(name, now, self.received)
+        if name == _REPORT:
+            self._timers.stop(_REPORT)
+            self._is_ack_due = True
+        elif name == _READ:
+            facts["who"], facts["bytes_done"] = "the reader on this side", self.taken
+            self._time_out(ReadTimeout(**facts, setting="streaming_read_timeout"))
         elif name == _OPEN:
-            self._time_out(
-                OpenTimeout(
-                    who=self.peer,
-                    stream=self.name,
-                    seconds=idle,
-                    bytes_done=self.received,
-                    setting="open_timeout",
-                )
-            )
+            self._time_out(OpenTimeout(**facts, setting="open_timeout"))
         else:
-            self._time_out(
-                CommunicationTimeout(
-                    stage="receiving",
-                    who=self.peer,
-                    stream=self.name,
-                    seconds=idle,
-                    bytes_done=self.received,
-                )
-            )
+            self._time_out(CommunicationTimeout(**facts, stage="receiving"))
 
-    def _restart_clocks(self, now: float) -> None:
+    def _we_hold(self, now: float) -> None:
         self._restart_read_clock(now)
-        self._restart_receiving_clock(now)
+
+    def _peer_holds(self, now: float) -> None:
+        if self._timers.is_running(_RECEIVING):
+            self._start_receiving_clock(now)
 
     def _restart_read_clock(self, now: float) -> None:
-        if self.received > self._credit.taken:
+        if self.received > self.taken:
             self._timers.start(_READ, self.config.timeouts.streaming_read_timeout, now=now)
         else:
             self._timers.stop(_READ)
 
-    def _restart_receiving_clock(self, now: float) -> None:
+    def _watch_sender(self, now: float) -> None:
+        seconds = self.config.timeouts.communication_timeout
+        self._watch(_RECEIVING, seconds, is_owed=self._is_senders_turn(), now=now)
+
+    def _is_senders_turn(self) -> bool:
+        if self._is_whole:
+            return False
+        if not self.is_attached or self.state is State.WAITING:
+            return True
+        if self.state is State.OPENING or self.opened is None:
+            return False  # our owner decides; the sender has a clock on that
+        if self.received == self.opened.total_bytes:
+            return self._finish is None
         # Without credit the sender must not send: then the reader's own clock bounds the wait.
-        can_send = self._credit.limit > self.received or self._missing > 0
-        if self.state in (State.STREAMING, State.FINISHING) and can_send:
-            self._start_receiving_clock(now)
-        else:
-            self._timers.stop(_RECEIVING)
+        return self._credit.limit > self.received or self._arrivals.missing > 0
 
     def _start_receiving_clock(self, now: float) -> None:
         self._timers.start(_RECEIVING, self.config.timeouts.communication_timeout, now=now)
 
-    # --- small parts -------------------------------------------------------------------
+    # --- ends --------------------------------------------------------------------------
 
-    def _may_ack(self) -> bool:
-        return self.is_attached and self.state in (
-            State.STREAMING,
-            State.FINISHING,
-            State.COMMITTING,
-        )
+    def _is_heard(self) -> bool:
+        """Whether the sender has heard our accept on this call and can make sense of more."""
+        return self.is_attached and self.state in _ACCEPTED
 
-    def _ack_frame(self) -> Ack:
-        return Ack(self.received, self._credit.taken, self.durable, self._credit.grant())
+    def _be_done(self) -> None:
+        self.state = State.DONE
+        self._timers.stop_all()
 
-    def _accept_frame(self, *, wants_spec: bool) -> Accept:
-        limit = self._credit.grant()
-        return Accept(self.received, max(limit, self.received), self._chunk_bytes, wants_spec)
+    def _end(self, error: StreamlinkError) -> None:
+        if self._commit is None:
+            super()._end(error)
+        else:
+            self._be_done()  # what happens to a later call cannot undo a commit
 
     def _drop_payloads(self) -> None:
-        self._ahead.clear()
+        self._arrivals.lose_call()
         self._pages.clear()
         self._events = type(self._events)(
             event for event in self._events if not isinstance(event, Delivered)
         )
+
+
+_ACCEPTED = (State.STREAMING, State.FINISHING, State.COMMITTING)

@@ -1,38 +1,33 @@
 """``SessionMachine``: one peer's standing connection, either end of it.
 
     client:  GREETING ── welcome ──▶ READY ──▶ CLOSED
-    server:  WAITING ── hello, welcome() ──▶ READY ──▶ CLOSED
+    server:  WAITING ── hello ──▶ GREETED ── welcome() ──▶ READY ──▶ CLOSED
 
-It agrees on version, chunk size and limits, keeps a heartbeat, and carries requests and replies. The
-models a request sends or returns travel on streams of their own; their two stages, sending and
-receiving, are those streams' clocks. The stage between them, *processing*, is watched here: it starts
-when the request is complete at the peer, restarts when a counter of this very request moved, and ends
-with the first byte of the reply.
+It agrees on version, chunk size and limits, keeps a heartbeat, and carries requests and replies.
+The models a request sends or returns travel on streams of their own; their two stages, sending and
+receiving, are those streams' clocks. The stage between them, *processing*, is watched here: it
+starts when the request is complete at the peer, restarts when a counter of this very request moved,
+and ends with the first byte of the reply.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from enum import Enum, auto
+from typing import ClassVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     CommunicationTimeout,
-    LocalProtocolError,
     OpenTimeout,
-    ProtocolError,
     RemoteProtocolError,
     StreamAborted,
-    StreamlinkError,
     StreamTimeout,
 )
 from streamlink.protocol.events import (
     Answered,
     Asked,
-    Event,
-    Failed,
     Greeted,
     Left,
     Ready,
@@ -51,13 +46,16 @@ from streamlink.protocol.frames import (
     TaskProgress,
     Welcome,
 )
-from streamlink.protocol.timers import Timers
+from streamlink.protocol.machine import Machine, Moves
 
 VERSION_MIN = VERSION_MAX = 1
 FRAME_OVERHEAD_BYTES = 1024
 """Room a chunk's frame needs beside its payload, generously (bytes)."""
 
 SMALLEST_CHUNK_BYTES = 1024
+SHORTEST_BEAT_SECONDS = 0.1
+MOST_EVENTS = 1024
+"""Requests that may wait for the owner before the peer is taken for a flood (count)."""
 
 _OPEN, _ALIVE, _BEAT = "open", "alive", "heartbeat"
 
@@ -66,7 +64,11 @@ class SessionState(Enum):
     """Where a session stands."""
 
     GREETING = auto()
+    """Client: hello sent."""
     WAITING = auto()
+    """Server: nothing heard yet."""
+    GREETED = auto()
+    """Server: hello heard, the owner decides."""
     READY = auto()
     CLOSED = auto()
 
@@ -78,86 +80,55 @@ class SessionDied(StreamTimeout):
     verb = "was not heard from"
 
 
-class SessionMachine:
+class SessionMachine(Machine):
     """One end of a session; ``hello`` given makes it the client's."""
 
+    MOVES: ClassVar[Moves] = {
+        (SessionState.GREETING, Welcome): SessionState.READY,
+        (SessionState.WAITING, Hello): SessionState.GREETED,
+        (SessionState.READY, Heartbeat): SessionState.READY,
+        (SessionState.READY, Request): SessionState.READY,
+        (SessionState.READY, TaskProgress): SessionState.READY,
+        (SessionState.READY, Reply): SessionState.READY,
+        (SessionState.GREETING, Goodbye): SessionState.CLOSED,
+        (SessionState.WAITING, Goodbye): SessionState.CLOSED,
+        (SessionState.GREETED, Goodbye): SessionState.CLOSED,
+        (SessionState.READY, Goodbye): SessionState.CLOSED,
+        (SessionState.GREETING, Abort): SessionState.CLOSED,
+        (SessionState.WAITING, Abort): SessionState.CLOSED,
+        (SessionState.GREETED, Abort): SessionState.CLOSED,
+        (SessionState.READY, Abort): SessionState.CLOSED,
+    }
+    FINAL = frozenset({SessionState.CLOSED})
+    ENDED = SessionState.CLOSED
+
+    state: SessionState
+
     def __init__(self, config: LinkConfig, *, peer: str, hello: Hello | None = None) -> None:
-        self.config = config
-        self.peer = peer
+        super().__init__(config, peer=peer, name="session")
         self.is_client = hello is not None
         self.state = SessionState.GREETING if self.is_client else SessionState.WAITING
-        self.error: StreamlinkError | None = None
-        self.is_attached = False
         self._hello = hello
-        self._timers = Timers()
-        self._outbox: deque[Frame] = deque()
-        self._events: deque[Event] = deque()
         self._beat_seconds = config.timeouts.heartbeat_interval
         self._beats = 0
-        self._heard_beats = 0
         self._next_request = 1
         self._progress: dict[int, int] = {}
-
-    # --- the five verbs ----------------------------------------------------------
+        self._begun: set[int] = set()
 
     def receive(self, frame: Frame, *, now: float) -> None:
         """Take one frame from the peer."""
-        if self.is_closed:
-            return
-        try:
-            self._dispatch(frame, now)
-        except ProtocolError as error:
-            self._fail(error, error.code)
-        else:
-            self._restart_alive(now)
-
-    def handle_timer(self, *, now: float) -> None:
-        """Send the heartbeat that is due; end the session or the request whose time is over."""
-        for name in self._timers.expired(now=now):
-            if self.is_closed:
-                return
-            if name == _BEAT:
-                self._beats += 1
-                self._outbox.append(Heartbeat(self._beats))
-                self._timers.start(_BEAT, self._beat_seconds, now=now)
-            elif name in (_ALIVE, _OPEN):
-                error = self._silence(name, now)
-                self._fail(error, error.code)
-            else:
-                self._request_expired(name, now)
+        super().receive(frame, now=now)
+        if self.state is SessionState.READY:
+            self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
-        """Return what has to go out now, in order."""
-        frames = list(self._outbox)
-        self._outbox.clear()
+        """Return what has to go out now, in order; anything at all stands for a heartbeat."""
+        frames = super().frames_to_send(now=now)
         if frames and self._timers.is_running(_BEAT):
             self._timers.start(_BEAT, self._beat_seconds, now=now)
         return frames
 
-    def next_event(self) -> Event | None:
-        """Return the next thing the owner should know, or None."""
-        return self._events.popleft() if self._events else None
-
-    def next_deadline(self) -> float | None:
-        """Return when ``handle_timer`` wants to be called (monotonic seconds), or None."""
-        return self._timers.next_deadline()
-
     # --- life ----------------------------------------------------------------------
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the session is over."""
-        return self.state is SessionState.CLOSED
-
-    @property
-    def has_frames(self) -> bool:
-        """Whether ``frames_to_send`` would return something."""
-        return bool(self._outbox)
-
-    @property
-    def has_events(self) -> bool:
-        """Whether ``next_event`` would return something."""
-        return bool(self._events)
 
     def attach(self, *, now: float) -> None:
         """Begin over a call."""
@@ -179,10 +150,10 @@ class SessionMachine:
         """Server: answer ``Greeted``; returns what was agreed.
 
         Raises:
-            RemoteProtocolError: versions or sizes do not meet; the session should be aborted with it.
+            RemoteProtocolError: versions or sizes do not meet; abort the session with its code.
         """
-        if self.state is not SessionState.WAITING or self._hello is None:
-            raise LocalProtocolError("welcome before hello")
+        self._require(self.state is SessionState.GREETED, "welcome")
+        assert self._hello is not None
         answer = Welcome(
             version=_agree_version(self._hello),
             session_id=session_id,
@@ -190,25 +161,17 @@ class SessionMachine:
             chunk_bytes=self._agree_chunk(self._hello),
             heartbeat_interval=self.config.timeouts.heartbeat_interval,
         )
+        self.state = SessionState.READY
         self._outbox.append(answer)
-        self._beat_at_least_every(self._hello.session_timeout / 3)
-        self._become_ready(now)
+        self._become_ready(self._hello.session_timeout / 3, now)
         return answer
 
     def goodbye(self, reason: str) -> None:
         """End the session on purpose."""
         if not self.is_closed:
             self._outbox.append(Goodbye(reason))
-            self._close()
-
-    def abort(self, code: AbortCode, reason: str) -> None:
-        """End the session for a fault."""
-        if not self.is_closed:
-            self._fail(StreamAborted(code, reason, by_peer=False), code)
-
-    def excuse(self, seconds: float) -> None:
-        """Forgive ``seconds`` in which this process stood still."""
-        self._timers.excuse(seconds)
+            self.state = SessionState.CLOSED
+            self._timers.stop_all()
 
     # --- requests and replies --------------------------------------------------------
 
@@ -223,8 +186,7 @@ class SessionMachine:
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
-        if self.state is not SessionState.READY:
-            raise LocalProtocolError(f"request while the session is {self.state.name.lower()}")
+        self._require(self.state is SessionState.READY, "request")
         number, self._next_request = self._next_request, self._next_request + 1
         self._outbox.append(Request(number, topic, attempt, sends, returns, metadata))
         self._progress[number] = 0
@@ -233,21 +195,28 @@ class SessionMachine:
         return number
 
     def request_complete(self, number: int, *, now: float) -> None:
-        """The whole request is at the peer: the processing clock starts."""
-        if number in self._progress:
+        """The whole request is at the peer: the processing clock starts.
+
+        Unless the reply has begun already: a peer may answer while it is still being asked.
+        """
+        if number in self._progress and number not in self._begun:
             self._start_processing(number, now)
 
     def reply_began(self, number: int) -> None:
         """The first byte of the reply is here: processing is over."""
+        if number in self._progress:
+            self._begun.add(number)
         self._timers.stop(_processing(number))
 
     def forget_request(self, number: int) -> None:
         """Stop watching a request whose answer nobody wants any more."""
         self._progress.pop(number, None)
+        self._begun.discard(number)
         self._timers.stop(_processing(number))
 
     def report_progress(self, number: int, counter: int) -> None:
         """Serving side: say that the work on request ``number`` has moved."""
+        self._require(self.state is SessionState.READY, "progress")
         self._outbox.append(TaskProgress(number, counter))
 
     def reply(
@@ -259,6 +228,7 @@ class SessionMachine:
         metadata: Mapping[str, str] = NO_ENTRIES,
     ) -> None:
         """Serving side: answer request ``number``."""
+        self._require(self.state is SessionState.READY, "reply")
         self._outbox.append(Reply(number, error, traceback, metadata))
 
     # --- the peer speaks ---------------------------------------------------------------
@@ -269,42 +239,37 @@ class SessionMachine:
                 self._on_hello(frame, now)
             case Welcome():
                 self._on_welcome(frame, now)
-            case Abort():
-                self._end(StreamAborted(frame.code, frame.reason, by_peer=True, who=self.peer))
-            case Goodbye():
-                self._close()
-                self._events.append(Left(frame.reason))
-            case _ if self.state is not SessionState.READY:
-                raise self._violation(f"sent {type(frame).__name__.lower()} before the greeting")
-            case Heartbeat():
-                self._heard_beats = max(self._heard_beats, frame.counter)
             case Request():
-                self._events.append(Asked(frame))
+                self._on_request(frame)
             case TaskProgress():
                 self._on_progress(frame, now)
             case Reply():
                 self._on_reply(frame)
-            case _:
-                raise self._violation(f"sent {type(frame).__name__.lower()} on a session")
+            case Abort():
+                self._on_abort(frame)
+            case Goodbye():
+                self._timers.stop_all()
+                self._outbox.clear()
+                self._events.append(Left(frame.reason))
 
     def _on_hello(self, frame: Hello, now: float) -> None:
-        if self.state is not SessionState.WAITING or self._hello is not None:
-            raise self._violation("said hello twice")
         self._hello = frame
         self.peer = frame.name or self.peer
         self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
         self._events.append(Greeted(frame))
 
     def _on_welcome(self, frame: Welcome, now: float) -> None:
-        if self.state is not SessionState.GREETING:
-            raise self._violation("welcomed us out of turn")
         if not VERSION_MIN <= frame.version <= VERSION_MAX:
             raise self._violation(f"chose version {frame.version}, which we did not offer")
         if not SMALLEST_CHUNK_BYTES <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
             raise self._violation(f"chose a chunk size of {frame.chunk_bytes} bytes")
-        self._beat_at_least_every(frame.heartbeat_interval)
-        self._become_ready(now)
+        self._become_ready(frame.heartbeat_interval, now)
         self._events.append(Ready(frame))
+
+    def _on_request(self, frame: Request) -> None:
+        if len(self._events) >= MOST_EVENTS:
+            raise self._violation(f"asked {MOST_EVENTS} times before this side could listen")
+        self._events.append(Asked(frame))
 
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
         if frame.counter > self._progress.get(frame.request_id, frame.counter):
@@ -317,63 +282,40 @@ class SessionMachine:
             self.forget_request(frame.request_id)
             self._events.append(Answered(frame))
 
-    # --- clocks and ends -----------------------------------------------------------------
+    # --- clocks ------------------------------------------------------------------------
 
-    def _become_ready(self, now: float) -> None:
-        self.state = SessionState.READY
-        self._timers.stop(_OPEN)
-        self._timers.start(_BEAT, self._beat_seconds, now=now)
-        self._restart_alive(now)
-
-    def _beat_at_least_every(self, seconds: float) -> None:
+    def _become_ready(self, beat_seconds: float, now: float) -> None:
         # The other side's silence limit may be shorter than ours; a tenth of a second is a floor
         # against a peer that asks for a flood.
-        self._beat_seconds = max(0.1, min(self._beat_seconds, seconds))
+        self._beat_seconds = max(SHORTEST_BEAT_SECONDS, min(self._beat_seconds, beat_seconds))
+        self._timers.stop(_OPEN)
+        self._timers.start(_BEAT, self._beat_seconds, now=now)
+        self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
 
-    def _restart_alive(self, now: float) -> None:
-        if self.state is SessionState.READY:
-            self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
+    def _expire(self, name: str, now: float) -> None:
+        if name == _BEAT:
+            self._beats += 1
+            self._outbox.append(Heartbeat(self._beats))
+            self._timers.start(_BEAT, self._beat_seconds, now=now)
+        elif name == _ALIVE:
+            self._time_out(SessionDied(**self._idle_facts(name, now, 0), setting="session_timeout"))
+        elif name == _OPEN:
+            self._time_out(OpenTimeout(**self._idle_facts(name, now, 0), setting="open_timeout"))
+        else:
+            self._request_expired(int(name.partition(" ")[2]), now)
+
+    def _request_expired(self, number: int, now: float) -> None:
+        facts = self._idle_facts(_processing(number), now, 0)
+        facts["stream"] = f"request {number}"
+        self.forget_request(number)
+        error = CommunicationTimeout(**facts, stage="processing")
+        self._events.append(RequestFailed(number, error))
 
     def _start_processing(self, number: int, now: float) -> None:
         seconds = self.config.timeouts.communication_timeout
         self._timers.start(_processing(number), seconds, now=now)
 
-    def _request_expired(self, name: str, now: float) -> None:
-        number = int(name.partition(" ")[2])
-        error = CommunicationTimeout(
-            stage="processing",
-            who=self.peer,
-            stream=f"request {number}",
-            seconds=self._timers.idle_seconds(name, now=now),
-            bytes_done=0,
-        )
-        self.forget_request(number)
-        self._events.append(RequestFailed(number, error))
-
-    def _silence(self, name: str, now: float) -> StreamTimeout:
-        idle = self._timers.idle_seconds(name, now=now)
-        kind, setting = (
-            (SessionDied, "session_timeout") if name == _ALIVE else (OpenTimeout, "open_timeout")
-        )
-        return kind(who=self.peer, stream="session", seconds=idle, bytes_done=0, setting=setting)
-
-    def _violation(self, what: str) -> RemoteProtocolError:
-        return RemoteProtocolError(f"{self.peer} {what}")
-
-    def _fail(self, error: StreamlinkError, code: AbortCode) -> None:
-        self._end(error)
-        if self.is_attached:
-            self._outbox.append(Abort(code, str(error)))
-
-    def _end(self, error: StreamlinkError) -> None:
-        self._outbox.clear()
-        self._close()
-        self.error = error
-        self._events.append(Failed(error))
-
-    def _close(self) -> None:
-        self.state = SessionState.CLOSED
-        self._timers.stop_all()
+    # --- what is agreed ------------------------------------------------------------------
 
     def _agree_chunk(self, hello: Hello) -> int:
         fits = min(hello.max_message_bytes, self.config.grpc.max_message_bytes)

@@ -3,10 +3,10 @@
 Two small parts. ``Credit`` is the receiver's side: what it has promised to hold. ``Pace`` is the
 sender's: it learns the link from the acks and sizes window and chunk by it, starting small.
 
-``Pace`` follows the delivery-rate samples of BBR (Cardwell et al., "BBR: Congestion-Based Congestion
-Control", ACM Queue 2016): a sample is what was received between sending a byte and hearing that it
-arrived. We do not control congestion (TCP does); the window only has to be large enough to keep the
-link full and small enough that a cut does not cost much.
+``Pace`` follows the delivery-rate samples of BBR (Cardwell et al., "BBR: Congestion-Based
+Congestion Control", ACM Queue 2016): a sample is what was received between sending a byte and
+hearing that it arrived. We do not control congestion (TCP does); the window only has to be large
+enough to keep the link full and small enough that a cut does not cost much.
 """
 
 from __future__ import annotations
@@ -80,12 +80,14 @@ class Credit:
     """The receiver's promise: the sender may send bytes below ``limit``.
 
     The limit only grows, by what the sink has taken, so what a stream can make this process hold is
-    ``window_bytes`` and no more.
+    ``window_bytes`` and no more. It grows by ``quantum_bytes`` at least: a reader that takes crumbs
+    must not be sent crumbs.
     """
 
-    def __init__(self, window_bytes: int, *, taken: int = 0) -> None:
+    def __init__(self, window_bytes: int, *, quantum_bytes: int = 1) -> None:
         self._window = window_bytes
-        self.taken = taken
+        self._quantum = quantum_bytes
+        self.taken = 0
         self.limit = 0
         self.grant()
 
@@ -100,5 +102,6 @@ class Credit:
 
     def grant(self) -> int:
         """Return the limit to tell the sender now."""
-        self.limit = self.taken + self._window
+        if self.taken + self._window - self.limit >= self._quantum:
+            self.limit = self.taken + self._window
         return self.limit

@@ -1,4 +1,4 @@
-"""``Client``: reaches the server, does each task with its executor, until the server says goodbye."""
+"""``Client``: does each task of the server with its executor, until the server says goodbye."""
 
 from __future__ import annotations
 

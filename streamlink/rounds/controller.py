@@ -1,8 +1,8 @@
 """``ScatterAndGather``: the server's side of the rounds.
 
-Each round offers the model to every client that is there, gathers their updates in lockstep, and lets
-the new model appear at once or not at all. A round that loses a client starts again without it, as a
-new attempt, after a grace time in which the client may come back.
+Each round offers the model to every client that is there, gathers their updates in lockstep, and
+lets the new model appear at once or not at all. A round that loses a client starts again without
+it, as a new attempt, after a grace time in which the client may come back.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from streamlink.config import RoundConfig
 from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
+from streamlink.link import Attempt
 from streamlink.link.outgoing import send_model
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource, ModelStore
-from streamlink.link import Attempt
 from streamlink.rounds.gather import (
     PIECE_BYTES,
     Contributor,
@@ -32,6 +32,8 @@ __all__ = ["RoundReport", "ScatterAndGather", "Standing"]
 logger = logging.getLogger("streamlink.rounds")
 
 _CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, measured generously
+_REPLY_SECONDS = 1.0  # a client's reply follows the end of its stream on another connection
+_TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
 _STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
 
 
@@ -151,14 +153,18 @@ class ScatterAndGather:
         senders: list[threading.Thread] = []
         sink = self._store.begin(source.spec)
         try:
-            for peer in peers:
-                exchanges.append(_ask(peer, self._config.train_task_name, source, belongs))
+            for peer in peers:  # one by one: those asked before one that fails are told so
+                exchanges.append(  # noqa: PERF401
+                    _ask(peer, self._config.train_task_name, source, belongs)
+                )
             self._exchanges = exchanges
             senders = [_start_sending(exchange, source) for exchange in exchanges]
             gather = self._lockstep(exchanges, source, sink)
             gather.run()
         except BaseException as error:
             sink.discard()
+            if isinstance(error, ContributorFailed):
+                _tell_traceback(exchanges, error.peer)
             for exchange in exchanges:
                 exchange.end(AbortCode.STALE_ATTEMPT, f"{belongs} is over: {error}")
             raise
@@ -167,6 +173,7 @@ class ScatterAndGather:
             for sender in senders:
                 sender.join()
         for exchange in exchanges:
+            _hear_out(exchange)
             _summarise(exchange, belongs)
             exchange.close()
         return gather
@@ -259,16 +266,47 @@ def _start_sending(exchange: Exchange, source: ModelSource) -> threading.Thread:
     return thread
 
 
+def _hear_out(exchange: Exchange) -> None:
+    """Wait until the client has heard that its update counts: no goodbye may overtake that."""
+    try:
+        exchange.wait_reply(_REPLY_SECONDS)
+    except StreamlinkError as error:
+        logger.debug("%s left before its reply: %s", exchange.peer, error)
+
+
+def _tell_traceback(exchanges: Sequence[Exchange], peer: str) -> None:
+    """Log what the task of ``peer`` raised, as its client tells it right after the stream's end."""
+    exchange = next((each for each in exchanges if each.peer == peer), None)
+    try:
+        reply = exchange.wait_reply(_REPLY_SECONDS) if exchange is not None else None
+    except StreamlinkError:
+        return  # the client is gone; why is in the round's own error
+    if reply is None or not reply.traceback:
+        return
+    logger.error("%s: the task raised %s", peer, reply.error[:_TRACEBACK_WIDTH])
+    # A line each: it came from outside, and a record's line breaks are escaped.
+    for line in reply.traceback.splitlines()[-_TRACEBACK_LINES:]:
+        logger.error("%s: | %s", peer, line[:_TRACEBACK_WIDTH])
+
+
 def _summarise(exchange: Exchange, belongs: Attempt) -> None:
     for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
         stats, seconds = model.stats, time.monotonic() - model.began_at
-        logger.info(
-            "transfer done peer=%s direction=%s round=%d bytes=%d seconds=%.2f rate=%.1fMB/s "
-            "chunks=%d repairs=%d resumes=%d",
-            exchange.peer, way, belongs.round, stats.received_bytes, seconds,
-            stats.received_bytes / max(seconds, 1e-9) / 1e6, stats.chunks, stats.repairs,
-            stats.resumes,
-        )  # fmt: skip
+        facts = {
+            "peer": exchange.peer,
+            "direction": way,
+            "round": belongs.round,
+            "attempt": belongs.attempt,
+            "bytes": stats.received_bytes,
+            "seconds": round(seconds, 3),
+            "rate": f"{stats.received_bytes / max(seconds, 1e-9) / 1e6:.4g}MB/s",
+            "chunks": stats.chunks,
+            "repairs": stats.repairs,
+            "resumes": stats.resumes,
+        }
+        text = " ".join(f"{name}={fact}" for name, fact in facts.items())
+        # The facts as such are for a log that is made of JSON.
+        logger.info("transfer done %s", text, extra={"event": "transfer done", "facts": facts})
 
 
 def _standing(exchange: Exchange) -> Standing:
@@ -276,5 +314,3 @@ def _standing(exchange: Exchange) -> Standing:
     total = exchange.outgoing.spec.nbytes
     phase = "committing" if up.received_bytes == total else "streaming"
     return Standing(exchange.peer, phase, down.received_bytes, up.received_bytes, total)
-
-

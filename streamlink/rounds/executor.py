@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,7 +22,7 @@ from streamlink.link.client import Assignment
 from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import OutgoingModel, Receipt
-from streamlink.model.interfaces import payload_bytes
+from streamlink.model.interfaces import Payload, payload_bytes
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import as_bytes_view, join
 from streamlink.model.spec import ModelSpec, Segment
@@ -29,6 +30,8 @@ from streamlink.model.spec import ModelSpec, Segment
 __all__ = ["Executor", "StreamingExecutor", "Task", "TaskOutcome"]
 
 logger = logging.getLogger("streamlink.executor")
+
+_CALLED_OFF = (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,9 @@ class Task:
     round: int
     attempt: int
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name} of job {self.job!r} round {self.round} attempt {self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +69,9 @@ class StreamingExecutor:
 
     Args:
         function: ``function(tensor, start, values)`` returns the updated elements
-            ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and has
-            the tensor's dtype, and so must the result. A function of its arguments only: it may be
-            asked for any range again.
+            ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and
+            has the tensor's dtype, and so must the result. A function of its arguments only: it may
+            be asked for any range again.
         weight: this client's weight in the mean (for example its number of samples).
         metrics: numbers to report with the update; called when the last range was sent.
     """
@@ -96,7 +102,9 @@ class StreamingExecutor:
             outgoing = assignment.outgoing(incoming.spec, self._weight)
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
-            self._stream(incoming, outgoing)
+            outgoing.draw(_Answers(incoming, self._function).supply)
+            while not incoming.is_complete:
+                incoming.read()
             received = incoming.commit()
             sent = outgoing.finish(self._metrics())
             return TaskOutcome(task, received, sent)
@@ -109,15 +117,45 @@ class StreamingExecutor:
             self.watched = None
             assignment.close(incoming, *([outgoing] if outgoing else []))
 
-    def _stream(self, incoming: IncomingModel, outgoing: OutgoingModel) -> None:
-        work = _Ranges(incoming.spec, self._function)
-        while not incoming.is_complete:
-            piece = incoming.read()
-            if piece is None:
-                continue
-            for offset, result in work.apply(*piece):
-                outgoing.write(offset, (result,))
-            incoming.release(payload_bytes(piece[1]))
+
+class _Answers:
+    """The update as the stream draws it: each range is computed when there is room for it.
+
+    The carrier's writer computes, so that between the arrival of a range and the departure of its
+    answer no thread has to wake another.
+    """
+
+    def __init__(self, incoming: IncomingModel, function: RangeFunction) -> None:
+        self._incoming = incoming
+        self._ranges = _Ranges(incoming.spec, function)
+        self._ready: deque[memoryview] = deque()
+        self._to_release = 0
+
+    def supply(self, offset: int, nbytes: int) -> Payload:
+        """Return the next answer, at most ``nbytes`` of it; waits for the range it is of."""
+        while not self._ready:
+            self._read()
+        view = self._ready.popleft()
+        if view.nbytes > nbytes:
+            self._ready.appendleft(view[nbytes:])
+            return (view[:nbytes],)
+        return (view,)
+
+    def _read(self) -> None:
+        self._release()
+        piece = self._incoming.read()
+        if piece is not None:
+            self._to_release = payload_bytes(piece[1])
+            self._ready.extend(self._ranges.apply(*piece))
+        elif self._incoming.is_complete:
+            raise ModelError("the model is complete, and its answer is not")
+        if self._incoming.is_exhausted:
+            self._release()  # nobody will ask again
+
+    def _release(self) -> None:
+        if self._to_release:
+            self._incoming.release(self._to_release)
+            self._to_release = 0
 
 
 class _Ranges:
@@ -128,10 +166,8 @@ class _Ranges:
         self._function = function
         self._cut = memoryview(b"")  # the first bytes of an element whose rest has not arrived
 
-    def apply(
-        self, offset: int, payload: tuple[memoryview, ...]
-    ) -> list[tuple[int, memoryview]]:
-        """Return (offset, result) for every whole element that is now here."""
+    def apply(self, offset: int, payload: tuple[memoryview, ...]) -> list[memoryview]:
+        """Return the results for every whole element that is now here, in order."""
         if self._cut:
             payload, offset = (self._cut, *payload), offset - self._cut.nbytes
         view = payload[0] if len(payload) == 1 else join(payload)
@@ -140,7 +176,7 @@ class _Ranges:
             length = segment.stop - segment.start
             whole = length - length % segment.tensor.itemsize
             if whole:
-                results.append((offset + at, self._map(segment, view[at : at + whole])))
+                results.append(self._map(segment, view[at : at + whole]))
             at += whole
         self._cut = memoryview(bytes(view[at:]))
         return results
@@ -154,7 +190,7 @@ class _Ranges:
                 f"tensor {tensor.name!r}: the task's function returned {result.dtype} of shape "
                 f"{result.shape}, expected {values.dtype} of shape {values.shape}"
             )
-        return as_bytes_view(result)
+        return as_bytes_view(np.ascontiguousarray(result))
 
 
 def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
@@ -165,17 +201,12 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     )
     try:
         outcome = executor.execute(task, assignment)
-    except StreamAborted as error:
-        if error.code in (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST):
-            logger.warning("gave up %s: %s", attempt, error.reason)
-        else:
-            logger.error("%s failed: %s", attempt, error)
-        assignment.reply(error=str(error))
     except StreamlinkError as error:
-        logger.error("%s failed: %s", attempt, error)
+        is_called_off = isinstance(error, StreamAborted) and error.code in _CALLED_OFF
+        logger.log(logging.WARNING if is_called_off else logging.ERROR, "%s ended: %s", task, error)
         assignment.reply(error=str(error))
     except Exception as error:
-        logger.exception("%s: the task raised", attempt)
+        logger.exception("%s: the work raised", task)
         text = f"{type(error).__name__}: {error}"
         assignment.reply(error=text, traceback=traceback.format_exc(limit=50))
     else:

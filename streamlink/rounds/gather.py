@@ -1,21 +1,24 @@
-"""Lockstep gathering: the new model is computed range by range, as far as the slowest client has come.
+"""Lockstep gathering: the new model is computed as far as the slowest client has come.
 
-One pass, no spool. What has arrived and cannot be used yet stays in its stream, within the window that
-stream was granted; a client that is ahead is told that it is held, and for whom. So the server's memory
-grows with the number of clients by their windows and not at all with the model.
+Range by range, in one pass, no spool. What has arrived and cannot be used yet stays in its stream,
+within the window that stream was granted; a client that is ahead is told that it is held, and for
+whom. So the server's memory grows with the number of clients by their windows and not at all with
+the model.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.errors import RoundError, SpecMismatch, StreamlinkError
+from streamlink.errors import ModelError, RoundError, StreamlinkError
 from streamlink.link.incoming import IncomingModel
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink
@@ -85,13 +88,27 @@ class Contributor:
 
     def take(self, nbytes: int) -> memoryview:
         """Return the next ``nbytes``, all of which have come: a view where one view holds them."""
-        first = self._views[0]
-        if first.nbytes > nbytes:
-            self._views[0] = first[nbytes:]
-            return first[:nbytes]
-        if first.nbytes == nbytes:
-            return self._views.popleft()
-        return memoryview(b"".join((self._views.popleft(), self.take(nbytes - first.nbytes))))
+        views: list[memoryview] = []
+        while nbytes:
+            view = self._views.popleft()
+            if view.nbytes > nbytes:
+                self._views.appendleft(view[nbytes:])
+                view = view[:nbytes]
+            views.append(view)
+            nbytes -= view.nbytes
+        return views[0] if len(views) == 1 else memoryview(b"".join(views))
+
+    def release(self, nbytes: int) -> None:
+        """Give back the credit of bytes that are used."""
+        try:
+            self.model.release(nbytes)
+        except StreamlinkError as error:
+            raise ContributorFailed(self.peer, error) from error
+
+    def tell(self, say: Callable[[], object]) -> None:
+        """Say something about an update that is here and counts, even if its sender has left."""
+        with suppress(StreamlinkError):
+            say()
 
     def _guarded(self, act: Callable[[], Any]) -> Any:
         failure = self._failure()
@@ -145,7 +162,7 @@ class LockstepGather:
         """
         for contributor in self._contributors:
             self._wait(contributor, contributor.open)
-            self._check_spec(contributor)
+            self._check_announced(contributor)
         mean = WeightedMean([each.model.weight for each in self._contributors])
         while self.position < self._spec.nbytes:
             usable = self._usable()
@@ -184,9 +201,7 @@ class LockstepGather:
             return self._held_interval
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise OutOfTime(
-                contributor.peer, self._train_timeout, self.position, self._spec.nbytes
-            )
+            raise OutOfTime(contributor.peer, self._train_timeout, self.position, self._spec.nbytes)
         return min(self._held_interval, left)
 
     def _hold(self, other: Contributor, waiting_for: str) -> None:
@@ -204,10 +219,13 @@ class LockstepGather:
 
         return step
 
-    def _check_spec(self, contributor: Contributor) -> None:
+    def _check_announced(self, contributor: Contributor) -> None:
         try:
             require_same(self._spec, contributor.model.spec, contributor.peer)
-        except SpecMismatch as error:
+            weight = contributor.model.weight
+            if not math.isfinite(weight) or weight < 0:
+                raise ModelError(f"{contributor.peer} gave its update the weight {weight}")
+        except ModelError as error:
             raise ContributorFailed(contributor.peer, error) from error
 
     # --- computing ----------------------------------------------------------------------
@@ -241,7 +259,7 @@ class LockstepGather:
         self._sink.write(self.position, self._out.data[:nbytes])
         self.position = usable
         for contributor in self._contributors:
-            contributor.model.release(nbytes)
+            contributor.release(nbytes)
 
     def _runs(self, nbytes: int) -> list[tuple[np.dtype[Any], int]]:
         """Return (dtype, bytes) of what lies ahead; neighbours of one dtype are one run."""
@@ -256,11 +274,11 @@ class LockstepGather:
     def _commit(self) -> None:
         def moved(_: int) -> None:
             for contributor in self._contributors:
-                contributor.model.committing()
+                contributor.tell(contributor.model.committing)
 
         self._sink.commit(moved)
         for contributor in self._contributors:
-            contributor.model.commit()
+            contributor.tell(contributor.model.commit)
 
 
 def weighted_metrics(reports: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:

@@ -51,7 +51,7 @@ class CompressedSource:
                 self._fds.append(os.open(self._path, os.O_RDONLY))
                 contents = read_contents(self._fds[0], self._path)
         except BaseException:
-            self.close()
+            self._closer()
             raise
         self._spec, self._index = contents.spec, contents.index
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
@@ -86,8 +86,9 @@ class CompressedSource:
         return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
 
     def close(self) -> None:
-        """Close the file; to be called when no read is under way."""
+        """Close the file and let go of decoded blocks; to be called when no read is under way."""
         self._closer()
+        self._blocks.clear()
 
     def _load(self, block: int) -> memoryview:
         if not self._fds:

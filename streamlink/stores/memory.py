@@ -128,34 +128,52 @@ class ArrayModel:
 class MemoryStore:
     """Holds one whole model in memory; the next one is filled beside it and swapped in by commit.
 
+    Two sets of arrays take turns, since fresh memory costs more to touch than to fill again: a
+    model that is replaced becomes the place of the next but one, unless ``arrays`` handed it out.
+
     Args:
         arrays: the first model; ``None`` for none yet. They are read, never written.
     """
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
         self._arrays = dict(arrays) if arrays is not None else None
+        self._is_shared = True
+        self._spare: dict[str, Array] | None = None
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The last whole model, name → array; not to be written to.
+        """The last whole model, name → array; not to be written to, and yours to keep.
 
         Raises:
             StoreError: there is none yet.
         """
-        if self._arrays is None:
-            raise StoreError("this memory store holds no model yet")
-        return dict(self._arrays)
+        self._is_shared = True
+        return dict(self._present())
 
     def open(self) -> ArrayModel:
-        """Return the last whole model; raises ``StoreError`` where there is none yet."""
-        return ArrayModel(self.arrays)
+        """Return the last whole model; raises ``StoreError`` where there is none yet.
+
+        It stays as it is until the commit after next.
+        """
+        return ArrayModel(self._present())
 
     def begin(self, spec: ModelSpec) -> _NextArrays:
         """Return a sink over new arrays. Costs one model of memory until the old one is let go."""
         return _NextArrays(self, spec)
 
+    def _present(self) -> dict[str, Array]:
+        if self._arrays is None:
+            raise StoreError("this memory store holds no model yet")
+        return self._arrays
+
+    def _place(self, spec: ModelSpec) -> dict[str, Array]:
+        """Return arrays nobody uses: those of the model before the last, where they fit."""
+        spare, self._spare = self._spare, None
+        return spare if spare is not None and spec_of(spare) == spec else empty_arrays(spec)
+
     def _replace(self, arrays: dict[str, Array]) -> None:
-        self._arrays = arrays
+        self._spare = None if self._is_shared else self._arrays
+        self._arrays, self._is_shared = arrays, False
 
 
 class _NextArrays:
@@ -163,7 +181,7 @@ class _NextArrays:
 
     def __init__(self, store: MemoryStore, spec: ModelSpec) -> None:
         self._store = store
-        self._arrays = empty_arrays(spec)
+        self._arrays = store._place(spec)
         self._model = ArrayModel(self._arrays)
 
     @property

@@ -33,7 +33,7 @@ from streamlink.stores.files import (
     require_free,
     write_all,
 )
-from streamlink.stores.slz import HEAD, encode_tail, new_index
+from streamlink.stores.slz import HEAD, encode_tail, index_bytes, new_index
 
 __all__ = ["MIN_SAVING", "CompressedSink"]
 
@@ -60,7 +60,6 @@ class CompressedSink:
         self._temporary = path.with_name(path.name + ".part")
         self._spec = spec
         self._written = RangeSet()
-        self._index = new_index(spec)
         self._packer = _Packer(level, min_saving)
         self._buffer = memoryview(bytearray(min(BLOCK_BYTES, spec.nbytes)))
         self._buffered = _NO_BLOCK
@@ -130,7 +129,10 @@ class CompressedSink:
 
     def _begin(self, reserve: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        require_free(self._path.parent, 0, reserve)
+        # Nobody knows yet how far the blocks shrink, but the index will need its room. Looking
+        # before it is made, an absurd spec costs nothing.
+        require_free(self._path.parent, index_bytes(self._spec), reserve)
+        self._index = new_index(self._spec)
         self._fds.append(_open_locked(self._temporary))
         os.ftruncate(self._fds[0], 0)
         write_all(self._fds[0], HEAD, 0)

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
-from streamlink.errors import CorruptStore, ModelError, StoreError
+from streamlink.errors import CorruptStore, StoreError
 from streamlink.model.digest import LEAF_BYTES, digest_of, root_from_leaves
 from streamlink.model.interfaces import Payload
 from streamlink.model.leaves import block_range
@@ -56,7 +56,7 @@ class SafetensorsSource:
             with disk_errors(self._path, "opening the model"):
                 self._open()
         except BaseException:
-            self.close()
+            self._closer()
             raise
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
         self._blocks = BlockReader(self._spec, self._load, cache_blocks)
@@ -91,8 +91,9 @@ class SafetensorsSource:
         return root_from_leaves(self._spec, [self._leaves])
 
     def close(self) -> None:
-        """Close the files; to be called when no read is under way."""
+        """Close the files and let go of blocks; to be called when no read is under way."""
         self._closer()
+        self._blocks.clear()
 
     def _open(self) -> None:
         if self._path.is_dir() and (self._path / INDEX_NAME).exists():
@@ -133,13 +134,18 @@ class SafetensorsSource:
         entries = [found[entry] for entry in index.weight_map.items()]
         self._set_layout([tensor for tensor, _ in entries], [place for _, place in entries])
         if index.digests:
-            self._leaves = read_leaves(self._path / index.digests, self._spec)
+            self._leaves = self._read_digests(index)
+
+    def _read_digests(self, index: ShardIndex) -> bytes | None:
+        try:
+            return read_leaves(self._path / index.digests, self._spec)
+        except FileNotFoundError:
+            if ShardIndex.read(self._path) != index:
+                raise
+            return None  # somebody copied only shards and index: readable, just not verified
 
     def _set_layout(self, tensors: Iterable[TensorSpec], places: list[tuple[int, int]]) -> None:
-        try:
-            self._spec = ModelSpec(tuple(tensors))
-        except ModelError as error:
-            raise CorruptStore(str(error), path=str(self._path)) from error
+        self._spec = ModelSpec(tuple(tensors))
         self._layout = Layout(self._spec, places)
 
     def _open_file(self, file: Path) -> ShardHeader:

@@ -53,7 +53,6 @@ class ShardSink:
         self._directory = directory
         self._spec = spec
         self._written = RangeSet()
-        self._leaves = LeafTracker(spec.nbytes)
         self._generation = new_generation()
         self._fds: list[int] = []
         self._lock: list[int] = []
@@ -120,6 +119,7 @@ class ShardSink:
         self._take_lock()
         remove_dead_files(self._directory)
         require_free(self._directory, self._spec.nbytes, reserve)
+        self._leaves = LeafTracker(self._spec.nbytes)  # after: an absurd spec must cost nothing
         shards = split_into_shards(self._spec.tensors, shard_bytes)
         self._names = [
             shard_name(self._generation, number, len(shards)) for number in range(len(shards))

@@ -31,7 +31,7 @@ from streamlink.model.leaves import block_range
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.files import read_bytes
 
-__all__ = ["HEAD", "MAGIC", "Contents", "encode_tail", "new_index", "read_contents"]
+__all__ = ["HEAD", "MAGIC", "Contents", "encode_tail", "index_bytes", "new_index", "read_contents"]
 
 MAGIC = b"STREAMLZ"
 """The first eight bytes of every such file."""
@@ -55,6 +55,11 @@ class Contents:
 
     spec: ModelSpec
     index: Index
+
+
+def index_bytes(spec: ModelSpec) -> int:
+    """Return how long the index of such a model is (bytes)."""
+    return block_count(spec.nbytes) * _INDEX.itemsize
 
 
 def new_index(spec: ModelSpec) -> Index:

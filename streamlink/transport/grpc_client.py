@@ -23,6 +23,7 @@ from streamlink.transport.session import Session, StreamPump
 logger = logging.getLogger("streamlink.client")
 
 _METHOD = "/streamlink.v1.Streamlink/"
+_LAST_WORDS_SECONDS = 1.0
 
 
 class GrpcClient:
@@ -34,6 +35,7 @@ class GrpcClient:
         self.name = name
         self.ticker = Ticker()
         self._token = token
+        self._session_reader: threading.Thread | None = None
         self._session_channel = self._channel()
         self._data_channel = self._channel()
 
@@ -47,7 +49,7 @@ class GrpcClient:
         self._wait_until_ready()
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self._hello())
         pump: Pump[SessionMachine] = Pump(machine)
-        self._open_call(
+        self._session_reader = self._open_call(
             "Session", self._session_channel, pump, messages.encode_session, messages.decode_session
         )
         self.ticker.add(pump)
@@ -79,7 +81,9 @@ class GrpcClient:
         )
 
     def close(self) -> None:
-        """Drop both connections."""
+        """Drop both connections; a goodbye that was said may leave first."""
+        if self._session_reader is not None:
+            self._session_reader.join(_LAST_WORDS_SECONDS)
         self._session_channel.close()
         self._data_channel.close()
         self.ticker.close()
@@ -94,7 +98,7 @@ class GrpcClient:
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], f.Frame],
         first: bytes = b"",
-    ) -> None:
+    ) -> threading.Thread:
         is_attached = threading.Event()
         numbers: list[int] = []
 
@@ -108,9 +112,11 @@ class GrpcClient:
         call = channel.stream_stream(_METHOD + method, None, None)(outgoing())
         numbers.append(pump.attach(call.cancel))
         is_attached.set()
-        threading.Thread(
+        reader = threading.Thread(
             target=_read, args=(pump, numbers[0], call, decode), name=f"read-{method}", daemon=True
-        ).start()
+        )
+        reader.start()
+        return reader
 
     def _channel(self) -> grpc.Channel:
         options: list[tuple[str, Any]] = [

@@ -53,6 +53,7 @@ class GrpcServer:
         *,
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
+        on_request: Callable[[Session, f.Request], None] | None = None,
     ) -> None:
         self.config = config
         self.epoch = secrets.token_hex(8)
@@ -60,6 +61,7 @@ class GrpcServer:
         self.wire = WireCount()
         self._on_session = on_session
         self._on_closed = on_closed
+        self._on_request = on_request
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
@@ -86,10 +88,11 @@ class GrpcServer:
     # --- listening --------------------------------------------------------------------
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
-        # A synchronous call keeps its worker: fewer workers than admitted calls would be a deadlock.
+        # A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock.
         calls = self.config.grpc.max_clients * (1 + STREAMS_PER_SESSION) + 2
         pool = ThreadPoolExecutor(max_workers=calls, thread_name_prefix="streamlink-grpc")
-        options: list[tuple[str, Any]] = [*channel_options(self.config.grpc), ("grpc.so_reuseport", 0)]
+        options: list[tuple[str, Any]] = channel_options(self.config.grpc)
+        options.append(("grpc.so_reuseport", 0))  # else a second server would share the port
         server = grpc.server(pool, options=options, maximum_concurrent_rpcs=calls)
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
@@ -150,6 +153,7 @@ class GrpcServer:
                 session_id=session_id,
                 peer=hello.name,
                 config=agreed(self.config, welcome.chunk_bytes),
+                on_request=self._on_request,
                 on_closed=self._forget,
             )
             self._sessions[session_id] = session

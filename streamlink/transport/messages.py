@@ -1,8 +1,9 @@
 """Frame ↔ wire bytes, as ``proto/streamlink.proto`` says. The one place where a payload is copied.
 
-A chunk's frame is written by hand around its payload: protobuf would copy the payload into a message
-object and then into the serialised bytes, and again on the way back. Here it is joined once (gRPC
-takes nothing but ``bytes``) and read in place. The bytes are what any protobuf parser expects.
+A chunk's frame is written by hand around its payload: protobuf would copy the payload into a
+message object and then into the serialised bytes, and again on the way back. Here it is joined once
+(gRPC takes nothing but ``bytes``) and read in place. The bytes are what any protobuf parser
+expects.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ CHUNK_HEADER_BYTES = 48
 
 _MAX_TEXT = 64 * 1024
 _MAX_ENTRIES = 1024
+_MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message limit
 
 
 # --- transfers ------------------------------------------------------------------
@@ -146,6 +148,11 @@ def _text(text: str) -> str:
     return text
 
 
+def _clipped(text: str, nbytes: int = _MAX_REASON_BYTES) -> str:
+    """Return the beginning of ``text`` that takes at most ``nbytes`` bytes of valid UTF-8."""
+    return text.encode(errors="replace")[:nbytes].decode(errors="ignore")
+
+
 def _entries(entries: Any) -> dict[str, Any]:
     if len(entries) > _MAX_ENTRIES:
         raise RemoteProtocolError(f"received {len(entries)} entries where {_MAX_ENTRIES} may be")
@@ -204,7 +211,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
     ),
     f.Committing: lambda x: _T(committing=pb.Committing(counter=x.counter)),
     f.Commit: lambda x: _T(commit=pb.Commit(digest=x.digest)),
-    f.Abort: lambda x: _T(abort=pb.Abort(code=_pb_code(x.code), reason=x.reason)),
+    f.Abort: lambda x: _T(abort=pb.Abort(code=_pb_code(x.code), reason=_clipped(x.reason))),
 }
 
 _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
@@ -324,13 +331,13 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
     f.Reply: lambda x: _S(
         reply=pb.Reply(
             request_id=x.request_id,
-            error=x.error,
-            traceback=x.traceback,
+            error=_clipped(x.error),
+            traceback=_clipped(x.traceback[::-1], _MAX_TRACEBACK_BYTES)[::-1],  # its end says most
             metadata=dict(x.metadata),
         )
     ),
-    f.Goodbye: lambda x: _S(goodbye=pb.Goodbye(reason=x.reason)),
-    f.Abort: lambda x: _S(abort=pb.Abort(code=_pb_code(x.code), reason=x.reason)),
+    f.Goodbye: lambda x: _S(goodbye=pb.Goodbye(reason=_clipped(x.reason))),
+    f.Abort: lambda x: _S(abort=pb.Abort(code=_pb_code(x.code), reason=_clipped(x.reason))),
 }
 
 _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {

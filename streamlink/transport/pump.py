@@ -1,11 +1,12 @@
 """Drives one machine over one carrier after another; the sole owner of its lock and of the time.
 
 Three threads meet here, none of them started here. A carrier's *writer* drains ``outgoing``, its
-*reader* feeds ``incoming``, and the machine's *owner* (``SendPump``, ``ReceivePump``, a session) waits
-for events and room. A carrier may die and another take over: frames of the old one are ignored.
+*reader* feeds ``incoming``, and the machine's *owner* (``SendPump``, ``ReceivePump``, a session)
+waits for events and room. A carrier may die and another take over: frames of the old one are
+ignored.
 
-Clocks are the ``Ticker``'s business, one thread for many pumps, since each of the three may be blocked
-(in flow control, in a sink, in the network) exactly when a deadline matters.
+Clocks are the ``Ticker``'s business, one thread for many pumps, since each of the three may be
+blocked (in flow control, in a sink, in the network) exactly when a deadline matters.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 
 Clock = Callable[[], float]
+Supply = Callable[[int, int], Payload]
+"""``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
 
 _RECHECK_SECONDS = 60.0  # a waiting thread looks again this often, though it will have been told
-_LAST_WORDS_SECONDS = 1.0  # how long a failed stream's abort may take to leave before the call is cut
+_LAST_WORDS_SECONDS = 1.0  # what a failed stream's abort may take to leave, before it is cut
 
 
 class Machine(Protocol):
@@ -35,20 +38,43 @@ class Machine(Protocol):
     error: StreamlinkError | None
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether it is in a final state."""
+
     @property
-    def has_frames(self) -> bool: ...
+    def has_frames(self) -> bool:
+        """Whether it has something to send."""
+
     @property
-    def has_events(self) -> bool: ...
-    def attach(self, *, now: float) -> None: ...
-    def detach(self, *, now: float) -> None: ...
-    def receive(self, frame: Frame, *, now: float) -> None: ...
-    def handle_timer(self, *, now: float) -> None: ...
-    def frames_to_send(self, *, now: float) -> list[Frame]: ...
-    def next_event(self) -> Event | None: ...
-    def next_deadline(self) -> float | None: ...
-    def excuse(self, seconds: float) -> None: ...
-    def abort(self, code: AbortCode, reason: str) -> None: ...
+    def has_events(self) -> bool:
+        """Whether its owner has something to learn."""
+
+    def attach(self, *, now: float) -> None:
+        """A call carries it from now on."""
+
+    def detach(self, *, now: float) -> None:
+        """The call is lost."""
+
+    def receive(self, frame: Frame, *, now: float) -> None:
+        """Take a frame."""
+
+    def handle_timer(self, *, now: float) -> None:
+        """Look at the clocks."""
+
+    def frames_to_send(self, *, now: float) -> list[Frame]:
+        """Give what has to go out."""
+
+    def next_event(self) -> Event | None:
+        """Give the next event."""
+
+    def next_deadline(self) -> float | None:
+        """Say when to look at the clocks."""
+
+    def excuse(self, seconds: float) -> None:
+        """Forgive a standstill of ours."""
+
+    def abort(self, code: AbortCode, reason: str) -> None:
+        """End it for a reason of ours."""
 
 
 M = TypeVar("M", bound=Machine)
@@ -103,20 +129,24 @@ class Pump(Generic[M]):
         """Yield what has to be sent on call number ``call``, until it or the machine has ended."""
         while True:
             with self._lock:
-                while not self._machine.has_frames and self._carries(call):
+                while not self._writer_has_work() and self._carries(call):
                     self._to_send.wait(_RECHECK_SECONDS)
                 if call != self._call or self._cut is None:
                     return
                 frames = self._machine.frames_to_send(now=self._clock())
-            if not frames:
+                is_closed = self._machine.is_closed
+            if frames:
+                yield from frames
+            elif is_closed:
                 return
-            yield from frames
+            else:
+                self._refill()
 
     def incoming(self, frames: Iterable[Frame], call: int) -> None:
         """Feed the machine with ``frames`` until they or the call end."""
         for frame in frames:
             with self._lock:
-                if call != self._call:
+                if call != self._call or self._cut is None:
                     return
                 self._machine.receive(frame, now=self._clock())
                 self._wake()
@@ -169,25 +199,39 @@ class Pump(Generic[M]):
         if cut is not None:
             cut()
 
+    def _refill(self) -> None:
+        """Called by the writer, without the lock, when there was nothing to send but work to do."""
+
     def _wake(self) -> None:
         if self._machine.is_closed:
             self._to_send.notify_all()
             self._to_own.notify_all()
             return
-        if self._machine.has_frames:
+        if self._writer_has_work():
             self._to_send.notify()
         if self._owner_has_work():
             self._to_own.notify_all()
+
+    def _writer_has_work(self) -> bool:
+        return self._machine.has_frames
 
     def _owner_has_work(self) -> bool:
         return self._machine.has_events
 
 
 class SendPump(Pump[SendStream]):
-    """The owner's view of a sending stream: wait for room, write, finish, wait for the commit."""
+    """The owner's view of a sending stream: wait for room, write, finish, wait for the commit.
+
+    Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
+    source hands over ``supply`` and the carrier's writer draws from it, which saves a thread's
+    hand-over for each chunk.
+    """
 
     on_held: Callable[[PeerHeld], None] | None = None
     """Called in the owner's thread when the receiver says that it waits for somebody else."""
+
+    _supply: Supply | None = None
+    _supply_error: Exception | None = None
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of the next piece to write, or None once everything is written.
@@ -205,6 +249,27 @@ class SendPump(Pump[SendStream]):
                         return None
                     self._to_own.wait(_RECHECK_SECONDS)
                 event = machine.next_event()
+            self._react(event)
+
+    def draw(self, supply: Supply) -> None:
+        """Let the writer draw from ``supply(offset, nbytes)`` and wait until all is written.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+            Exception: whatever ``supply`` raised; the peer has been told.
+        """
+        with self.locked():
+            self._supply = supply
+        while True:
+            with self._lock:
+                machine = self._machine
+                while not self._owner_has_work():
+                    self._to_own.wait(_RECHECK_SECONDS)
+                event = machine.next_event()
+                if event is None:
+                    return
+            if self._supply_error is not None:
+                raise self._supply_error
             self._react(event)
 
     def write(self, offset: int, payload: Payload) -> None:
@@ -259,9 +324,31 @@ class SendPump(Pump[SendStream]):
         if isinstance(event, PeerHeld) and self.on_held is not None:
             self.on_held(event)
 
+    def _refill(self) -> None:
+        with self._lock:
+            offset, nbytes = self._machine.position, self._machine.writable_bytes
+        if self._supply is None or nbytes == 0:
+            return
+        try:
+            payload = self._supply(offset, nbytes)
+        except Exception as error:
+            self._supply_error = error
+            code = AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
+            self.abort(code, f"{type(error).__name__}: {error}")
+        else:
+            self.write(offset, payload)
+
+    def _writer_has_work(self) -> bool:
+        machine = self._machine
+        return machine.has_frames or (self._supply is not None and machine.writable_bytes > 0)
+
     def _owner_has_work(self) -> bool:
         machine = self._machine
-        return machine.has_events or machine.writable_bytes > 0
+        if machine.has_events:
+            return True
+        if self._supply is not None:
+            return machine.state is State.STREAMING and _is_written(machine)
+        return machine.writable_bytes > 0
 
 
 class ReceivePump(Pump[ReceiveStream]):

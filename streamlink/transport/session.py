@@ -54,6 +54,7 @@ class Session:
         self.config = config
         self.error: StreamlinkError | None = None
         self.closed = threading.Event()
+        self._left_because = "session closed"
         self._pump = pump
         self._on_request = on_request
         self._on_closed = on_closed
@@ -68,6 +69,7 @@ class Session:
 
     def close(self, reason: str) -> None:
         """Say goodbye and end."""
+        self._left_because = reason
         with self._pump.locked() as (machine, _):
             machine.goodbye(reason)
         self._thread.join(timeout=5)
@@ -170,7 +172,7 @@ class Session:
                 with self._pump.locked() as (machine, _):
                     is_closed = machine.is_closed and not machine.has_events
                 if is_closed:
-                    self._end(StreamAborted(AbortCode.CANCELLED, "session closed", by_peer=False))
+                    self._end(self._own_goodbye())
 
     def _handle(self, event: Event) -> None:
         match event:
@@ -191,6 +193,9 @@ class Session:
                     )
                 )
 
+    def _own_goodbye(self) -> StreamAborted:
+        return StreamAborted(AbortCode.CANCELLED, f"left: {self._left_because}", by_peer=False)
+
     def _settle(self, number: int, outcome: Reply | StreamlinkError) -> None:
         with self._lock:
             pending = self._pending.pop(number, None)
@@ -209,7 +214,8 @@ class Session:
             self._streams.clear()
         for number in numbers:
             self._settle(number, error)
+        why = error.reason if isinstance(error, StreamAborted) else str(error)
         for stream in streams:
-            stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {error}")
+            stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)

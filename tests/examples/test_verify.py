@@ -4,9 +4,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from verify import VerifyReport, verify
+from weights import KINDS, expected_shift, fill, round_shift, spec
 
-from examples.hello_numpy_large.verify import VerifyReport, verify
-from examples.hello_numpy_large.weights import KINDS, expected_shift, fill, round_shift, spec
 from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import Payload
 from streamlink.model.spec import ModelSpec, TensorSpec

@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import weights
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-
-from examples.hello_numpy_large import weights
-from examples.hello_numpy_large.weights import (
+from weights import (
     CLIENTS,
     KINDS,
     UNIT,
@@ -22,6 +21,7 @@ from examples.hello_numpy_large.weights import (
     train,
     weight,
 )
+
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.aggregate import WeightedMean
 

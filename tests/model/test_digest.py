@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import pytest
 import xxhash
@@ -30,7 +31,7 @@ SPEC = spec_of_bytes(len(DATA))
 
 def digest_in_pieces(cuts: list[int]) -> str:
     builder, edges = DigestBuilder(SPEC), sorted({0, len(DATA), *cuts})
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in itertools.pairwise(edges):
         builder.update(memoryview(DATA)[start:stop])
     return builder.hexdigest()
 

@@ -12,8 +12,10 @@ from tests.support.models import random_bytes
 NBYTES = 3 * BLOCK_BYTES + 777
 DATA = random_bytes(NBYTES)
 PLACES = st.sampled_from(
-    [0, 1, 777, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 5, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES]
-    + [3 * BLOCK_BYTES + 700, NBYTES]
+    [
+        *(0, 1, 777, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 5, 2 * BLOCK_BYTES),
+        *(3 * BLOCK_BYTES, 3 * BLOCK_BYTES + 700, NBYTES),
+    ]
 )
 
 

@@ -55,5 +55,5 @@ def test_a_gap_is_named_by_its_tensor() -> None:
     written = RangeSet()
     written.add(0, 9)
     require_complete(written, float_spec(2))
-    with pytest.raises(StoreError, match="9 of 12 bytes .* byte 1 of tensor 't1'"):
+    with pytest.raises(StoreError, match=r"9 of 12 bytes .* byte 1 of tensor 't1'"):
         require_complete(written, float_spec(2, 1))

@@ -86,7 +86,7 @@ def test_a_model_beyond_63_bits_is_refused() -> None:
 @given(spec=model_specs(), data=st.data())
 def test_segments_cover_a_range_exactly_and_in_order(spec: ModelSpec, data: st.DataObject) -> None:
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, spec.nbytes)] * 2)))
-    covered = []
+    covered: list[int] = []
     for segment in spec.segments(start, stop - start):
         assert segment.tensor is spec.tensors[segment.index]
         assert 0 <= segment.start < segment.stop <= segment.tensor.nbytes

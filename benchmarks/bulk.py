@@ -1,0 +1,146 @@
+"""One model, one stream, array to array: streamlink beside plain gRPC, Flight and bare TCP.
+
+The claim is judged against plain grpcio *with* the allocator tuned as streamlink tunes its own
+processes, the stricter of the two: what malloc settings alone give is not streamlink's merit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlink
+from benchmarks.arrays import (
+    Bytes,
+    GiB,
+    Load,
+    digest,
+    make_source,
+    make_target,
+    tune_allocator,
+)
+from benchmarks.peers import (
+    COLUMNS,
+    PEERS,
+    PLAIN,
+    PLAIN_TUNED,
+    Peer,
+    Run,
+    row,
+    runs_json,
+    runs_of,
+)
+from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave
+from benchmarks.worker import Port
+
+__all__ = ["STREAMLINK", "run", "streamlink_receiver", "streamlink_sender"]
+
+AT_LEAST = 0.85  # of plain grpcio with the tuned allocator, same bytes, same machine
+
+STREAMLINK = Peer(
+    "streamlink",
+    "benchmarks.bulk:streamlink_receiver",
+    "benchmarks.bulk:streamlink_sender",
+    tuned=True,
+)
+
+
+# ----- streamlink's own part: the same contract as every peer's two functions -----------------
+
+
+def streamlink_receiver(port: Port, load: dict[str, Any]) -> None:
+    """Serve on port 0 and receive one model into the target.
+
+    Order of steps, as in ``peer_grpc.receiver``: ``Load.from_json``, imports and
+    ``tune_allocator``, ``port.mark_base()``, target, ``port.tell("listening", address=…)``,
+    transfer, ``port.tell("received", digest=digest(target))``. ``load.tensors`` says into how many
+    equal tensors the bytes are cut (:func:`tensors_of`).
+    """
+    plan = Load.from_json(load)
+    tune_allocator(plan)
+    port.mark_base()
+    target = make_target(plan.total_bytes)
+    streamlink.receive(
+        streamlink.ArrayModel(tensors_of(target, plan.tensors)),
+        config=link_config(plan),
+        on_listening=lambda number: port.tell("listening", address=f"127.0.0.1:{number}"),
+    )
+    port.tell("received", digest=digest(target))
+
+
+def streamlink_sender(port: Port, load: dict[str, Any], address: str) -> None:
+    """Connect and send the source as one model; the clock stops at the receiver's commit.
+
+    Order of steps, as in ``peer_grpc.sender``: ``Load.from_json``, imports and
+    ``tune_allocator``, ``port.mark_base()``, source, connect, ``port.tell("ready")``,
+    ``port.wait_for("go")``, timed transfer,
+    ``port.tell("sent", seconds=…, digest=digest(source))``.
+    """
+    plan = Load.from_json(load)
+    tune_allocator(plan)
+    port.mark_base()
+    source = make_source(plan.total_bytes)
+    model = streamlink.ArrayModel(tensors_of(source, plan.tensors))
+    port.tell("ready")
+    port.wait_for("go")
+    receipt = streamlink.send(model, address, config=link_config(plan))
+    # From the offer to the commit; the peers' clocks do not hold their connecting either.
+    port.tell("sent", seconds=receipt.seconds, digest=digest(source))
+
+
+def tensors_of(memory: Bytes, tensors: int) -> dict[str, Bytes]:
+    """Cut ``memory`` into named views of the same size; the last may be smaller."""
+    size = -(-memory.size // tensors)
+    return {
+        f"tensor_{number:06d}": memory[number * size : (number + 1) * size]
+        for number in range(tensors)
+    }
+
+
+def link_config(plan: Load) -> streamlink.LinkConfig:
+    """Return streamlink's defaults with the message size every peer uses."""
+    return streamlink.LinkConfig(stream=streamlink.StreamConfig(chunk_bytes=plan.message_bytes))
+
+
+# ----------------------------------------------------------------------------------------------
+
+
+def run(quick: bool) -> Result:
+    """Measure streamlink and all peers in turn, and compare pair by pair."""
+    load = Load(total_bytes=GiB if quick else 4 * GiB)
+    present = [STREAMLINK, *(peer for peer in PEERS if not peer.missing)]
+    results = interleave(runs_of(present, load), pairs=1 if quick else MIN_PAIRS)
+    ratios = ratios_to_peers(results)
+    skipped = [peer.missing for peer in PEERS if peer.missing]
+    return Result(
+        name="bulk",
+        claim=f"one stream moves at least {AT_LEAST:.2f} x plain grpcio with the tuned allocator",
+        columns=(*COLUMNS, "streamlink is"),
+        rows=tuple((*row(name, runs), _ratio(ratios, name)) for name, runs in results.items())
+        + tuple((words, "", "", "", "", "") for words in skipped),
+        facts={
+            "load": load.as_json(),
+            "runs": runs_json(results),
+            "ratios": {name: list(found.ratios) for name, found in ratios.items()},
+            "skipped": skipped,
+        },
+        met=None if quick else is_met(ratios),
+    )
+
+
+def ratios_to_peers(results: dict[str, list[Run]]) -> dict[str, Comparison]:
+    """Return streamlink's rate over each peer's, pair by pair."""
+    ours = [run.rate for run in results[STREAMLINK.name]]
+    return {
+        name: compare(STREAMLINK.name, ours, name, [run.rate for run in runs])
+        for name, runs in results.items()
+        if name != STREAMLINK.name
+    }
+
+
+def is_met(ratios: dict[str, Comparison]) -> bool:
+    """Tell whether the median reaches the bound against both ways to run plain grpcio."""
+    return all(ratios[peer.name].summary.median >= AT_LEAST for peer in (PLAIN, PLAIN_TUNED))
+
+
+def _ratio(ratios: dict[str, Comparison], name: str) -> str:
+    return f"{ratios[name]}, {ratios[name].verdict}" if name in ratios else ""

@@ -1,0 +1,181 @@
+"""Two clients, a streaming executor, models in memory: payload of both directions, all clients.
+
+A round where the answer to one range leaves while the next range arrives uses both directions of
+the link at once. The aggregate rate is every payload byte that crossed, each counted once per
+traverse, by the seconds of the rounds; it is compared with plain grpcio carrying one stream.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import streamlink
+from benchmarks.arrays import GiB, Load, tune_allocator
+from benchmarks.bulk import link_config
+from benchmarks.peers import PLAIN, PLAIN_TUNED, Run, measure
+from benchmarks.processes import Usage, Worker, WorkerFailed
+from benchmarks.stats import MIN_PAIRS, Result, compare, interleave, summarize
+from benchmarks.worker import Port
+
+__all__ = ["Rounds", "run", "streamlink_client", "streamlink_server"]
+
+CLIENTS = 2
+ROUNDS = 3
+WARM_UP_ROUNDS = 2  # until both sets of arrays have been touched, as the peers' are
+ADDED = 1.0
+AT_LEAST = 0.7  # of one plain stream with the tuned allocator
+
+
+# ----- streamlink's own part ------------------------------------------------------------------
+
+
+def streamlink_server(port: Port, load: dict[str, Any], clients: int, rounds: int) -> None:
+    """Hold the model in memory and run the rounds.
+
+    Steps: ``Load.from_json``, imports and ``tune_allocator``, ``port.mark_base()``, model,
+    ``port.tell("listening", address=…)``, wait for all clients, ``port.tell("ready")``,
+    ``port.wait_for("go")``, timed rounds, then ``port.tell("ran", seconds=…, verified=…)``, with
+    ``verified`` from the final model: every element grew by the executor's number times rounds.
+    """
+    plan = Load.from_json(load)
+    tune_allocator(plan)
+    port.mark_base()
+    count = plan.total_bytes // plan.tensors // 4
+    store = streamlink.MemoryStore(
+        {f"key_{key:02d}": np.full(count, key, np.float32) for key in range(plan.tensors)}
+    )
+    rules = streamlink.RoundConfig(min_clients=clients)
+    with streamlink.Server("127.0.0.1:0", link_config(plan)) as server:
+        port.tell("listening", address=f"127.0.0.1:{server.port}")
+        job = streamlink.ScatterAndGather(server, store, rules, job="duplex")
+        server.wait_for_peers(clients, rules.wait_for_clients_seconds)
+        for number in range(WARM_UP_ROUNDS):
+            job.run_round(number)
+        port.tell("ready")
+        port.wait_for("go")
+        started_at = time.perf_counter()
+        for number in range(rounds):
+            job.run_round(WARM_UP_ROUNDS + number)
+        seconds = time.perf_counter() - started_at
+    grown = ADDED * (WARM_UP_ROUNDS + rounds)
+    final = list(store.arrays.values())
+    verified = all(bool((values == key + grown).all()) for key, values in enumerate(final))
+    port.tell("ran", seconds=seconds, verified=verified)
+
+
+def streamlink_client(port: Port, load: dict[str, Any], address: str, name: str) -> None:
+    """Join as ``name`` with a streaming executor that adds a small number; end with the server.
+
+    Steps: imports and ``tune_allocator``, ``port.mark_base()``, join, serve rounds to the end.
+    """
+    plan = Load.from_json(load)
+    tune_allocator(plan)
+    port.mark_base()
+    executor = streamlink.StreamingExecutor(
+        lambda tensor, start, values: values + np.float32(ADDED)
+    )
+    with streamlink.Client(address, name, executor, link_config(plan)) as client:
+        client.run()
+
+
+# ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Some rounds: payload of both directions and all clients (bytes), seconds, and memory."""
+
+    payload_bytes: int
+    seconds: float
+    server: Usage
+    clients: tuple[Usage, ...]
+
+    @property
+    def rate(self) -> float:
+        """Aggregate payload per second (bytes/s)."""
+        return self.payload_bytes / self.seconds
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the rounds as a JSON object."""
+        return {
+            "seconds": self.seconds,
+            "bytes_per_second": self.rate,
+            "server": self.server.as_json(),
+            "clients": [usage.as_json() for usage in self.clients],
+        }
+
+
+def run(quick: bool) -> Result:
+    """Measure rounds and plain streams in turn."""
+    load = Load(total_bytes=GiB // 4 if quick else GiB, tensors=64, tuned=True)
+    results = interleave(
+        {
+            "rounds": lambda: measure_rounds(load),
+            PLAIN_TUNED.name: lambda: measure(PLAIN_TUNED, load),
+            PLAIN.name: lambda: measure(PLAIN, Load(total_bytes=load.total_bytes)),
+        },
+        pairs=1 if quick else MIN_PAIRS,
+    )
+    rates = {name: [found.rate for found in runs] for name, runs in results.items()}
+    ratios = {
+        name: compare("rounds", rates["rounds"], name, rates[name])
+        for name in (PLAIN_TUNED.name, PLAIN.name)
+    }
+    return Result(
+        name="duplex",
+        claim=f"{CLIENTS} clients with a streaming executor carry, both directions together, at "
+        f"least {AT_LEAST:.2f} x one plain grpcio stream with the tuned allocator",
+        columns=("what", "GB/s, median", "p10..p90", "rounds are"),
+        rows=tuple(_row(name, rates[name], str(ratios.get(name, ""))) for name in results),
+        facts={
+            "load": load.as_json(),
+            "runs": {name: [found.as_json() for found in runs] for name, runs in results.items()},
+        },
+        met=None if quick else all(r.summary.median >= AT_LEAST for r in ratios.values()),
+    )
+
+
+def measure_rounds(load: Load) -> Rounds | Run:
+    """Run the rounds once, in fresh processes.
+
+    Raises:
+        WorkerFailed: a process failed, or the final model is wrong.
+    """
+    facts = {"load": load.as_json()}
+    with ExitStack() as workers:
+        server = workers.enter_context(
+            Worker(
+                "benchmarks.duplex:streamlink_server",
+                {**facts, "clients": CLIENTS, "rounds": ROUNDS},
+                name="server",
+            )
+        )
+        address = server.expect("listening")["address"]
+        clients = [
+            workers.enter_context(
+                Worker(
+                    "benchmarks.duplex:streamlink_client",
+                    {**facts, "address": address, "name": name},
+                    name=name,
+                )
+            )
+            for name in (f"site-{number}" for number in range(1, CLIENTS + 1))
+        ]
+        server.expect("ready")
+        server.tell("go")
+        ran = server.expect("ran")
+        if not ran["verified"]:
+            raise WorkerFailed("the final model is not what the rounds should give")
+        used = server.finish(), tuple(client.finish() for client in clients)
+    payload_bytes = 2 * CLIENTS * ROUNDS * load.total_bytes
+    return Rounds(payload_bytes, ran["seconds"], *used)
+
+
+def _row(name: str, rates: list[float], ratio: str) -> tuple[str, ...]:
+    seen = summarize([rate / 1e9 for rate in rates])
+    return name, f"{seen.median:.2f}", f"{seen.low:.2f}..{seen.high:.2f}", ratio

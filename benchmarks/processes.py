@@ -1,0 +1,215 @@
+"""Starts measured processes, talks to them and watches their memory and CPU time.
+
+Each role of a benchmark (sender, receiver, server, client) is a process of its own, started fresh
+for every run: memory and allocator state of one run must not colour the next. What crosses the
+pipe is JSON. ``worker.py`` is the other side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+__all__ = ["Sample", "Sampler", "Usage", "Worker", "WorkerFailed"]
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+STDERR_TAIL_CHARS = 2000
+
+
+class WorkerFailed(RuntimeError):
+    """A measured process died, said the wrong thing, or was silent for too long."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one process used, from its base (all imports done, no buffer yet) to its end."""
+
+    base_rss_bytes: int
+    peak_rss_bytes: int
+    cpu_seconds: float
+    page_faults: int = 0
+
+    @property
+    def over_base_bytes(self) -> int:
+        """Peak resident memory above the base (bytes)."""
+        return self.peak_rss_bytes - self.base_rss_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+
+class Worker:
+    """One measured process; leaving the ``with`` block ends it, whatever state it is in.
+
+    Args:
+        body: ``"module:function"``; the function takes a ``Port`` and ``facts`` as keywords.
+        facts: JSON facts for the function.
+        name: what error messages call this process.
+    """
+
+    def __init__(self, body: str, facts: Mapping[str, Any], *, name: str) -> None:
+        self.name = name
+        self.base_rss_bytes = 0
+        self._unread = b""
+        # The context manager's __exit__ closes both; a worker without one would leak a process.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", body, json.dumps(dict(facts))],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def tell(self, event: str, **facts: object) -> None:
+        """Send one command with its facts; everything must be JSON."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"event": event, **facts}).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def expect(self, event: str, *, timeout_seconds: float = 120.0) -> dict[str, Any]:
+        """Return the facts of the next event, which must be ``event``.
+
+        The ``base`` event is kept in ``base_rss_bytes`` on the way and needs no waiting for.
+
+        Raises:
+            WorkerFailed: the process ended, said something else, or was silent for too long.
+        """
+        facts: dict[str, Any] = json.loads(self._read_line(event, timeout_seconds))
+        said = facts.pop("event")
+        if said == "base" and event != "base":
+            self.base_rss_bytes = facts["base_rss_bytes"]
+            return self.expect(event, timeout_seconds=timeout_seconds)
+        if said != event:
+            raise self._failed(f"said {said!r} where {event!r} was expected")
+        return facts
+
+    def finish(self, *, timeout_seconds: float = 120.0) -> Usage:
+        """Wait for the process's end and return what it used.
+
+        Raises:
+            WorkerFailed: it did not end well, or not in time.
+        """
+        usage = Usage(**self.expect("done", timeout_seconds=timeout_seconds))
+        try:
+            returned = self._process.wait(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired as error:
+            raise self._failed(f"did not end within {timeout_seconds:.0f} s") from error
+        if returned != 0:
+            raise self._failed(f"ended with status {returned}")
+        return usage
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _read_line(self, event: str, timeout_seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        fd, give_up_at = self._process.stdout.fileno(), time.monotonic() + timeout_seconds
+        while b"\n" not in self._unread:
+            left = give_up_at - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                raise self._failed(f"did not say {event!r} within {timeout_seconds:.0f} s")
+            piece = os.read(fd, 65536)
+            if not piece:
+                raise self._failed(f"ended before it said {event!r}")
+            self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _failed(self, what: str) -> WorkerFailed:
+        self._stderr.seek(0)
+        tail = self._stderr.read().decode(errors="replace")[-STDERR_TAIL_CHARS:].strip()
+        return WorkerFailed(f"{self.name} {what}" + (f"; its last words:\n{tail}" if tail else ""))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at a process: ``at`` seconds after the sampler's start."""
+
+    at: float
+    rss_bytes: int
+    cpu_seconds: float
+
+
+class Sampler:
+    """Looks at resident memory and CPU time of some processes while its ``with`` block runs.
+
+    Args:
+        pids: process ids by name.
+        interval_seconds: how often to look; 10-50 ms cost well under 1 % of a core each.
+    """
+
+    def __init__(self, pids: Mapping[str, int], *, interval_seconds: float = 0.02) -> None:
+        self._watched = {name: psutil.Process(pid) for name, pid in pids.items()}
+        self._interval_seconds = interval_seconds
+        self._samples: dict[str, list[Sample]] = {name: [] for name in pids}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="sampler", daemon=True)
+
+    def samples(self, name: str) -> tuple[Sample, ...]:
+        """Return what was seen of the process called ``name``, oldest first."""
+        return tuple(self._samples[name])
+
+    def __enter__(self) -> Self:
+        self._started_at = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            for name in list(self._watched):
+                self._look_at(name)
+            if self._stop.wait(self._interval_seconds):
+                return
+
+    def _look_at(self, name: str) -> None:
+        process = self._watched[name]
+        try:
+            with process.oneshot():
+                rss_bytes, cpu = process.memory_info().rss, process.cpu_times()
+        except psutil.NoSuchProcess:
+            del self._watched[name]  # it ended; what was seen until then stands
+            return
+        at = time.monotonic() - self._started_at
+        self._samples[name].append(Sample(at, rss_bytes, cpu.user + cpu.system))

@@ -1,0 +1,57 @@
+"""The ``streamlink`` command: parse, load settings, call the library, print; no logic of its own.
+
+``settings`` makes flags out of the configuration, ``command`` is the frame every command runs in
+(logging, signals, errors in words), ``tasks`` finds the user's code, and ``jobs``, ``simulate`` and
+``models`` are the commands.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streamlink import __version__
+from streamlink.cli.jobs import client, server
+from streamlink.cli.models import export, inspect
+from streamlink.cli.simulate import simulate
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="streamlink",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (server, client, simulate, inspect, export):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command that the command line names, and end the process with its exit code."""
+    app()
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"streamlink {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Move models of any size between the sites of federated learning.
+
+    Exit codes: 0 done; 1 the job failed, or two models differ; 2 something given was wrong; 130
+    interrupted.
+    """

@@ -1,0 +1,152 @@
+"""The frame that every command runs in: common options, logging, signals, errors in words."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from streamlink import logs
+from streamlink.cli.faults import CommandError, JobFailed, exit_code, sentence
+from streamlink.cli.settings import config_from, flags
+from streamlink.config import JobConfig
+from streamlink.errors import StreamlinkError
+
+__all__ = ["Common", "a_job", "command"]
+
+logger = logging.getLogger("streamlink.command")
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every command is given beside its own options."""
+
+    config: JobConfig
+    console: Console
+    """Where bars and log lines go: stderr, so that stdout is the command's result only."""
+    log_level: str = "info"
+    log_file: Path | None = None
+    json_logs: bool = False
+
+
+_LOG_OPTIONS = {
+    "log_level": (
+        Annotated[
+            str, typer.Option(metavar="LEVEL", help=f"{', '.join(LEVELS)}; debug adds tracebacks.")
+        ],
+        "info",
+    ),
+    "log_file": (
+        Annotated[Path | None, typer.Option(metavar="FILE", help="Append the log to it too.")],
+        None,
+    ),
+    "json_logs": (
+        Annotated[bool, typer.Option("--json-logs", help="Log one JSON object a line.")],
+        False,
+    ),
+}
+
+
+def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn a function whose last parameter is ``common: Common`` into a command for typer.
+
+    The command has the function's other parameters, the log's options and, where ``names`` (of
+    settings, see ``settings.LINK``) are given, ``--config``, ``--set`` and their flags.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            own = {name: given[name] for name in own_names}
+            is_child = given.get("report_fd") is not None
+            with _in_words(given["log_level"], is_child), _interruptible():
+                function(**own, common=_common(names, given))
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
+        own_names = [each.name for each in own]
+        parameters = [
+            *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own),
+            *flags(names),
+            *_log_options(),
+        ]
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+@contextmanager
+def a_job() -> Iterator[None]:
+    """Count what goes wrong from here on as a failed job (exit code 1), not as a wrong command."""
+    try:
+        yield
+    except (StreamlinkError, OSError) as error:
+        raise JobFailed(sentence(error)) from error
+
+
+def _log_options() -> Iterator[inspect.Parameter]:
+    for name, (annotation, default) in _LOG_OPTIONS.items():
+        yield inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+
+
+def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
+    console = Console(stderr=True)
+    if given["log_level"].lower() not in LEVELS:
+        raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {given['log_level']!r}")
+    logs.configure(given["log_level"], given["log_file"], given["json_logs"], rich=console)
+    config = config_from(names, given) if names else JobConfig()
+    return Common(config, console, *(given[name] for name in _LOG_OPTIONS))
+
+
+@contextmanager
+def _in_words(log_level: str, is_child: bool) -> Iterator[None]:
+    """End the command with an exit code, and with ``error: ...`` where it failed."""
+    try:
+        yield
+    except (StreamlinkError, ValidationError, OSError, KeyboardInterrupt) as error:
+        if log_level.lower() == "debug":
+            logger.debug("the command ended early", exc_info=True)
+        if not isinstance(error, KeyboardInterrupt):
+            typer.echo(f"error: {sentence(error)}", err=True)
+        elif not is_child:  # of a fleet, only the one at the terminal answers it
+            typer.echo("stopped", err=True)
+        raise typer.Exit(exit_code(error)) from None
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM be heard like Ctrl-C, and either of them once.
+
+    The clean-up that follows the first must not be interrupted in turn; all its waits are bounded.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # where the command was called by a program, signals are that program's
+        return
+    heeded = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for each in heeded:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in heeded}
+    try:
+        yield
+    finally:
+        for each, what in before.items():
+            signal.signal(each, what)

@@ -1,0 +1,36 @@
+"""How a command can fail, and the exit code of each way."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from streamlink.errors import StreamlinkError
+from streamlink.logs import escape
+
+__all__ = ["CommandError", "JobFailed", "exit_code", "sentence"]
+
+
+class CommandError(StreamlinkError):
+    """Something on the command line, or in what it names, is wrong."""
+
+
+class JobFailed(StreamlinkError):
+    """A job that had begun did not come to its end; ``__cause__`` says why."""
+
+
+def exit_code(error: BaseException) -> int:
+    """Return 130 for an interrupt, 1 for a job that failed, 2 for everything else."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    return 1 if isinstance(error, JobFailed) else 2
+
+
+def sentence(error: BaseException) -> str:
+    """Return an error as one line that holds nothing a terminal would act upon."""
+    if isinstance(error, OSError) and not isinstance(error, StreamlinkError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return escape(f"{where}{error.strerror}")
+    if isinstance(error, ValidationError):
+        faults = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return escape("; ".join(faults))
+    return escape(str(error) or type(error).__name__)

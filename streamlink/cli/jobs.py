@@ -1,0 +1,221 @@
+"""``streamlink server`` and ``streamlink client``: the two sides of a job, each a process."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streamlink.allocator import tune_allocator
+from streamlink.cli.command import Common, a_job, command
+from streamlink.cli.faults import CommandError
+from streamlink.cli.places import model_digest, store_with_a_model, stored_bytes
+from streamlink.cli.settings import LINK, ROUNDS
+from streamlink.cli.tasks import executor_for
+from streamlink.fleet import Reporter
+from streamlink.link.client import Assignment
+from streamlink.link.outgoing import Receipt
+from streamlink.link.server import Server
+from streamlink.logs import summary
+from streamlink.model.interfaces import ModelStore
+from streamlink.progress import show_progress
+from streamlink.rounds.client import Client
+from streamlink.rounds.controller import RoundReport, ScatterAndGather, Standing
+from streamlink.rounds.executor import Executor, StreamingExecutor, Task, TaskOutcome
+
+__all__ = ["client", "server"]
+
+logger = logging.getLogger("streamlink.command")
+
+Store = Annotated[
+    Path,
+    typer.Option(
+        metavar="PATH", help="Where the global model lives: a directory, or an .slz file for zstd."
+    ),
+]
+Compress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|zstd",
+        help="How it is stored: safetensors or one compressed file [default: as it is now].",
+    ),
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="FILE.py:FUNCTION",
+        help="function(tensor, start, values) -> values, applied to each range as it arrives.",
+    ),
+]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        metavar="FILE.py:FACTORY",
+        help="factory(name) -> Executor, called once. Instead of --task.",
+    ),
+]
+Weight = Annotated[
+    float,
+    typer.Option(
+        metavar="W", help="Weight of the updates in the mean, such as the number of samples."
+    ),
+]
+JobName = Annotated[
+    str, typer.Option(metavar="NAME", help="Name of the run; updates of another one are refused.")
+]
+ReportFd = Annotated[int | None, typer.Option("--report-fd", hidden=True)]
+
+
+@command(*LINK, *ROUNDS)
+def server(
+    store: Store,
+    compress: Compress = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = "127.0.0.1:8517",
+    job: JobName = "job",
+    report_fd: ReportFd = None,
+    *,
+    common: Common,
+) -> None:
+    """Run a job: give the model out, average what returns.
+
+    The store must hold an initial model. Each round replaces it, at once or not at all.
+    """
+    tune_allocator()
+    host = _host_of("--listen", listen)
+    reporter = Reporter(report_fd)
+    place = store_with_a_model(store, compress)
+    reporter.tell_base()
+    with Server(listen, common.config) as listening:
+        reporter.tell(port=listening.port)
+        logger.info("listening on %s:%d", host, listening.port)
+        rules = common.config.rounds
+        rounds = ScatterAndGather(listening, place, rules, job=job)
+        with a_job():
+            listening.wait_for_peers(rules.min_clients, rules.wait_for_clients_seconds)
+        began = time.monotonic()  # how long people take to start the clients is not the job's speed
+        with a_job(), show_progress(rounds.standings, common.console):
+            done = rounds.run()
+        seconds = time.monotonic() - began
+        moved = listening.wire_bytes
+    facts = _closing(place, done, seconds, moved)
+    summary(logger, "job done", **facts)
+    typer.echo(_sentence(facts))
+    reporter.tell(**facts, rounds_seconds=[round(each.seconds, 2) for each in done])
+    reporter.tell(contributors=[sorted(each.weights) for each in done])
+    reporter.tell_usage()
+
+
+@command(*LINK)
+def client(
+    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server listens.")],
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="This site's name; no two clients share one.")
+    ],
+    task: TaskOption = None,
+    executor: ExecutorOption = None,
+    weight: Weight = 1.0,
+    report_fd: ReportFd = None,
+    *,
+    common: Common,
+) -> None:
+    """Take part in a job until the server says goodbye."""
+    tune_allocator()
+    _host_of("--server", server)
+    reporter = Reporter(report_fd)
+    if not 0 <= weight < math.inf:
+        raise CommandError(f"--weight must be finite and not negative, not {weight}")
+    work = _Told(executor_for(name, task, executor, weight), name)
+    reporter.tell_base()
+    with Client(server, name, work, common.config) as taking_part:
+        logger.info("connected to %s as %s", server, name)
+        # In a fleet the terminal belongs to the server's bars.
+        bars = show_progress(work.standings, common.console) if report_fd is None else nullcontext()
+        with a_job(), bars:
+            taking_part.run()
+    logger.info("tasks done: %d", len(taking_part.outcomes))
+    reporter.tell_usage()
+
+
+def _host_of(option: str, address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise CommandError(f"{option} {address!r} is not of the form HOST:PORT")
+    return host
+
+
+class _Told:
+    """An executor whose transfers are logged as they end, and watched while they run."""
+
+    def __init__(self, work: Executor, name: str) -> None:
+        self._work = work
+        self._name = name
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        outcome = self._work.execute(task, assignment)
+        _tell_transfer("down", task, outcome.received)
+        _tell_transfer("up", task, outcome.sent)
+        return outcome
+
+    def standings(self) -> Sequence[Standing]:
+        """Return how far the task that runs is, where the executor can say."""
+        watched = self._work.watched if isinstance(self._work, StreamingExecutor) else None
+        if watched is None:
+            return []
+        model, update = (each.stats.received_bytes for each in watched)
+        return [Standing("server", "streaming", update, model, watched[1].spec.nbytes)]
+
+
+def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:
+    stats = receipt.stats
+    summary(
+        logger,
+        peer="server",
+        direction=direction,
+        round=task.round,
+        bytes=stats.received_bytes,
+        seconds=round(receipt.seconds, 3),
+        chunks=stats.chunks,
+        repairs=stats.repairs,
+        resumes=stats.resumes,
+    )
+
+
+def _closing(
+    place: ModelStore, done: Sequence[RoundReport], seconds: float, moved: tuple[int, int]
+) -> dict[str, Any]:
+    """Return what there is to say of a job that is done."""
+    with a_job():
+        model = place.open()
+    try:
+        return {
+            "rounds": len(done),
+            "seconds": round(seconds, 2),
+            "wire_bytes_sent": moved[0],
+            "wire_bytes_received": moved[1],
+            "updates": sum(len(each.weights) for each in done),
+            "dropped": sum(len(each.failures) for each in done),
+            "model_bytes": model.spec.nbytes,
+            "stored_bytes": stored_bytes(model),
+            "final_digest": model_digest(model) or "",
+        }
+    finally:
+        model.close()
+
+
+def _sentence(facts: dict[str, Any]) -> str:
+    moved = facts["wire_bytes_sent"] + facts["wire_bytes_received"]
+    rounds = "1 round" if facts["rounds"] == 1 else f"{facts['rounds']} rounds"
+    return (
+        f"{rounds} in {facts['seconds']:.1f} s, {facts['updates']} updates, "
+        f"{moved / 1e6:.1f} MB on the wire; model {facts['final_digest'][:16]}"
+    )

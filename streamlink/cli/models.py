@@ -1,0 +1,185 @@
+"""``streamlink inspect`` and ``streamlink export``: look at stored models, and copy them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamlink.cli.command import Common, command
+from streamlink.cli.faults import CommandError
+from streamlink.cli.places import is_filled, model_digest, place_at, stored_bytes
+from streamlink.logs import escape
+from streamlink.model.compare import difference
+from streamlink.model.copy import copy_model
+from streamlink.model.digest import digest_of
+from streamlink.model.interfaces import ModelSource
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.progress import LinkProgress
+from streamlink.stores import open_model
+
+__all__ = ["export", "inspect"]
+
+_FIRST, _LAST = 12, 4
+_DIFFERENCES = 20
+
+Model = Annotated[
+    Path, typer.Argument(metavar="PATH", help="A directory, a .safetensors or an .slz file.")
+]
+
+
+@command()
+def inspect(
+    path: Model,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[OTHER]", help="A second model, to compare with.")
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read every byte, and check it where it can be.")
+    ] = False,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="List every tensor, and every difference.")
+    ] = False,
+    *,
+    common: Common,
+) -> None:
+    """Show what a stored model is, or how two differ.
+
+    The exit code is 1 where they do.
+    """
+    model = open_model(path)
+    _describe(path, model, show_all)
+    digest = _digest(path, model, verify, common)
+    if other is None:
+        return
+    second = open_model(other)
+    typer.echo(escape(str(other)))
+    if faults := _faults(model, digest, second, _digest(other, second, verify, common), show_all):
+        for fault in faults:
+            typer.echo(escape(fault))
+        raise typer.Exit(1)
+    typer.echo("the models are equal")
+
+
+@command()
+def export(
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="The model to copy.")],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="TO", help="A directory, or with --compress zstd an .slz file."),
+    ],
+    compress: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|zstd",
+            help="Safetensors, or one compressed file [default: none; zstd where TO ends in .slz].",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that TO holds, once the copy is whole.")
+    ] = False,
+    *,
+    common: Common,
+) -> None:
+    """Copy a model into another store.
+
+    From safetensors to compressed, or back. What TO names appears at once or not at all.
+    """
+    store = place_at(target, compress or ("zstd" if target.suffix == ".slz" else "none"))
+    if not force and is_filled(target, store):
+        raise CommandError(f"{target} holds a model already; add --force to replace it")
+    model = open_model(source)
+    total = model.spec.nbytes
+    with LinkProgress(common.console) as progress:
+        copy_model(
+            model,
+            store.begin(model.spec),
+            progress=lambda done: progress.update("export", "writing", min(done, total), total),
+        )
+    made = store.open()
+    kept = stored_bytes(made)
+    share = f" ({kept / total:.1%})" if total else ""
+    typer.echo(f"{target}: {_size(total)} stored as {_size(kept)}{share}")
+    typer.echo(f"digest {made.digest()}" if hasattr(made, "digest") else "")
+
+
+# --- what is printed --------------------------------------------------------
+
+
+def _describe(path: Path, model: ModelSource, show_all: bool) -> None:
+    spec = model.spec
+    typer.echo(escape(str(path)))
+    for line in _tensor_lines(spec, show_all):
+        typer.echo(line)
+    kept = stored_bytes(model)
+    packed = f", stored as {_size(kept)} ({kept / spec.nbytes:.1%})" if kept < spec.nbytes else ""
+    typer.echo(
+        f"total: {len(spec.tensors)} tensors, {sum(t.count for t in spec.tensors)} elements, "
+        f"{spec.nbytes} bytes ({_size(spec.nbytes)}){packed}"
+    )
+
+
+def _tensor_lines(spec: ModelSpec, show_all: bool) -> list[str]:
+    tensors, hidden = list(spec.tensors), len(spec.tensors) - _FIRST - _LAST
+    if show_all or hidden <= 1:
+        return _columns(tensors)
+    lines = _columns([*tensors[:_FIRST], *tensors[-_LAST:]])
+    return [*lines[:_FIRST], f"  ... {hidden} more (--all lists them)", *lines[_FIRST:]]
+
+
+def _columns(tensors: list[TensorSpec]) -> list[str]:
+    rows = [
+        (escape(each.name), each.dtype, "x".join(map(str, each.shape)) or "()", _size(each.nbytes))
+        for each in tensors
+    ]
+    wide = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    return [
+        f"  {name:<{wide[0]}}  {dtype:<{wide[1]}}  {shape:>{wide[2]}}  {size:>{wide[3]}}"
+        for name, dtype, shape, size in rows
+    ]
+
+
+def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str | None:
+    """Print the model's digest and return it; None where it is neither stored nor asked for."""
+    stored = model_digest(model)
+    if not verify:
+        typer.echo(f"digest: {stored or 'not stored with it; --verify reads it all and tells'}")
+        return stored
+    total = model.spec.nbytes
+    with LinkProgress(common.console) as progress:
+        found = digest_of(
+            model,
+            progress=lambda done: progress.update(str(path), "verifying", done, total),
+        )
+    if stored is not None and stored != found:
+        raise CommandError(f"{path}: its digest is {found}, but {stored} was stored with it")
+    typer.echo(f"digest: {found}")
+    typer.echo("verified: every byte is what was stored" if stored else "read: every byte")
+    return found
+
+
+def _faults(
+    ours: ModelSource, digest: str | None, theirs: ModelSource, other: str | None, show_all: bool
+) -> list[str]:
+    """Return how two models differ, a line each; nothing for equal ones."""
+    if what := ours.spec.difference(theirs.spec):
+        return [f"different tensors: {what}"]
+    if digest is not None and digest == other:
+        return []
+    found = (f"different values: {each}" for each in difference(ours, theirs))
+    if show_all:
+        return list(found)
+    lines = list(itertools.islice(found, _DIFFERENCES + 1))
+    more = ["... and more (--all lists them)"] if len(lines) > _DIFFERENCES else []
+    return [*lines[:_DIFFERENCES], *more]
+
+
+def _size(nbytes: int) -> str:
+    if nbytes < 1000:
+        return f"{nbytes} B"
+    for unit, factor in (("TB", 1000**4), ("GB", 1000**3), ("MB", 1000**2)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.2f} {unit}"
+    return f"{nbytes / 1000:.2f} kB"

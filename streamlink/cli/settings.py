@@ -1,0 +1,178 @@
+"""Flags made from the configuration, and the configuration's faults put into words.
+
+Every key can be set in a YAML file and by ``--set``; those that users ask for by name have a flag
+of their own too. A flag's help is the docstring under its field in ``streamlink.config``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from streamlink.cli.faults import CommandError
+from streamlink.config import JobConfig
+
+__all__ = ["LINK", "ROUNDS", "config_from", "explain", "flags", "spelled"]
+
+LINK = (
+    "stream.chunk_bytes",
+    "stream.window_bytes",
+    "timeouts.streaming_read_timeout",
+    "timeouts.streaming_ack_wait",
+    "timeouts.communication_timeout",
+    "grpc.max_message_bytes",
+)
+"""Settings of one end of a link that have a flag of their own."""
+
+ROUNDS = (
+    "rounds.min_clients",
+    "rounds.num_rounds",
+    "rounds.start_round",
+    "rounds.train_timeout",
+    "rounds.wait_time_after_min_received",
+    "rounds.train_task_name",
+)
+"""Rules of a round that have a flag of their own."""
+
+_FILE = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE.yaml",
+        help="Settings as YAML: sections stream, timeouts, grpc, rounds. --set and flags win.",
+    ),
+]
+_SET = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Any setting, such as timeouts.open_timeout=60; repeatable. Flags win.",
+    ),
+]
+
+
+def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
+    """Yield the options settings come by: ``--config``, ``--set``, and a flag for each name."""
+    if not names:
+        return
+    yield _option("config", _FILE)
+    yield _option("set", _SET)
+    for name in names:
+        key = name.partition(".")[2]
+        field = _field(name)
+        info = typer.Option(
+            f"--{key.replace('_', '-')}", metavar=_metavar(field), help=_help(field)
+        )
+        yield _option(key, Annotated[str | None, info])
+
+
+def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
+    """Build the configuration from the options that ``flags(names)`` gave a command.
+
+    Raises:
+        CommandError: a setting is unknown, or its value is not allowed; the message names it.
+        OSError: the file cannot be read.
+    """
+    overrides = {name: given[name.partition(".")[2]] for name in names}
+    try:
+        return JobConfig.assemble(given["config"], given["set"] or (), overrides)
+    except ValidationError as error:
+        raise CommandError(explain(error)) from error
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def spelled(config: JobConfig) -> list[str]:
+    """Return ``--set`` options that give another process the same settings."""
+    found = config.model_dump(exclude_defaults=True)
+    return [
+        word
+        for section, keys in found.items()
+        for key, value in keys.items()
+        for word in ("--set", f"{section}.{key}={value}")
+    ]
+
+
+def explain(error: ValidationError) -> str:
+    """Return what is wrong with the settings, each fault by the key's name, in one line."""
+    return "; ".join(_fault(dict(each)) for each in error.errors(include_url=False))
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    path = [str(part) for part in fault["loc"]]
+    name, kind = ".".join(path), fault["type"]
+    if kind == "extra_forbidden":
+        return f"there is no setting {name!r}{_nearest(path)}"
+    if kind == "model_type":
+        return f"{name}: expected keys and values, found {fault['input']!r}"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    # A validator of ours has quoted the value already.
+    found = "" if kind == "value_error" else f", not {fault['input']!r}"
+    return f"{name}: {message}{found}"
+
+
+def _nearest(path: list[str]) -> str:
+    """Return "; did you mean ...?" for a key that is nearly right, or stands in another section."""
+    if len(path) == 1:
+        return f"; the sections are {', '.join(name for name, _ in _sections())}"
+    known = [f"{section}.{key}" for section, keys in _sections() for key in keys.model_fields]
+    moved = [name for name in known if name.endswith(f".{path[-1]}")]
+    close = moved or difflib.get_close_matches(".".join(path), known, n=1, cutoff=0.8)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _sections() -> list[tuple[str, type[BaseModel]]]:
+    return [
+        (name, field.annotation)
+        for name, field in JobConfig.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    ]
+
+
+def _field(name: str) -> FieldInfo:
+    section, _, key = name.partition(".")
+    return dict(_sections())[section].model_fields[key]
+
+
+def _option(name: str, annotation: object) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
+
+
+def _metavar(field: FieldInfo) -> str:
+    text = field.description or ""
+    if "(bytes)" in text:
+        return "SIZE"
+    if "(seconds)" in text:
+        return "SECONDS"
+    return "TEXT" if field.annotation is str else "N"
+
+
+def _help(field: FieldInfo) -> str:
+    text = " ".join((field.description or "").replace("``", "").split())
+    default = field.default
+    if "(bytes)" in text:
+        shown = _size(default)
+    elif isinstance(default, float):
+        shown = f"{default:g}"
+    else:
+        shown = str(default)
+    return f"{text} [default: {shown}]"
+
+
+def _size(nbytes: int) -> str:
+    """Return a size in the largest unit that divides it."""
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes % factor == 0:
+            return f"{nbytes // factor}{unit}"
+    return str(nbytes)

@@ -1,0 +1,117 @@
+"""``streamlink simulate``: a whole job on this machine, each side a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from streamlink.cli.command import Common, a_job, command
+from streamlink.cli.faults import CommandError
+from streamlink.cli.jobs import Compress, ExecutorOption, JobName, Store, TaskOption, Weight
+from streamlink.cli.places import store_with_a_model
+from streamlink.cli.settings import LINK, ROUNDS, spelled
+from streamlink.cli.tasks import executor_for
+from streamlink.config import JobConfig
+from streamlink.fleet import Fleet, Member, python_module
+
+__all__ = ["simulate"]
+
+
+@command(*LINK, *ROUNDS)
+def simulate(
+    store: Store,
+    task: TaskOption = None,
+    executor: ExecutorOption = None,
+    clients: Annotated[int, typer.Option(min=1, help="Number of clients: site-1, site-2, ...")] = 2,
+    weight: Weight = 1.0,
+    compress: Compress = None,
+    job: JobName = "job",
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
+    ] = None,
+    *,
+    common: Common,
+) -> None:
+    """Run a whole job on this machine.
+
+    A server and its clients run as processes of their own; a table says what each one took. Without
+    --min-clients every client is required. Ctrl-C ends them all; the store then holds the last
+    whole model.
+    """
+    config = _fitted(common.config, clients)
+    executor_for("site-1", task, executor, weight)  # said once, here, rather than by each client
+    store_with_a_model(store, compress)
+    server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
+    if compress is not None:
+        server += ["--compress", compress]
+    work = ["--task", task] if task is not None else ["--executor", str(executor)]
+    settings = spelled(config)
+    fleet = Fleet()
+    with a_job():
+        head = fleet.run(
+            python_module(*server, *settings, *_logging(common, "server")),
+            lambda port: [
+                (
+                    name,
+                    python_module(
+                        "client", "--server", f"127.0.0.1:{port}", "--name", name, *work,
+                        "--weight", str(weight), *settings, *_logging(common, name),
+                    ),
+                )
+                for name in (f"site-{number + 1}" for number in range(clients))
+            ],
+        )  # fmt: skip
+    Console().print(_table(fleet.members))
+    if report is not None:
+        text = json.dumps(_report(head, fleet.members, clients), indent=1)
+        report.write_text(text + "\n", encoding="utf-8")
+
+
+def _fitted(config: JobConfig, clients: int) -> JobConfig:
+    """Return the settings made to fit so many clients, where the user did not say otherwise."""
+    rounds, grpc = config.rounds, config.grpc
+    if "min_clients" not in rounds.model_fields_set:
+        rounds = rounds.model_copy(update={"min_clients": clients})
+    if "max_clients" not in grpc.model_fields_set:
+        grpc = grpc.model_copy(update={"max_clients": max(grpc.max_clients, clients)})
+    if rounds.min_clients > clients:
+        raise CommandError(
+            f"rounds.min_clients is {rounds.min_clients}, but there are only {clients} clients "
+            "(--clients)"
+        )
+    if clients > grpc.max_clients:
+        raise CommandError(f"grpc.max_clients is {grpc.max_clients}; --clients {clients} is more")
+    return config.model_copy(update={"rounds": rounds, "grpc": grpc})
+
+
+def _logging(common: Common, name: str) -> list[str]:
+    # The clients' lines would be in the way of the server's bars, which tell the same.
+    level = "warning" if name != "server" and common.log_level == "info" else common.log_level
+    options = ["--log-level", level]
+    if common.log_file is not None:
+        own = common.log_file  # the server's; each client has one beside it
+        if name != "server":
+            own = own.with_stem(f"{own.stem}.{name}")
+        options += ["--log-file", str(own)]
+    return [*options, "--json-logs"] if common.json_logs else options
+
+
+def _report(head: Member, members: list[Member], clients: int) -> dict[str, Any]:
+    facts = {name: fact for name, fact in head.facts.items() if name not in ("port", "has_ended")}
+    return {**facts, "clients": clients, "processes": [member.report() for member in members]}
+
+
+def _table(members: list[Member]) -> Table:
+    table = Table("process")
+    for heading in ("base MiB", "peak MiB", "over base", "CPU s"):
+        table.add_column(heading, justify="right")
+    for each in (member.report() for member in members):
+        base, peak = each["base_rss_bytes"] / 2**20, each["peak_rss_bytes"] / 2**20
+        row = (f"{base:.0f}", f"{peak:.0f}", f"{peak - base:.0f}", f"{each['cpu_seconds']:.1f}")
+        table.add_row(each["name"], *row)
+    return table

@@ -1,0 +1,93 @@
+"""Finds the user's code: ``FILE.py:name`` or ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from streamlink.cli.faults import CommandError
+from streamlink.rounds.executor import Executor, StreamingExecutor
+
+__all__ = ["executor_for"]
+
+
+def executor_for(name: str, task: str | None, executor: str | None, weight: float) -> Executor:
+    """Return what does the tasks of the client called ``name``.
+
+    Args:
+        name: the client's name.
+        task: where a ``function(tensor, start, values) -> values`` is.
+        executor: where a ``factory(name) -> Executor`` is. Exactly one of the two is given.
+        weight: of the client's updates; with ``task`` only.
+
+    Raises:
+        CommandError: neither or both are given, or what is given cannot be used; says why.
+    """
+    if (task is None) == (executor is None):
+        raise CommandError("give either --task FILE.py:function or --executor FILE.py:factory")
+    if task is not None:
+        return StreamingExecutor(_load("--task", task), weight=weight)
+    assert executor is not None
+    if weight != 1.0:
+        raise CommandError("--weight goes with --task; an executor gives its own weight")
+    factory = _load("--executor", executor)
+    try:
+        made = factory(name)
+    except Exception as error:
+        raise CommandError(f"--executor {executor} raised {_what(error)}") from error
+    if not callable(getattr(made, "execute", None)):
+        raise CommandError(
+            f"--executor {executor} returned {type(made).__name__}, which has no method execute"
+        )
+    found: Executor = made
+    return found
+
+
+def _load(option: str, where: str) -> Callable[..., Any]:
+    module_name, colon, name = where.rpartition(":")
+    if not (module_name and colon and name):
+        raise CommandError(f"{option} {where!r} is not of the form FILE.py:name or module:name")
+    is_file = module_name.endswith(".py") or "/" in module_name
+    try:
+        module = _from_file(Path(module_name)) if is_file else _by_name(module_name)
+    except CommandError:
+        raise
+    except Exception as error:
+        raise CommandError(f"{option}: importing {module_name} raised {_what(error)}") from error
+    found = getattr(module, name, None)
+    if not callable(found):
+        problem = "has no function" if found is None else "has something that is no function called"
+        raise CommandError(f"{option}: {module_name} {problem} {name!r}")
+    return found  # type: ignore[no-any-return]
+
+
+def _by_name(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` has it
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise CommandError(f"{path}: there is no such file")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # what stands beside it can be imported, as by `python FILE.py`
+    # A name of its own: a task file may be called like a module that is loaded already.
+    name = f"streamlink_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{path}: this is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and others look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _what(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,51 @@
+"""``python -m benchmarks``: order, table, file and exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from benchmarks import __main__ as command
+from benchmarks.stats import Result
+
+
+def _found(name: str, met: bool | None) -> Result:
+    return Result(name, f"claim of {name}", ("what",), (("row",),), met=met)
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+
+    def program(name: str, met: bool | None) -> None:
+        def run(_: bool) -> Result:
+            seen.append(name)
+            return _found(name, met)
+
+        monkeypatch.setitem(command.PROGRAMS, name, run)
+
+    for name in command.PROGRAMS:
+        program(name, name != "flat")
+    return seen
+
+
+def test_one_program_is_run_and_written(order: list[str], tmp_path: Path) -> None:
+    command.main(command.What.bulk, json_file=tmp_path / "out.json", quick=True)
+    assert order == ["bulk"]
+    assert list(json.loads((tmp_path / "out.json").read_text())["results"]) == ["bulk"]
+
+
+def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_met(
+    order: list[str],
+) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        command.main(command.What.all, json_file=None, quick=False)
+    assert order == ["bulk", "duplex", "flat", "shapes", "clients"]
+    assert ended.value.exit_code == 1
+
+
+def test_every_word_on_the_command_line_has_its_program() -> None:
+    assert {what.value for what in command.What} == {*command.PROGRAMS, "all"}

@@ -1,0 +1,64 @@
+"""The client's end: what a task sees, and how its session ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from streamlink.errors import ConnectFailed, StreamAborted
+from streamlink.link.client import Assignment, ClientLink
+from streamlink.protocol.frames import Attempt
+from tests.support.models import float_spec
+from tests.support.peers import WAIT, Federation, config
+
+SPEC = float_spec(10)
+
+
+@pytest.fixture
+def federation() -> Iterator[Federation]:
+    with Federation() as federation:
+        yield federation
+
+
+def test_a_link_that_lives_has_no_error(federation: Federation) -> None:
+    link = federation.link("site-1")
+    assert not link.wait(0.01)
+    assert link.error is None
+
+
+def test_two_requests_are_worked_on_at_once(federation: Federation) -> None:
+    both = threading.Barrier(2, timeout=WAIT)
+
+    def serve(assignment: Assignment) -> None:
+        both.wait()
+        assignment.reply(metadata={"topic": assignment.topic})
+
+    federation.link("site-1", serve)
+    exchanges = [
+        federation.peer("site-1").ask(topic, SPEC, attempt=Attempt("job", 1, 1))
+        for topic in ("train", "validate")
+    ]
+    replies = [exchange.wait_reply(WAIT) for exchange in exchanges]
+    assert [reply and reply.metadata["topic"] for reply in replies] == ["train", "validate"]
+
+
+def test_leaving_tells_the_server_why(federation: Federation) -> None:
+    begun: Future[Assignment] = Future()
+    link = federation.link("site-1", begun.set_result)
+    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt())
+    begun.result(WAIT)
+    link.close("maintenance window")
+    with pytest.raises(StreamAborted, match="left: maintenance window"):
+        exchange.wait_reply(WAIT)
+
+
+def test_nobody_there_is_an_error_and_leaves_nothing_open() -> None:
+    before = threading.active_count()
+    with pytest.raises(ConnectFailed):
+        ClientLink(
+            "127.0.0.1:9", name="x", serve=lambda _: None, config=config(connect_timeout=0.3)
+        )
+    assert threading.active_count() <= before + 1  # gRPC's own poller may linger

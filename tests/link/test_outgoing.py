@@ -1,0 +1,90 @@
+"""A sender whose bytes come from elsewhere: it writes what it has, when it has it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted
+from streamlink.link.incoming import receive_model
+from streamlink.protocol import frames as f
+from streamlink.stores.memory import MemoryStore
+from tests.support.memory_carrier import Transfer
+from tests.support.models import content, float_spec, pattern_model
+
+SPEC = float_spec(15_000, 10)
+DATA = content(pattern_model(SPEC))
+
+
+@pytest.fixture
+def transfer() -> Iterator[Transfer]:
+    with Transfer(SPEC) as transfer:
+        yield transfer
+
+
+@pytest.fixture
+def store(transfer: Transfer) -> MemoryStore:
+    """A store the model is received into, from the start of the test on."""
+    store = MemoryStore()
+
+    def receive() -> None:
+        with suppress(StreamAborted):  # the test looks at the sender
+            receive_model(transfer.incoming, lambda model: store.begin(model.spec))
+
+    transfer.carrier.join()
+    threading.Thread(target=receive, daemon=True).start()
+    return store
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_of_any_size_and_number_of_views_are_written(
+    transfer: Transfer, store: MemoryStore, seed: int
+) -> None:
+    dice, at = random.Random(seed), 0
+    while at < len(DATA):
+        size = min(dice.choice([1, 500, 9_000, 30_000]), len(DATA) - at)
+        cut = dice.randrange(size + 1)
+        views = (memoryview(DATA)[at : at + cut], memoryview(DATA)[at + cut : at + size])
+        transfer.outgoing.write(at, tuple(view for view in views if view.nbytes))
+        at += size
+    receipt = transfer.outgoing.finish({"loss": 0.5})
+    assert content(store.open()) == DATA
+    assert receipt.metrics == {"loss": 0.5}
+    assert transfer.incoming.metrics == {"loss": 0.5}
+
+
+def test_a_write_out_of_turn_is_our_own_error(transfer: Transfer, store: MemoryStore) -> None:
+    with pytest.raises(LocalProtocolError, match="write at byte 100, but the stream stands at"):
+        transfer.outgoing.write(100, (memoryview(b"1234"),))
+
+
+def test_being_held_is_told_to_the_owner(transfer: Transfer, store: MemoryStore) -> None:
+    told: list[tuple[str, str]] = []
+    transfer.outgoing.when_held(lambda reason, whom: told.append((reason, whom)))
+
+    def hold(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Accept):
+            transfer.incoming.hold("lockstep", "site-9")
+        return True
+
+    transfer.carrier.watch = hold
+    transfer.outgoing.send(pattern_model(SPEC))
+    assert told == [("lockstep", "site-9")]
+
+
+def test_a_sender_may_hold_too(transfer: Transfer, store: MemoryStore) -> None:
+    transfer.outgoing.wait_room()
+    transfer.outgoing.hold("thinking", "itself")
+    transfer.outgoing.send(pattern_model(SPEC))
+    assert content(store.open()) == DATA
+
+
+def test_a_failed_stream_keeps_its_error(transfer: Transfer, store: MemoryStore) -> None:
+    transfer.outgoing.abort(AbortCode.CANCELLED, "not today")
+    with pytest.raises(StreamAborted, match="not today"):
+        transfer.outgoing.send(pattern_model(SPEC))
+    assert isinstance(transfer.outgoing.error, StreamAborted)

@@ -1,0 +1,88 @@
+"""The server's end: who is here, what they are asked, and what is let go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+from streamlink.errors import AbortCode, StreamAborted
+from streamlink.link.client import Assignment
+from streamlink.link.server import Peer, Server
+from streamlink.protocol.frames import Attempt
+from tests.support.models import float_spec
+from tests.support.peers import WAIT, Federation
+
+SPEC = float_spec(10)
+
+
+@pytest.fixture
+def federation() -> Iterator[Federation]:
+    with Federation() as federation:
+        yield federation
+
+
+def test_peers_are_listed_by_name(federation: Federation) -> None:
+    for name in ("zoe", "adam", "mia"):
+        federation.link(name)
+        federation.peer(name)
+    assert [peer.name for peer in federation.server.peers] == ["adam", "mia", "zoe"]
+    assert [peer.name for peer in federation.server.wait_for_peers(2, WAIT)] == [
+        "adam",
+        "mia",
+        "zoe",
+    ]
+
+
+def test_a_peer_that_comes_later_is_waited_for(federation: Federation) -> None:
+    found: Future[Peer | None] = Future()
+    waiting = threading.Thread(
+        target=lambda: found.set_result(federation.server.wait_for_peer("site-1", WAIT))
+    )
+    waiting.start()
+    federation.link("site-1")
+    peer = found.result(WAIT)
+    assert peer is not None
+    assert peer.is_here
+
+
+def test_a_peer_that_does_not_come_is_none(federation: Federation) -> None:
+    assert federation.server.wait_for_peer("site-1", 0.05) is None
+
+
+def test_a_request_that_was_ended_counts_nothing_of_it(federation: Federation) -> None:
+    begun: Future[Assignment] = Future()
+    federation.link("site-1", begun.set_result)
+    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt("job", 1, 1))
+    assignment = begun.result(WAIT)
+    exchange.end(AbortCode.STALE_ATTEMPT, "the attempt is over")
+    assignment.reply()  # too late, and harmless
+    assert exchange.failure is None
+    for model in (exchange.outgoing, exchange.incoming):
+        assert isinstance(model.error, StreamAborted)
+        assert model.error.code is AbortCode.STALE_ATTEMPT
+    assert federation.peer("site-1").is_here
+
+
+def test_an_answer_not_there_yet_is_none(federation: Federation) -> None:
+    federation.link("site-1", lambda _: None)
+    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt())
+    assert exchange.wait_reply(0.05) is None
+    assert exchange.failure is None
+
+
+def test_a_server_that_fails_says_so_to_its_clients() -> None:
+    with Federation() as federation:
+        link = federation.link("site-1")
+        federation.peer("site-1")
+        federation.server.__exit__(ValueError, ValueError("disk on fire"), None)
+        assert link.wait(WAIT)
+        assert "the server failed: disk on fire" in str(link.error)
+
+
+def test_a_server_of_its_own_settings_takes_a_free_port() -> None:
+    with Server() as one, Server() as two:
+        assert one.port != two.port
+        assert one.wire_bytes == (0, 0)

@@ -1,0 +1,637 @@
+"""The receiving half: what it accepts, what it grants, how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlink.config import LinkConfig
+from streamlink.errors import (
+    AbortCode,
+    ChecksumError,
+    CommunicationTimeout,
+    FlowControlError,
+    FrameTooLarge,
+    LocalProtocolError,
+    OpenTimeout,
+    ReadTimeout,
+    RemoteProtocolError,
+    StreamAborted,
+)
+from streamlink.protocol.events import Delivered, Finished, Opened, PeerHeld, SpecReceived
+from streamlink.protocol.frames import (
+    Abort,
+    Accept,
+    Ack,
+    Attempt,
+    Chunk,
+    Commit,
+    Committing,
+    Finish,
+    Held,
+    Repair,
+    SpecPage,
+)
+from streamlink.protocol.machine import State
+from streamlink.protocol.receiver import ReceiveStream
+from tests.support.machines import (
+    SMALL,
+    KiB,
+    a_chunk,
+    a_receiver,
+    an_open,
+    damaged,
+    events,
+    small_config,
+    streaming_receiver,
+    the,
+)
+
+READ, COMMUNICATION, OPEN = 40.0, 60.0, 10.0
+
+
+def fed(receiver: ReceiveStream, *chunks: Chunk, now: float = 0.0) -> ReceiveStream:
+    for chunk in chunks:
+        receiver.receive(chunk, now=now)
+    return receiver
+
+
+def whole(total_bytes: int = 4 * KiB, *, now: float = 0.0) -> ReceiveStream:
+    """Return a receiver whose owner has every byte and is committing."""
+    receiver = streaming_receiver(total_bytes=total_bytes)
+    for number in range(total_bytes // (4 * KiB)):
+        fed(receiver, a_chunk(number), now=now)
+    receiver.receive(Finish(total_bytes, "digest"), now=now)
+    if total_bytes:
+        receiver.release(total_bytes, now=now)
+    receiver.frames_to_send(now=now)
+    assert receiver.state is State.COMMITTING
+    return receiver
+
+
+def reattached(receiver: ReceiveStream, *, now: float, total_bytes: int = 64 * KiB) -> list[object]:
+    """Let the sender come back on a new call; returns the answer."""
+    receiver.detach(now=now)
+    receiver.attach(now=now)
+    receiver.receive(an_open(total_bytes, is_resumed=True), now=now)
+    return list(receiver.frames_to_send(now=now))
+
+
+# --- opening ----------------------------------------------------------------------------
+
+
+def test_the_owner_decides_about_a_model_that_is_announced() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    assert events(receiver) == [Opened(an_open())]
+    assert not receiver.has_frames
+    receiver.accept(wants_spec=False, now=0.0)
+    assert receiver.frames_to_send(now=0.0) == [Accept(0, 16 * KiB, 4 * KiB)]
+
+
+def test_the_smaller_chunk_size_of_both_sides_is_used() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(chunk_bytes=1000), now=0.0)
+    receiver.accept(wants_spec=False, now=0.0)
+    assert the(Accept, receiver.frames_to_send(now=0.0)).chunk_bytes == 1000
+
+
+@pytest.mark.parametrize(
+    "changes", [{"stream_id": 2}, {"total_bytes": -1}, {"spec_pages": -1}, {"chunk_bytes": 0}]
+)
+def test_an_open_that_cannot_be_ends_the_stream(changes: dict[str, int]) -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(**changes), now=0.0)
+    assert isinstance(receiver.error, RemoteProtocolError)
+
+
+def test_accepting_before_or_twice_is_our_own_fault() -> None:
+    receiver = a_receiver()
+    with pytest.raises(LocalProtocolError, match="accept"):
+        receiver.accept(wants_spec=False, now=0.0)
+    with pytest.raises(LocalProtocolError, match="accept"):
+        streaming_receiver().accept(wants_spec=False, now=0.0)
+
+
+def test_a_sender_that_never_opens_is_named_after_the_open_timeout() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.handle_timer(now=OPEN)
+    assert isinstance(receiver.error, OpenTimeout)
+
+
+def test_while_our_owner_decides_nobody_is_blamed() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    assert receiver.next_deadline() is None
+
+
+# --- the description ----------------------------------------------------------------------
+
+
+def test_pages_are_delivered_together_when_the_last_has_come() -> None:
+    receiver = streaming_receiver(spec_pages=2)
+    receiver.receive(SpecPage(0, b"one"), now=0.0)
+    assert not receiver.has_events
+    receiver.receive(SpecPage(1, b"two"), now=0.0)
+    assert events(receiver) == [SpecReceived((b"one", b"two"))]
+
+
+def test_a_description_without_pages_is_there_at_once() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    receiver.accept(wants_spec=True, now=0.0)
+    assert events(receiver)[-1] == SpecReceived(())
+    assert not the(Accept, receiver.frames_to_send(now=0.0)).wants_spec
+
+
+def test_a_page_out_of_order_ends_the_stream() -> None:
+    receiver = streaming_receiver(spec_pages=2)
+    receiver.receive(SpecPage(1, b"two"), now=0.0)
+    assert isinstance(receiver.error, RemoteProtocolError)
+
+
+def test_a_page_nobody_asked_for_ends_the_stream() -> None:
+    receiver = streaming_receiver()
+    receiver.receive(SpecPage(0, b"one"), now=0.0)
+    assert isinstance(receiver.error, RemoteProtocolError)
+
+
+@pytest.mark.parametrize("body", [b"", bytes(1000)])
+def test_pages_beyond_the_allowed_size_end_the_stream_empty_or_not(body: bytes) -> None:
+    receiver = streaming_receiver(small_config(max_spec_bytes=4 * KiB), spec_pages=1 << 31)
+    for number in range(70):
+        receiver.receive(SpecPage(number, body), now=0.0)
+    assert isinstance(receiver.error, FrameTooLarge)
+
+
+@pytest.mark.parametrize("frame", [a_chunk(0), Finish(64 * KiB, "digest")])
+def test_bytes_before_the_description_end_the_stream(frame: Chunk | Finish) -> None:
+    receiver = streaming_receiver(spec_pages=1)
+    receiver.receive(frame, now=0.0)
+    assert isinstance(receiver.error, RemoteProtocolError)
+
+
+def test_a_finish_of_nothing_before_the_description_ends_the_stream() -> None:
+    receiver = streaming_receiver(total_bytes=0, spec_pages=1)
+    receiver.receive(Finish(0, "digest"), now=0.0)
+    assert isinstance(receiver.error, RemoteProtocolError)
+
+
+def test_a_description_cut_off_is_asked_for_again() -> None:
+    receiver = streaming_receiver(spec_pages=2)
+    receiver.receive(SpecPage(0, b"one"), now=0.0)
+    receiver.detach(now=1.0)
+    receiver.attach(now=1.0)
+    receiver.receive(an_open(spec_pages=2, is_resumed=True), now=1.0)
+    assert the(Accept, receiver.frames_to_send(now=1.0)).wants_spec
+    receiver.receive(SpecPage(0, b"one"), now=1.0)
+    receiver.receive(SpecPage(1, b"two"), now=1.0)
+    assert events(receiver) == [SpecReceived((b"one", b"two"))]
+
+
+def test_a_description_of_which_nothing_came_is_asked_for_again() -> None:
+    receiver = streaming_receiver(spec_pages=1)
+    receiver.detach(now=1.0)
+    receiver.attach(now=1.0)
+    receiver.receive(an_open(spec_pages=1, is_resumed=True), now=1.0)
+    assert the(Accept, receiver.frames_to_send(now=1.0)).wants_spec
+
+
+# --- chunks -------------------------------------------------------------------------------
+
+
+def test_chunks_are_delivered_and_acknowledged_with_one_ack() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1))
+    assert receiver.has_frames
+    assert receiver.frames_to_send(now=0.0) == [Ack(8 * KiB, 0, 0, 16 * KiB)]
+    assert [event.offset for event in events(receiver) if isinstance(event, Delivered)] == [0, 4096]
+
+
+def test_credit_comes_back_when_the_sink_has_the_bytes() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    receiver.release(4 * KiB, now=0.0)
+    assert receiver.frames_to_send(now=0.0) == [Ack(4 * KiB, 4 * KiB, 0, 20 * KiB)]
+
+
+def test_one_ack_speaks_for_two_full_chunks_or_for_one_after_a_moment() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), now=5.0)
+    assert not receiver.has_frames
+    fed(receiver, a_chunk(1), now=5.0)
+    assert the(Ack, receiver.frames_to_send(now=5.0)).received == 8 * KiB
+    fed(receiver, a_chunk(2), now=6.0)
+    receiver.handle_timer(now=6.1)
+    assert the(Ack, receiver.frames_to_send(now=6.1)).received == 12 * KiB
+
+
+@pytest.mark.parametrize("config", [SMALL, small_config(window_bytes=12 * KiB)])
+def test_a_short_chunk_or_a_narrow_window_is_acknowledged_at_once(config: LinkConfig) -> None:
+    nbytes = 100 if config is SMALL else 4 * KiB
+    receiver = fed(streaming_receiver(config), a_chunk(0, nbytes=nbytes))
+    assert the(Ack, receiver.frames_to_send(now=0.0)).received == nbytes
+
+
+def test_what_was_taken_is_told_within_a_second_however_little() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1), now=10.0)
+    receiver.frames_to_send(now=10.0)
+    receiver.release(1, now=10.1)
+    receiver.release(1, now=10.2)
+    assert not receiver.has_frames
+    assert receiver.next_deadline() == 11.0
+    receiver.handle_timer(now=11.0)
+    assert receiver.frames_to_send(now=11.0) == [Ack(8 * KiB, 2, 0, 16 * KiB)]
+    receiver.release(1, now=13.0)
+    assert the(Ack, receiver.frames_to_send(now=13.0)).taken == 3
+
+
+@pytest.mark.parametrize("nbytes", [-1, 4 * KiB + 1])
+def test_releasing_what_was_not_delivered_is_our_own_fault(nbytes: int) -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    with pytest.raises(LocalProtocolError, match="release"):
+        receiver.release(nbytes, now=0.0)
+
+
+def test_bytes_are_durable_only_once_they_are_taken_and_stay_so() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    receiver.release(2 * KiB, now=0.0)
+    receiver.mark_durable(4 * KiB)
+    receiver.mark_durable(1)
+    assert the(Ack, receiver.frames_to_send(now=0.0)).durable == 2 * KiB
+
+
+def test_a_damaged_chunk_is_asked_for_again_by_its_number_alone() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), damaged(), a_chunk(2))
+    assert the(Repair, receiver.frames_to_send(now=0.0)) == Repair(1)
+    assert receiver.received == 4 * KiB
+    fed(receiver, a_chunk(3, offset=4 * KiB, repeats=1))
+    assert receiver.received == 12 * KiB
+    assert (receiver.stats.repairs, receiver.stats.chunks) == (1, 3)
+
+
+def test_damage_without_end_ends_the_stream() -> None:
+    receiver = streaming_receiver(small_config(max_repairs=1))
+    for _ in range(11):
+        assert not receiver.is_closed
+        receiver.receive(damaged(), now=0.0)
+    assert isinstance(receiver.error, ChecksumError)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kind"),
+    [
+        (a_chunk(0, nbytes=4 * KiB + 1), FrameTooLarge),
+        (a_chunk(0, nbytes=0), RemoteProtocolError),
+        (a_chunk(1), RemoteProtocolError),
+        (a_chunk(0, sequence=1), RemoteProtocolError),
+        (a_chunk(0, repeats=1), RemoteProtocolError),
+    ],
+)
+def test_a_chunk_that_cannot_be_ends_the_stream(
+    chunk: Chunk, kind: type[RemoteProtocolError]
+) -> None:
+    receiver = fed(streaming_receiver(), chunk)
+    assert type(receiver.error) is kind
+
+
+def test_a_chunk_sent_twice_ends_the_stream() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1, offset=0))
+    assert "byte 0 twice" in str(receiver.error)
+
+
+def test_a_chunk_beyond_the_credit_ends_the_stream() -> None:
+    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(5)))
+    assert isinstance(receiver.error, FlowControlError)
+    assert the(Abort, receiver.frames_to_send(now=0.0)).code is AbortCode.FLOW_CONTROL
+
+
+def test_a_chunk_beyond_the_model_ends_the_stream() -> None:
+    receiver = fed(streaming_receiver(total_bytes=5000), a_chunk(0), a_chunk(1))
+    assert "beyond its model" in str(receiver.error)
+
+
+def test_chunks_that_overlap_behind_a_hole_end_the_stream() -> None:
+    receiver = fed(streaming_receiver(), damaged(), a_chunk(1), a_chunk(2, offset=5000))
+    assert not receiver.is_closed
+    fed(receiver, a_chunk(3, offset=0, repeats=1))
+    assert "twice" in str(receiver.error)
+
+
+def test_crumbs_cannot_fill_this_process_beyond_its_window() -> None:
+    receiver = streaming_receiver()
+    for number in range(200):
+        fed(receiver, a_chunk(number, offset=number, nbytes=1))
+    assert "too fine" in str(receiver.error)
+    assert not [event for event in events(receiver) if isinstance(event, Delivered)]
+
+
+# --- the end ------------------------------------------------------------------------------
+
+
+def test_a_model_is_whole_when_every_byte_was_taken() -> None:
+    receiver = fed(streaming_receiver(total_bytes=4 * KiB), a_chunk(0))
+    receiver.receive(Finish(4 * KiB, "digest", {"loss": 0.5}), now=0.0)
+    assert receiver.state is State.FINISHING
+    receiver.release(4 * KiB, now=0.0)
+    assert events(receiver)[-1] == Finished("digest", {"loss": 0.5})
+
+
+def test_a_model_without_a_byte_is_whole_at_its_finish() -> None:
+    receiver = whole(0)
+    assert the(Finished, events(receiver)).digest == "digest"
+
+
+def test_a_commit_ends_the_stream_in_success() -> None:
+    receiver = whole()
+    receiver.committing(now=0.0)
+    receiver.commit("digest")
+    assert receiver.frames_to_send(now=0.0) == [Committing(1), Commit("digest")]
+    assert (receiver.state, receiver.error) == (State.DONE, None)
+    assert receiver.next_deadline() is None
+
+
+def test_committing_before_the_model_is_whole_or_twice_is_our_own_fault() -> None:
+    with pytest.raises(LocalProtocolError, match="commit"):
+        streaming_receiver().commit("digest")
+    receiver = whole()
+    receiver.commit("digest")
+    with pytest.raises(LocalProtocolError, match="commit"):
+        receiver.commit("digest")
+    with pytest.raises(LocalProtocolError, match="committing"):
+        receiver.committing(now=0.0)
+
+
+@pytest.mark.parametrize("total_bytes", [4 * KiB, 8 * KiB])
+def test_a_finish_too_early_or_of_another_size_ends_the_stream(total_bytes: int) -> None:
+    receiver = fed(streaming_receiver(total_bytes=8 * KiB), a_chunk(0))
+    receiver.receive(Finish(total_bytes, "digest"), now=0.0)
+    assert "finished" in str(receiver.error)
+
+
+def test_a_finish_while_a_chunk_is_under_repair_is_waited_with() -> None:
+    receiver = fed(streaming_receiver(total_bytes=8 * KiB), damaged(), a_chunk(1))
+    receiver.receive(Finish(8 * KiB, "digest"), now=0.0)
+    assert not receiver.is_closed
+    fed(receiver, a_chunk(2, offset=0, repeats=1))
+    receiver.release(8 * KiB, now=0.0)
+    assert receiver.state is State.COMMITTING
+
+
+def test_a_first_copy_after_the_finish_ends_the_stream() -> None:
+    receiver = fed(streaming_receiver(total_bytes=12 * KiB), damaged(), a_chunk(1))
+    receiver.receive(Finish(12 * KiB, "digest"), now=0.0)
+    fed(receiver, a_chunk(2))
+    assert "after its finish" in str(receiver.error)
+
+
+def test_a_second_finish_ends_the_stream() -> None:
+    receiver = whole()
+    receiver.receive(Finish(4 * KiB, "digest"), now=0.0)
+    assert "twice" in str(receiver.error)
+
+
+def test_a_failed_receiver_lets_go_of_what_nobody_took() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    receiver.receive(Abort(AbortCode.CANCELLED, "enough"), now=0.0)
+    assert isinstance(receiver.error, StreamAborted)
+    assert not [event for event in events(receiver) if isinstance(event, Delivered)]
+
+
+# --- calls come and go ----------------------------------------------------------------------
+
+
+def test_a_new_call_goes_on_at_what_was_received() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), damaged(), a_chunk(2))
+    assert reattached(receiver, now=1.0) == [Accept(4 * KiB, 16 * KiB, 4 * KiB)]
+    fed(receiver, a_chunk(0, offset=4 * KiB))
+    assert (receiver.received, receiver.stats.resumes) == (8 * KiB, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"total_bytes": 1}, {"spec_digest": b"x"}, {"weight": 2.0}, {"attempt": Attempt("job", 1, 2)}],
+)
+def test_a_sender_that_comes_back_with_something_else_ends_the_stream(
+    changes: dict[str, object],
+) -> None:
+    receiver = streaming_receiver()
+    receiver.detach(now=1.0)
+    receiver.attach(now=1.0)
+    receiver.receive(an_open(**{"total_bytes": 64 * KiB, **changes}), now=1.0)  # type: ignore[arg-type]
+    assert "came back with" in str(receiver.error)
+
+
+def test_a_decision_made_while_there_was_no_call_is_told_on_the_next() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    receiver.detach(now=1.0)
+    receiver.accept(wants_spec=False, now=1.0)
+    assert reattached(receiver, now=2.0) == [Accept(0, 16 * KiB, 4 * KiB)]
+
+
+def test_an_owner_that_is_still_deciding_is_not_asked_twice() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    assert reattached(receiver, now=1.0) == []
+    assert len(events(receiver)) == 1
+    receiver.accept(wants_spec=False, now=2.0)
+    assert receiver.frames_to_send(now=2.0) == [Accept(0, 16 * KiB, 4 * KiB)]
+
+
+def test_a_commit_goes_on_over_a_new_call() -> None:
+    receiver = whole()
+    events(receiver)
+    receiver.detach(now=1.0)
+    receiver.committing(now=1.0)
+    assert reattached(receiver, now=2.0, total_bytes=4 * KiB) == [Accept(4096, 20 * KiB, 4 * KiB)]
+    receiver.receive(Finish(4 * KiB, "digest"), now=2.0)
+    assert events(receiver) == []
+    receiver.commit("digest")
+    assert receiver.frames_to_send(now=2.0) == [Commit("digest")]
+
+
+def test_a_commit_while_the_sender_is_on_its_way_back_is_said_after_its_open() -> None:
+    receiver = whole()
+    receiver.detach(now=1.0)
+    receiver.attach(now=2.0)
+    receiver.commit("digest")
+    assert not receiver.is_closed
+    receiver.receive(an_open(4 * KiB, is_resumed=True), now=2.0)
+    assert [type(frame) for frame in receiver.frames_to_send(now=2.0)] == [Accept, Commit]
+    assert receiver.state is State.DONE
+
+
+def test_a_commit_without_a_call_is_said_on_the_next() -> None:
+    receiver = whole()
+    receiver.detach(now=1.0)
+    receiver.commit("digest")
+    assert receiver.state is State.DONE
+    frames = reattached(receiver, now=2.0, total_bytes=4 * KiB)
+    assert [type(frame) for frame in frames] == [Accept, Commit]
+
+
+@pytest.mark.parametrize("ending", ["timer", "open", "abort", "cut"])
+def test_nothing_that_happens_to_a_later_call_undoes_a_commit(ending: str) -> None:
+    receiver = whole()
+    receiver.commit("digest")
+    receiver.detach(now=1.0)
+    receiver.attach(now=2.0)
+    match ending:
+        case "timer":
+            receiver.handle_timer(now=2.0 + OPEN)
+        case "open":
+            receiver.receive(an_open(1), now=2.0)
+        case "abort":
+            receiver.abort(AbortCode.SESSION_LOST, "gone")
+        case _:
+            receiver.detach(now=3.0)
+    assert (receiver.state, receiver.error) == (State.DONE, None)
+    assert not receiver.has_frames
+
+
+# --- clocks -----------------------------------------------------------------------------------
+
+
+def test_a_reader_that_takes_nothing_is_named_after_the_read_timeout() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), now=5.0)
+    receiver.handle_timer(now=5.0 + READ - 0.01)
+    assert not receiver.is_closed
+    receiver.handle_timer(now=5.0 + READ)
+    assert isinstance(receiver.error, ReadTimeout)
+    assert receiver.error.setting == "streaming_read_timeout"
+    assert the(Abort, receiver.frames_to_send(now=45.0)).code is AbortCode.READ_TIMEOUT
+
+
+def test_more_arriving_does_not_excuse_the_reader() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), now=0.0)
+    fed(receiver, a_chunk(1), now=30.0)
+    receiver.handle_timer(now=READ)
+    assert isinstance(receiver.error, ReadTimeout)
+
+
+def test_a_slow_reader_that_moves_is_left_alone() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1), a_chunk(2), a_chunk(3))
+    receiver.frames_to_send(now=0.0)
+    for step in range(1, 300):
+        receiver.release(1, now=step * 39.0)
+        receiver.frames_to_send(now=step * 39.0)
+        receiver.receive(Held(step, "nothing new", "me"), now=step * 39.0)
+        receiver.handle_timer(now=step * 39.0)
+    assert receiver.error is None
+
+
+def test_no_read_clock_runs_when_everything_is_taken() -> None:
+    receiver = fed(streaming_receiver(total_bytes=4 * KiB), a_chunk(0))
+    receiver.receive(Finish(4 * KiB, "digest"), now=0.0)
+    receiver.frames_to_send(now=0.0)
+    receiver.release(4 * KiB, now=0.0)
+    receiver.frames_to_send(now=0.0)
+    assert receiver.next_deadline() is None
+
+
+def test_a_sender_with_credit_that_sends_nothing_is_named() -> None:
+    receiver = streaming_receiver()
+    receiver.handle_timer(now=COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+    assert receiver.error.stage == "receiving"
+
+
+def test_each_byte_received_restarts_the_receiving_clock() -> None:
+    receiver = streaming_receiver(total_bytes=1 << 20)
+    for number in range(200):
+        now = number * 59.0
+        assert len(events(fed(receiver, a_chunk(number), now=now))) == 1
+        receiver.release(4 * KiB, now=now)
+        receiver.frames_to_send(now=now)
+        receiver.handle_timer(now=now)
+    assert receiver.error is None
+
+
+def test_a_reader_that_moves_does_not_excuse_a_sender_that_does_not() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1))
+    receiver.frames_to_send(now=0.0)
+    for now in (20.0, 40.0, 59.0):
+        receiver.release(2 * KiB, now=now)
+        receiver.frames_to_send(now=now)
+    receiver.handle_timer(now=COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+
+
+def test_a_sender_without_credit_is_not_blamed() -> None:
+    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(4)))
+    receiver.frames_to_send(now=0.0)
+    receiver.handle_timer(now=READ)
+    assert isinstance(receiver.error, ReadTimeout)
+
+
+def test_a_sender_that_owes_a_repair_is_waited_for_no_longer_than_for_anything_else() -> None:
+    receiver = fed(streaming_receiver(total_bytes=4 * KiB), damaged())
+    receiver.receive(Finish(4 * KiB, "digest"), now=0.0)
+    receiver.handle_timer(now=COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+
+
+def test_a_finish_that_does_not_come_is_missed() -> None:
+    receiver = fed(streaming_receiver(total_bytes=4 * KiB), a_chunk(0), now=1.0)
+    receiver.release(4 * KiB, now=1.0)
+    receiver.handle_timer(now=1.0 + COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+
+
+def test_a_receiver_without_a_call_does_not_wait_for_ever() -> None:
+    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(4)))
+    receiver.frames_to_send(now=0.0)
+    receiver.release(16 * KiB, now=0.0)
+    receiver.detach(now=5.0)
+    receiver.handle_timer(now=5.0 + COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+
+
+def test_a_new_call_without_progress_does_not_restart_the_receiving_clock() -> None:
+    receiver = streaming_receiver()
+    for now in (20.0, 40.0, 59.0):
+        reattached(receiver, now=now)
+    receiver.handle_timer(now=COMMUNICATION)
+    assert isinstance(receiver.error, CommunicationTimeout)
+
+
+# --- held -----------------------------------------------------------------------------------
+
+
+def test_a_sender_that_is_held_is_waited_for_and_the_owner_hears_of_it_once() -> None:
+    receiver = streaming_receiver()
+    for pulse in range(1, 20):
+        receiver.receive(Held(pulse, "source waits", "site-2"), now=pulse * 50.0)
+        receiver.handle_timer(now=pulse * 50.0)
+    assert not receiver.is_closed
+    assert events(receiver) == [PeerHeld("source waits", "site-2")]
+
+
+def test_a_sender_that_is_held_does_not_excuse_our_reader() -> None:
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    receiver.receive(Held(1, "source waits", "site-2"), now=30.0)
+    receiver.handle_timer(now=READ)
+    assert isinstance(receiver.error, ReadTimeout)
+
+
+def test_our_own_hold_excuses_our_reader_and_tells_the_sender() -> None:
+    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(4)))
+    receiver.frames_to_send(now=0.0)
+    for pulse in range(1, 20):
+        receiver.hold("lockstep", "site-2", now=pulse * 39.0)
+        assert receiver.frames_to_send(now=0.0) == [Held(pulse, "lockstep", "site-2")]
+        receiver.handle_timer(now=pulse * 39.0)
+    assert receiver.error is None
+
+
+def test_a_snapshot_tells_where_the_stream_stands() -> None:
+    assert a_receiver().stats.total_bytes == 0
+    receiver = fed(streaming_receiver(), a_chunk(0))
+    receiver.release(1, now=0.0)
+    stats = receiver.stats
+    assert (stats.received_bytes, stats.taken_bytes, stats.total_bytes) == (4096, 1, 64 * KiB)

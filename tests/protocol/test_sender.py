@@ -1,0 +1,524 @@
+"""The sending half: what it sends, when it waits, how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlink.errors import (
+    AbortCode,
+    AckTimeout,
+    ChecksumError,
+    CommunicationTimeout,
+    FlowControlError,
+    LocalProtocolError,
+    OpenTimeout,
+    RemoteProtocolError,
+)
+from streamlink.protocol.events import Accepted, Committed, Failed, PeerHeld
+from streamlink.protocol.frames import (
+    Abort,
+    Accept,
+    Ack,
+    Chunk,
+    Commit,
+    Committing,
+    Finish,
+    Frame,
+    Held,
+    Open,
+    Repair,
+    SpecPage,
+)
+from streamlink.protocol.machine import State
+from streamlink.protocol.sender import SendStream
+from tests.support.machines import (
+    KiB,
+    a_sender,
+    events,
+    finishing_sender,
+    small_config,
+    streaming_sender,
+    the,
+    write_all,
+    zeros,
+)
+
+ACK_WAIT, COMMUNICATION, OPEN = 20.0, 60.0, 10.0
+
+
+def acked(sender: SendStream, received: int, *, taken: int | None = None, now: float) -> None:
+    """Let the peer acknowledge ``received`` bytes, all of them taken unless said otherwise."""
+    done = received if taken is None else taken
+    sender.receive(Ack(received, done, 0, max(sender.limit, done + 16 * KiB)), now=now)
+
+
+# --- opening ----------------------------------------------------------------------------
+
+
+def test_a_sender_announces_its_model_first() -> None:
+    sender = a_sender(pages=(b"one", b"two"))
+    sender.attach(now=0.0)
+    opened = the(Open, sender.frames_to_send(now=0.0))
+    assert (opened.total_bytes, opened.spec_pages, opened.is_resumed) == (64 * KiB, 2, False)
+
+
+def test_nothing_is_writable_before_the_peer_accepts() -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    assert sender.writable_bytes == 0
+    with pytest.raises(LocalProtocolError, match="write of 1 bytes"):
+        sender.write(zeros(1), now=0.0)
+
+
+def test_the_description_travels_only_when_it_is_asked_for() -> None:
+    sender = a_sender(pages=(b"one", b"two"))
+    sender.attach(now=0.0)
+    sender.frames_to_send(now=0.0)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB, wants_spec=True), now=0.0)
+    assert sender.frames_to_send(now=0.0) == [SpecPage(0, b"one"), SpecPage(1, b"two")]
+    assert events(sender) == [Accepted(0)]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        Accept(1, 16 * KiB, 4 * KiB),
+        Accept(-1, 16 * KiB, 4 * KiB),
+        Accept(0, -1, 4 * KiB),
+        Accept(0, 16 * KiB, 0),
+        Accept(0, 16 * KiB, 4 * KiB + 1),
+    ],
+)
+def test_an_accept_that_cannot_be_ends_the_stream(accept: Accept) -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    sender.receive(accept, now=0.0)
+    assert isinstance(sender.error, RemoteProtocolError)
+
+
+def test_a_peer_that_never_accepts_is_named_after_the_open_timeout() -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    sender.handle_timer(now=OPEN - 0.01)
+    assert not sender.is_closed
+    sender.handle_timer(now=OPEN)
+    assert isinstance(sender.error, OpenTimeout)
+    assert sender.error.setting == "open_timeout"
+
+
+def test_a_peer_that_never_opens_what_it_was_offered_is_named() -> None:
+    sender = a_sender()
+    sender.offer(now=0.0)
+    sender.handle_timer(now=OPEN)
+    assert isinstance(sender.error, OpenTimeout)
+
+
+def test_an_offer_of_a_stream_that_is_already_open_starts_no_clock() -> None:
+    sender = streaming_sender()
+    sender.offer(now=0.0)
+    assert sender.next_deadline() is None
+
+
+def test_a_peer_that_is_held_before_it_accepts_is_waited_for() -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    sender.receive(Held(1, "round not begun", "site-2"), now=9.0)
+    sender.handle_timer(now=9.0 + OPEN - 0.01)
+    assert sender.error is None
+
+
+# --- writing ----------------------------------------------------------------------------
+
+
+def test_writing_stops_at_the_credit() -> None:
+    sender = streaming_sender(limit=6 * KiB)
+    chunks = write_all(sender)
+    assert [chunk.nbytes for chunk in chunks if isinstance(chunk, Chunk)] == [4 * KiB]
+    assert sender.writable_bytes == 0
+    sender.receive(Ack(4 * KiB, 0, 0, 6 * KiB), now=0.1)
+    assert sender.writable_bytes == 2 * KiB
+
+
+def test_a_sliver_of_credit_is_used_when_nothing_else_is_on_its_way() -> None:
+    sender = streaming_sender(limit=100)
+    assert sender.writable_bytes == 100
+
+
+def test_writing_stops_at_the_window_though_there_is_credit() -> None:
+    sender = streaming_sender(small_config(initial_window_bytes=8 * KiB), limit=1 << 30)
+    write_all(sender)
+    assert sender.position == 8 * KiB
+    assert sender.writable_bytes == 0
+
+
+def test_the_last_chunk_is_as_long_as_the_model() -> None:
+    sender = streaming_sender(total_bytes=4 * KiB + 1)
+    write_all(sender)
+    assert sender.position == 4 * KiB + 1
+
+
+@pytest.mark.parametrize("nbytes", [0, 4 * KiB + 1])
+def test_a_write_beyond_the_room_is_our_own_fault(nbytes: int) -> None:
+    with pytest.raises(LocalProtocolError, match="write"):
+        streaming_sender().write(zeros(nbytes), now=0.0)
+
+
+def test_a_payload_of_several_views_is_one_chunk() -> None:
+    sender = streaming_sender()
+    sender.write((memoryview(b"abc"), memoryview(b"de")), now=0.0)
+    assert the(Chunk, sender.frames_to_send(now=0.0)).nbytes == 5
+
+
+def test_a_finish_before_the_last_byte_is_our_own_fault() -> None:
+    with pytest.raises(LocalProtocolError, match="finish after 0 of 65536 bytes"):
+        streaming_sender().finish("digest", now=0.0)
+
+
+def test_the_finish_leaves_behind_the_last_chunk_and_once() -> None:
+    sender = streaming_sender(total_bytes=4 * KiB)
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.finish("digest", {"loss": 0.5}, now=0.0)
+    frames = sender.frames_to_send(now=0.0)
+    assert [type(frame) for frame in frames] == [Chunk, Finish]
+    assert not sender.has_frames
+    assert sender.frames_to_send(now=0.0) == []
+
+
+def test_a_model_without_a_byte_finishes_at_once() -> None:
+    sender = streaming_sender(total_bytes=0)
+    assert sender.writable_bytes == 0
+    sender.finish("digest", now=0.0)
+    assert sender.frames_to_send(now=0.0) == [Finish(0, "digest")]
+
+
+def test_success_is_the_peers_commit() -> None:
+    sender = finishing_sender()
+    sender.receive(Commit("whole"), now=1.0)
+    assert events(sender) == [Committed("whole")]
+    assert sender.is_closed
+    assert (sender.error, sender.next_deadline()) == (None, None)
+    assert (sender.received, sender.taken) == (8 * KiB, 8 * KiB)
+
+
+# --- acks -------------------------------------------------------------------------------
+
+
+def test_an_ack_makes_room() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    assert sender.writable_bytes == 0
+    acked(sender, 8 * KiB, now=0.1)
+    assert sender.writable_bytes == 4 * KiB
+    assert (sender.received, sender.limit) == (8 * KiB, 24 * KiB)
+
+
+@pytest.mark.parametrize(
+    ("ack", "kind"),
+    [
+        (Ack(20 * KiB, 0, 0, 20 * KiB), RemoteProtocolError),  # more than was sent
+        (Ack(5 * KiB, 0, 0, 16 * KiB), RemoteProtocolError),  # inside a chunk
+        (Ack(4 * KiB, 8 * KiB, 0, 16 * KiB), RemoteProtocolError),  # taken beyond received
+        (Ack(8 * KiB, 4 * KiB, 5 * KiB, 16 * KiB), RemoteProtocolError),  # durable beyond taken
+        (Ack(8 * KiB, 4 * KiB, 4 * KiB, 15 * KiB), FlowControlError),  # credit taken back
+        (Ack(0, 0, 0, 16 * KiB), RemoteProtocolError),  # received went back
+        (Ack(4 * KiB, 0, 0, 16 * KiB), RemoteProtocolError),  # taken went back
+        (Ack(4 * KiB, 2 * KiB, 0, 16 * KiB), RemoteProtocolError),  # durable went back
+    ],
+)
+def test_an_ack_that_cannot_be_ends_the_stream(ack: Ack, kind: type[RemoteProtocolError]) -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.receive(Ack(4 * KiB, 2 * KiB, 1 * KiB, 16 * KiB), now=0.0)
+    assert not sender.is_closed
+    sender.receive(ack, now=0.0)
+    assert type(sender.error) is kind
+    assert the(Abort, sender.frames_to_send(now=0.0)).code is kind.code
+
+
+def test_credit_must_reach_as_far_as_the_acknowledged_bytes() -> None:
+    sender = streaming_sender(limit=4 * KiB)
+    sender.receive(Ack(0, 0, 0, 4 * KiB), now=0.0)
+    assert sender.error is None
+
+
+def test_an_ack_for_chunks_that_are_only_queued_ends_the_stream() -> None:
+    sender = streaming_sender()
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.0)
+    assert isinstance(sender.error, RemoteProtocolError)
+
+
+def test_a_commit_before_everything_was_sent_ends_the_stream() -> None:
+    sender = streaming_sender(total_bytes=4 * KiB)
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.finish("digest", now=0.0)
+    sender.receive(Commit("digest"), now=0.0)
+    assert isinstance(sender.error, RemoteProtocolError)
+
+
+# --- repairs ----------------------------------------------------------------------------
+
+
+def test_a_repair_sends_the_chunk_again_under_a_new_number() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.receive(Repair(1), now=0.0)
+    chunk = the(Chunk, sender.frames_to_send(now=0.0))
+    assert (chunk.sequence, chunk.offset, chunk.repeats) == (4, 4 * KiB, 1)
+    assert (sender.stats.repairs, sender.stats.resent_bytes) == (1, 4 * KiB)
+
+
+def test_a_repair_of_something_not_on_its_way_ends_the_stream() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.receive(Repair(4), now=0.0)
+    assert isinstance(sender.error, RemoteProtocolError)
+
+
+def test_a_flood_of_repairs_ends_at_the_allowed_number() -> None:
+    sender = streaming_sender(small_config(max_repairs=2))
+    write_all(sender)
+    for sequence in (0, 4, 5):
+        assert not sender.is_closed
+        sender.receive(Repair(sequence), now=0.0)
+    assert isinstance(sender.error, ChecksumError)
+    assert sender.error.code is AbortCode.CHECKSUM
+
+
+def test_without_repairs_allowed_the_first_damaged_chunk_ends_the_stream() -> None:
+    sender = streaming_sender(small_config(max_repairs=0))
+    write_all(sender)
+    sender.receive(Repair(0), now=0.0)
+    assert isinstance(sender.error, ChecksumError)
+
+
+def test_a_repair_is_still_sent_after_the_finish() -> None:
+    sender = finishing_sender()
+    sender.receive(Repair(1), now=0.0)
+    assert the(Chunk, sender.frames_to_send(now=0.0)).offset == 4 * KiB
+
+
+# --- calls come and go --------------------------------------------------------------------
+
+
+def test_a_new_call_goes_on_at_the_receivers_mark() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.detach(now=1.0)
+    assert sender.writable_bytes == 0
+    sender.attach(now=2.0)
+    assert the(Open, sender.frames_to_send(now=2.0)).is_resumed
+    sender.receive(Accept(8 * KiB, 24 * KiB, 4 * KiB), now=2.0)
+    chunks = [frame for frame in sender.frames_to_send(now=2.0) if isinstance(frame, Chunk)]
+    assert [(chunk.sequence, chunk.offset) for chunk in chunks] == [(0, 8 * KiB), (1, 12 * KiB)]
+    assert sender.stats.resumes == 1
+
+
+def test_the_finish_is_said_again_on_a_new_call() -> None:
+    sender = finishing_sender()
+    sender.detach(now=1.0)
+    sender.attach(now=2.0)
+    sender.frames_to_send(now=2.0)
+    sender.receive(Accept(8 * KiB, 24 * KiB, 4 * KiB), now=2.0)
+    assert sender.state is State.FINISHING
+    assert sender.frames_to_send(now=2.0) == [Finish(8 * KiB, "digest")]
+
+
+def test_a_receiver_that_lost_what_it_had_is_sent_it_again_from_the_source() -> None:
+    sender = finishing_sender()
+    acked(sender, 8 * KiB, now=0.5)
+    sender.detach(now=1.0)
+    sender.attach(now=2.0)
+    sender.frames_to_send(now=2.0)
+    sender.receive(Accept(2 * KiB, 18 * KiB, 4 * KiB), now=2.0)
+    assert events(sender)[-1] == Accepted(2 * KiB)
+    assert (sender.state, sender.position) == (State.STREAMING, 2 * KiB)
+    assert sender.taken == 2 * KiB
+
+
+def test_a_sender_that_is_done_says_nothing_on_a_new_call() -> None:
+    sender = finishing_sender()
+    sender.receive(Commit("digest"), now=1.0)
+    sender.detach(now=1.0)
+    sender.attach(now=2.0)
+    assert not sender.has_frames
+    assert sender.state is State.DONE
+
+
+# --- clocks -------------------------------------------------------------------------------
+
+
+def test_a_peer_that_does_not_acknowledge_is_named_after_the_ack_wait() -> None:
+    sender = streaming_sender()
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.frames_to_send(now=5.0)
+    sender.handle_timer(now=5.0 + ACK_WAIT - 0.01)
+    assert not sender.is_closed
+    sender.handle_timer(now=5.0 + ACK_WAIT)
+    assert isinstance(sender.error, AckTimeout)
+    assert (sender.error.who, sender.error.seconds) == ("site-1", ACK_WAIT)
+
+
+def test_the_ack_clock_restarts_when_received_moves_and_not_when_it_does_not() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    acked(sender, 4 * KiB, taken=0, now=15.0)
+    acked(sender, 4 * KiB, taken=4 * KiB, now=30.0)  # the reader moves, the link does not
+    sender.handle_timer(now=15.0 + ACK_WAIT - 0.01)
+    assert not sender.is_closed
+    sender.handle_timer(now=15.0 + ACK_WAIT)
+    assert isinstance(sender.error, AckTimeout)
+
+
+def test_a_link_that_moves_never_fails_whatever_the_multiple_of_the_ack_wait() -> None:
+    sender = streaming_sender(total_bytes=1 << 20)
+    for step in range(1, 200):
+        write_all(sender, now=(step - 1) * 19.9)
+        acked(sender, step * 4 * KiB, now=step * 19.9)
+        sender.handle_timer(now=step * 19.9)
+    assert sender.error is None
+
+
+def test_no_ack_clock_runs_while_nothing_is_on_its_way() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    acked(sender, 16 * KiB, now=1.0)
+    assert sender.next_deadline() is None
+
+
+def test_no_clock_runs_while_it_is_our_source_that_is_slow() -> None:
+    assert streaming_sender().next_deadline() is None
+
+
+def test_a_peer_that_takes_nothing_is_named_after_the_communication_timeout() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    acked(sender, 16 * KiB, taken=0, now=1.0)
+    sender.handle_timer(now=1.0 + COMMUNICATION)
+    assert isinstance(sender.error, CommunicationTimeout)
+    assert (sender.error.stage, sender.error.bytes_done) == ("sending", 16 * KiB)
+
+
+def test_a_taken_byte_restarts_the_sending_clock() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    acked(sender, 16 * KiB, taken=0, now=1.0)
+    sender.receive(Ack(16 * KiB, 1, 0, 16 * KiB), now=50.0)
+    sender.handle_timer(now=50.0 + COMMUNICATION - 0.01)
+    assert sender.error is None
+
+
+def test_an_ack_that_moves_nothing_restarts_no_clock() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    for now in (5.0, 10.0, 15.0):
+        acked(sender, 0, now=now)
+    sender.handle_timer(now=ACK_WAIT)
+    assert isinstance(sender.error, AckTimeout)
+
+
+def test_zero_credit_with_nothing_on_the_way_has_a_clock_that_runs() -> None:
+    sender = streaming_sender(limit=0)
+    assert sender.writable_bytes == 0
+    sender.handle_timer(now=COMMUNICATION)
+    assert isinstance(sender.error, CommunicationTimeout)
+
+
+def test_a_commit_that_moves_keeps_the_clock_from_expiring_and_one_that_repeats_does_not() -> None:
+    sender = finishing_sender()
+    acked(sender, 8 * KiB, now=1.0)
+    sender.receive(Committing(1), now=50.0)
+    sender.receive(Committing(1), now=100.0)
+    sender.handle_timer(now=50.0 + COMMUNICATION)
+    assert isinstance(sender.error, CommunicationTimeout)
+
+
+def test_a_sender_without_a_call_does_not_wait_for_ever() -> None:
+    sender = streaming_sender()
+    sender.detach(now=5.0)
+    sender.handle_timer(now=5.0 + COMMUNICATION)
+    assert isinstance(sender.error, CommunicationTimeout)
+
+
+def test_a_new_call_without_progress_does_not_restart_the_sending_clock() -> None:
+    sender = streaming_sender()
+    sender.detach(now=0.0)
+    sender.attach(now=50.0)
+    sender.frames_to_send(now=50.0)
+    sender.receive(Accept(0, 0, 4 * KiB), now=51.0)
+    sender.handle_timer(now=COMMUNICATION)
+    assert isinstance(sender.error, CommunicationTimeout)
+
+
+def test_bytes_that_turn_out_to_have_arrived_restart_the_sending_clock() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.detach(now=1.0)
+    sender.attach(now=50.0)
+    sender.receive(Accept(4 * KiB, 20 * KiB, 4 * KiB), now=50.0)
+    sender.handle_timer(now=50.0 + COMMUNICATION - 0.01)
+    assert sender.error is None
+
+
+# --- held -----------------------------------------------------------------------------------
+
+
+def test_a_peer_that_is_held_is_waited_for_while_its_counter_grows() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    for pulse in range(1, 100):
+        sender.receive(Held(pulse, "lockstep", "site-2"), now=pulse * 19.0)
+        sender.handle_timer(now=pulse * 19.0)
+    assert not sender.is_closed
+    assert events(sender) == [PeerHeld("lockstep", "site-2")]
+
+
+def test_a_held_counter_that_stands_restarts_no_clock() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.receive(Held(1, "lockstep", "site-2"), now=1.0)
+    sender.receive(Held(1, "lockstep", "site-2"), now=15.0)
+    sender.handle_timer(now=1.0 + ACK_WAIT)
+    assert isinstance(sender.error, AckTimeout)
+
+
+def test_our_own_hold_does_not_excuse_the_peer() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.hold("the source waits", "site-2", now=15.0)
+    assert sender.frames_to_send(now=15.0) == [Held(1, "the source waits", "site-2")]
+    sender.handle_timer(now=ACK_WAIT)
+    assert isinstance(sender.error, AckTimeout)
+
+
+# --- the rest ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_tells_where_the_stream_stands() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    acked(sender, 4 * KiB, now=0.1)
+    stats = sender.stats
+    assert (stats.total_bytes, stats.sent_bytes, stats.received_bytes) == (64 * KiB, 16 * KiB, 4096)
+    assert (stats.chunks, stats.chunk_bytes, sender.chunk_bytes) == (4, 4 * KiB, 4 * KiB)
+    assert stats.rate > 0
+
+
+def test_a_failed_sender_lets_go_of_the_model() -> None:
+    payload = bytearray(4 * KiB)
+    sender = streaming_sender()
+    sender.write((memoryview(payload),), now=0.0)
+    sender.frames_to_send(now=0.0)
+    sender.receive(Abort(AbortCode.STORE_FAILED, "disk full"), now=0.0)
+    assert the(Failed, events(sender)).error is sender.error
+    payload.append(0)  # raises BufferError while a view is held
+
+
+def test_frames_after_the_end_are_ignored() -> None:
+    sender = streaming_sender()
+    sender.abort(AbortCode.CANCELLED, "enough")
+    error = sender.error
+    late: list[Frame] = [Ack(1 << 40, 0, 0, 0), Abort(AbortCode.CANCELLED, "late"), Repair(5)]
+    for frame in late:
+        sender.receive(frame, now=1.0)
+    assert sender.error is error

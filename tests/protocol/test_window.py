@@ -1,0 +1,164 @@
+"""Credit arithmetic, and how a sender learns what its link can carry."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.config import StreamConfig
+from streamlink.protocol.window import CHUNK_SECONDS, Credit, Pace
+
+KiB, MiB = 1 << 10, 1 << 20
+CONFIG = StreamConfig()
+
+
+def a_pace(chunk_bytes: int = 2 * MiB, ack_wait: float = 300.0) -> Pace:
+    return Pace(CONFIG, chunk_bytes=chunk_bytes, ack_wait=ack_wait)
+
+
+def deliver(pace: Pace, *, rate: float, round_trip: float, chunks: int = 2000) -> None:
+    """Let ``pace`` fill a link of ``rate`` bytes per second for a while."""
+    sent = received = 0
+    now = 0.0
+    for _ in range(chunks):
+        start = received
+        while sent - received < pace.window_bytes:
+            sent += pace.chunk_bytes
+            pace.sent(sent, received=start, now=now)
+        now += max(round_trip, pace.chunk_bytes / rate)
+        received = min(sent, received + int(max(rate * round_trip, pace.chunk_bytes)))
+        pace.heard(received, now=now)
+
+
+# --- credit ---------------------------------------------------------------------------
+
+
+def test_the_first_credit_is_the_window() -> None:
+    assert Credit(100).limit == 100
+
+
+def test_credit_returns_when_bytes_are_taken() -> None:
+    credit = Credit(100)
+    credit.release(30)
+    assert credit.limit == 100
+    assert credit.grant() == 130
+
+
+def test_a_quarter_of_the_window_is_worth_a_word() -> None:
+    credit = Credit(100)
+    is_due = []
+    for nbytes in (24, 1):
+        credit.release(nbytes)
+        is_due.append(credit.is_due)
+    credit.grant()
+    assert [*is_due, credit.is_due] == [False, True, False]
+
+
+def test_crumbs_are_not_granted() -> None:
+    credit = Credit(100, quantum_bytes=10)
+    credit.release(9)
+    assert credit.grant() == 100
+    credit.release(1)
+    assert credit.grant() == 110
+
+
+@given(
+    st.integers(8, 1000), st.integers(1, 8), st.lists(st.tuples(st.integers(0, 9), st.booleans()))
+)
+def test_credit_never_shrinks_and_never_exceeds_what_was_taken_by_more_than_the_window(
+    window: int, quantum: int, steps: list[tuple[int, bool]]
+) -> None:
+    credit = Credit(window, quantum_bytes=quantum)
+    for nbytes, is_granted in steps:
+        before = credit.limit
+        credit.release(min(nbytes, credit.limit - credit.taken))
+        if is_granted:
+            credit.grant()
+        assert before <= credit.limit <= credit.taken + window
+
+
+@given(st.integers(8, 1000), st.integers(1, 8))
+def test_a_reader_that_has_taken_everything_always_has_credit_to_give(
+    window: int, quantum: int
+) -> None:
+    credit = Credit(window, quantum_bytes=quantum)
+    credit.release(credit.limit)
+    assert credit.is_due
+    assert credit.grant() > credit.taken
+
+
+# --- pace -----------------------------------------------------------------------------
+
+
+def test_a_stream_starts_small() -> None:
+    pace = a_pace()
+    assert (pace.chunk_bytes, pace.window_bytes) == (64 * KiB, 1 * MiB)
+
+
+def test_a_fast_link_gets_large_chunks_and_the_whole_window() -> None:
+    pace = a_pace()
+    deliver(pace, rate=1e9, round_trip=0.001)
+    assert (pace.chunk_bytes, pace.window_bytes) == (2 * MiB, 16 * MiB)
+
+
+def test_a_long_link_gets_a_window_of_more_than_a_round_trip() -> None:
+    pace = a_pace()
+    deliver(pace, rate=2e7, round_trip=0.2)
+    assert pace.window_bytes >= 2e7 * 0.2
+
+
+def test_a_slow_link_keeps_small_chunks() -> None:
+    pace = a_pace()
+    deliver(pace, rate=100e3, round_trip=0.05)
+    assert pace.chunk_bytes == 64 * KiB
+
+
+def test_a_chunk_stays_well_under_what_the_ack_wait_allows() -> None:
+    pace = a_pace(ack_wait=0.02)
+    deliver(pace, rate=1e8, round_trip=0.0001)
+    assert pace.chunk_bytes <= max(64 * KiB, pace.rate * 0.02 / 8 * 1.01)
+
+
+def test_chunks_take_about_a_hundredth_of_a_second() -> None:
+    pace = a_pace()
+    deliver(pace, rate=5e7, round_trip=0.01)
+    assert pace.chunk_bytes <= pace.rate * CHUNK_SECONDS
+
+
+def test_an_agreed_chunk_size_below_the_smallest_is_kept() -> None:
+    pace = a_pace(chunk_bytes=16 * KiB)
+    deliver(pace, rate=1e9, round_trip=0.001)
+    assert pace.chunk_bytes == 16 * KiB
+
+
+def test_an_ack_that_completes_no_sample_changes_nothing() -> None:
+    pace = a_pace()
+    pace.sent(1000, received=0, now=0.0)
+    pace.heard(999, now=1.0)
+    assert pace.rate == 0.0
+
+
+def test_what_a_lost_call_carried_is_no_sample() -> None:
+    pace = a_pace()
+    pace.sent(1000, received=0, now=0.0)
+    pace.forget()
+    pace.heard(1000, now=1.0)
+    assert pace.rate == 0.0
+
+
+def test_an_ack_in_the_same_instant_does_not_divide_by_zero() -> None:
+    pace = a_pace()
+    pace.sent(1000, received=0, now=5.0)
+    pace.heard(1000, now=5.0)
+    assert pace.rate > 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**9), st.floats(0, 10)), max_size=50))
+def test_window_and_chunk_stay_within_the_settings(steps: list[tuple[int, float]]) -> None:
+    pace, sent, now = a_pace(), 0, 0.0
+    for nbytes, seconds in steps:
+        sent, now = sent + nbytes, now + seconds
+        pace.sent(sent, received=sent - nbytes, now=now)
+        pace.heard(sent, now=now + seconds / 2)
+        assert 64 * KiB <= pace.chunk_bytes <= 2 * MiB
+        assert 1 * MiB <= pace.window_bytes <= 16 * MiB

@@ -1,0 +1,201 @@
+"""Whole rounds over real gRPC: the mean is exactly right, whatever the timing and the chunks."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from streamlink.config import LinkConfig, RoundConfig
+from streamlink.errors import RoundError
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.controller import RoundReport, ScatterAndGather
+from streamlink.rounds.executor import StreamingExecutor
+from streamlink.stores.memory import MemoryStore, spec_of
+from tests.support.peers import (
+    ODD,
+    SMALL,
+    WAIT,
+    Array,
+    Federation,
+    Site,
+    assert_same,
+    config,
+    executor,
+    initial,
+    mean_of,
+    trained,
+)
+
+KINDS = ["F32", "F64", "F16", "BF16", "I64", "BOOL"]
+
+
+def run(
+    store: MemoryStore,
+    weights: Sequence[float],
+    *,
+    works: Sequence[RangeFunction] | None = None,
+    configs: Sequence[LinkConfig] | None = None,
+    rounds: int = 1,
+) -> list[RoundReport]:
+    """Run rounds with a client for each weight and return their reports."""
+    rules = RoundConfig(min_clients=len(weights), num_rounds=rounds)
+    with Federation() as federation:
+        for number, weight in enumerate(weights):
+            work = works[number] if works else trained(number)
+            site = StreamingExecutor(work, weight=weight)
+            federation.client(f"site-{number}", site, configs[number] if configs else None)
+        return ScatterAndGather(federation.server, store, rules, job="test").run()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mean_of_one_dtype_is_exactly_right(kind: str) -> None:
+    spec = ModelSpec((TensorSpec("u", "U8", (1,)), TensorSpec("w", kind, (53, 97))))
+    store, weights = MemoryStore(initial(spec)), [1.0, 2.5]
+    (report,) = run(store, weights)
+    assert_same(store.arrays, mean_of(initial(spec), dict(enumerate(weights))))
+    assert report.weights == {"site-0": 1.0, "site-1": 2.5}
+
+
+@pytest.mark.parametrize("weights", [[3.0], [1.0, 1.0], [1.0, 0.3, 7.0], [5.0, 0.0, 2.0, 1e-9]])
+def test_the_mean_of_a_mixed_model_is_exactly_right(weights: list[float]) -> None:
+    store = MemoryStore(initial())
+    run(store, weights)
+    assert_same(store.arrays, mean_of(initial(), dict(enumerate(weights))))
+
+
+def test_the_mean_is_the_one_computed_by_hand() -> None:
+    store = MemoryStore({"w": np.zeros(5000, np.float32), "n": np.zeros(77, np.int64)})
+
+    def adds(much: int) -> RangeFunction:
+        return lambda tensor, start, values: values + values.dtype.type(much)
+
+    run(store, [1.0, 3.0], works=[adds(2), adds(10)])
+    assert (store.arrays["w"] == 8.0).all()  # (1 × 2 + 3 × 10) / 4
+    assert (store.arrays["n"] == 8).all()
+
+
+def late(number: int, seed: int) -> RangeFunction:
+    """Return a client's work with waits of up to 4 ms here and there."""
+    never, dice, work = threading.Event(), random.Random(seed), trained(number)
+
+    def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        if dice.random() < 0.3:
+            never.wait(dice.uniform(0, 0.004))
+        return work(tensor, start, values)
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bits_do_not_depend_on_timing_and_chunk_sizes(seed: int) -> None:
+    dice, store, weights = random.Random(seed), MemoryStore(initial()), [0.1, 0.7, 1.9]
+    configs = [config(stream={"chunk_bytes": dice.randrange(4096, 9000)}) for _ in weights]
+    works = [late(number, seed * 10 + number) for number in range(3)]
+    run(store, weights, works=works, configs=configs)
+    assert_same(store.arrays, mean_of(initial(), dict(enumerate(weights))))
+
+
+def test_rounds_build_on_each_other() -> None:
+    store, expected = MemoryStore(initial()), initial()
+    reports = run(store, [1.0, 2.0], rounds=3)
+    for _ in range(3):
+        expected = mean_of(expected, {0: 1.0, 1: 2.0})
+    assert_same(store.arrays, expected)
+    assert [(report.round, report.attempt) for report in reports] == [(0, 1), (1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("spec", [ModelSpec(()), ModelSpec((TensorSpec("none", "F32", (0, 3)),))])
+def test_a_model_without_bytes_goes_round(spec: ModelSpec) -> None:
+    store = MemoryStore(initial(spec))
+    run(store, [1.0, 1.0])
+    assert spec_of(store.arrays) == spec
+
+
+def test_metrics_are_averaged_with_the_models_weights() -> None:
+    store = MemoryStore(initial())
+    with Federation() as federation:
+        federation.client("site-0", executor(0, 1.0, loss=1.0, only_here=5.0))
+        federation.client("site-1", executor(1, 3.0, loss=3.0))
+        rules = RoundConfig(min_clients=2, num_rounds=1)
+        (report,) = ScatterAndGather(federation.server, store, rules).run()
+    assert report.metrics == {"loss": 2.5, "only_here": 5.0}
+    assert report.failures == {}
+
+
+def test_every_client_knows_that_its_last_update_counted() -> None:
+    # The goodbye must not overtake the end of the last round, which comes on another connection.
+    for _ in range(5):
+        with Federation() as federation:
+            sites = [federation.client(f"site-{n}", executor(n)) for n in range(3)]
+            rules = RoundConfig(min_clients=3, num_rounds=2)
+            ScatterAndGather(federation.server, MemoryStore(initial()), rules).run()
+            federation.server.close("the job is done")
+            assert [len(site.done.result(WAIT)) for site in sites] == [2, 2, 2]
+
+
+def test_outcomes_tell_what_moved() -> None:
+    with Federation() as federation:
+        site: Site = federation.client("site-0", executor(0))
+        rules = RoundConfig(min_clients=1, num_rounds=1, start_round=4)
+        ScatterAndGather(federation.server, MemoryStore(initial()), rules, job="j").run()
+        federation.server.close("the job is done")
+        (outcome,) = site.done.result(WAIT)
+    assert (outcome.task.name, outcome.task.job, outcome.task.round) == ("train", "j", 4)
+    assert outcome.received.stats.taken_bytes == outcome.sent.stats.taken_bytes == ODD.nbytes
+
+
+def test_standings_tell_how_far_each_client_is() -> None:
+    with Federation() as federation:
+        job = ScatterAndGather(federation.server, MemoryStore(initial()), RoundConfig())
+        assert job.standings() == []
+        seen: list[tuple[str, int]] = []
+
+        def look(tensor: TensorSpec, start: int, values: Array) -> Array:
+            seen.extend((each.peer, each.total) for each in job.standings())
+            return values
+
+        for number in range(2):
+            federation.client(f"site-{number}", StreamingExecutor(look))
+        job.run()
+    assert set(seen) == {("site-0", ODD.nbytes), ("site-1", ODD.nbytes)}
+
+
+def test_too_few_clients_at_the_start_are_counted() -> None:
+    with Federation() as federation:
+        federation.client("site-0", executor(0))
+        rules = RoundConfig(min_clients=2, wait_for_clients_seconds=0.2)
+        with pytest.raises(RoundError, match=r"1 of 2 clients came within 0\.2 s"):
+            ScatterAndGather(federation.server, MemoryStore(initial()), rules).run()
+
+
+def test_what_the_server_buffers_never_exceeds_a_window_for_each_client() -> None:
+    most: list[int] = []
+    spec = ModelSpec((TensorSpec("w", "F32", (60_000,)),))
+    window = SMALL.stream.window_bytes
+    with Federation() as federation:
+        rules = RoundConfig(min_clients=3, num_rounds=1)
+        job = ScatterAndGather(federation.server, MemoryStore(initial(spec)), rules)
+
+        def sample(tensor: TensorSpec, start: int, values: Array) -> Array:
+            held = [each.incoming.stats for each in list(job._exchanges)]
+            most.append(sum(stats.received_bytes - stats.taken_bytes for stats in held))
+            return values
+
+        for number in range(3):
+            slow = late(number, number) if number == 1 else sample
+            federation.client(f"site-{number}", StreamingExecutor(slow))
+        job.run()
+    assert 0 < max(most) <= 3 * window
+
+
+def test_the_stated_peak_grows_with_clients_and_windows_only() -> None:
+    with Federation() as federation:
+        job = ScatterAndGather(federation.server, MemoryStore(initial()))
+        one, two, four = (job.peak_bytes(clients) for clients in (1, 2, 4))
+    assert four - two == 2 * (two - one)
+    assert two - one >= 2 * SMALL.stream.stream_bytes

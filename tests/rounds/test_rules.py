@@ -1,0 +1,439 @@
+"""What becomes of a round when a client drops out, comes back, is late, fails or lies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Self
+
+import numpy as np
+import pytest
+
+from streamlink.config import LinkConfig, RoundConfig
+from streamlink.errors import (
+    QuorumNotReached,
+    RoundError,
+    SpecMismatch,
+    StreamAborted,
+    StreamTimeout,
+)
+from streamlink.link.client import Assignment
+from streamlink.link.incoming import receive_model
+from streamlink.link.outgoing import send_model
+from streamlink.model.interfaces import Progress
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.controller import RoundReport, ScatterAndGather
+from streamlink.rounds.executor import StreamingExecutor, Task, TaskOutcome
+from streamlink.stores.memory import MemoryStore
+from tests.support.peers import (
+    SMALL,
+    WAIT,
+    Array,
+    Federation,
+    Gate,
+    Site,
+    assert_same,
+    config,
+    executor,
+    initial,
+    mean_of,
+)
+
+
+class Job:
+    """A federation, a store, and rounds that run in a thread."""
+
+    def __init__(self, link: LinkConfig = SMALL, **rules: float) -> None:
+        self.federation = Federation(link)
+        self.store = MemoryStore(initial())
+        self.rules = RoundConfig.model_validate({"num_rounds": 1, "min_clients": 2, **rules})
+        self.done: Future[list[RoundReport]] = Future()
+        self._opens: list[threading.Event] = []
+
+    def site(self, number: int, executor_: object = None, weight: float = 1.0) -> Site:
+        return self.federation.client(
+            f"site-{number}",
+            executor_ or executor(number, weight),  # type: ignore[arg-type]
+        )
+
+    def gated(self, number: int, tensor: str = "bf16") -> tuple[Gate, Site]:
+        gate = Gate(number, tensor)
+        self._opens.append(gate.opens)
+        return gate, self.site(number, StreamingExecutor(gate))
+
+    def start(self, clients: int) -> None:
+        self.federation.server.wait_for_peers(clients, WAIT)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            job = ScatterAndGather(self.federation.server, self.store, self.rules, job="test")
+            self.done.set_result(job.run())
+        except BaseException as error:
+            self.done.set_exception(error)
+
+    def report(self) -> RoundReport:
+        (report,) = self.done.result(WAIT)
+        return report
+
+    def failure(self) -> RoundError:
+        error = self.done.exception(WAIT)
+        assert isinstance(error, RoundError), error
+        return error
+
+    def assert_mean_of(self, *numbers: int) -> None:
+        assert_same(self.store.arrays, mean_of(initial(), dict.fromkeys(numbers, 1.0)))
+
+    def assert_unchanged(self) -> None:
+        assert_same(self.store.arrays, initial())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for event in self._opens:
+            event.set()
+        self.federation.__exit__(None, None, None)
+
+
+def test_a_client_that_drops_out_is_left_out_after_the_grace_time() -> None:
+    with Job(wait_time_after_min_received=0.3) as job:
+        gate, leaving = job.gated(1)
+        job.site(0)
+        job.site(2)
+        job.start(3)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        report = job.report()
+        job.assert_mean_of(0, 2)
+    assert report.attempt == 2
+    assert sorted(report.weights) == ["site-0", "site-2"]
+    assert list(report.failures) == ["site-1"]
+    assert "site-1" in report.failures["site-1"]
+
+
+def test_a_client_that_comes_back_within_the_grace_time_takes_part() -> None:
+    with Job(wait_time_after_min_received=WAIT) as job:
+        gate, leaving = job.gated(1)
+        job.site(0)
+        job.start(2)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        job.federation.wait_left("site-1")
+        gate.opens.set()
+        job.site(1)
+        report = job.report()
+        job.assert_mean_of(0, 1)
+    assert report.attempt == 2
+    assert report.failures == {}
+
+
+def test_too_few_clients_left_leave_the_old_model_standing() -> None:
+    with Job(wait_time_after_min_received=0.2) as job:
+        gate, leaving = job.gated(1)
+        job.site(0)
+        job.start(2)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        error = job.failure()
+        job.assert_unchanged()
+    assert isinstance(error, QuorumNotReached)
+    assert list(error.failures) == ["site-1"]
+    assert "1 of 2 clients left (min_clients)" in str(error)
+
+
+def test_the_others_go_on_after_a_failed_round() -> None:
+    with Job(wait_time_after_min_received=0.1, min_clients=3) as job:
+        gate, leaving = job.gated(1)
+        others = [job.site(0), job.site(2)]
+        job.start(3)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        job.failure()
+        rules = RoundConfig(num_rounds=1, min_clients=2)
+        ScatterAndGather(job.federation.server, job.store, rules).run()
+        job.assert_mean_of(0, 2)
+        assert not any(site.done.done() for site in others)
+
+
+def test_a_client_that_drops_out_before_it_answers_is_left_out() -> None:
+    with Job(wait_time_after_min_received=0.2) as job:
+        gate, leaving = job.gated(1, "f64")
+        job.site(0)
+        job.site(2)
+        job.start(3)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        assert job.report().attempt == 2
+        job.assert_mean_of(0, 2)
+
+
+def boom(tensor: TensorSpec, start: int, values: Array) -> Array:
+    raise ValueError("the data set is empty")
+
+
+def short(tensor: TensorSpec, start: int, values: Array) -> Array:
+    return values[:-1]
+
+
+@pytest.mark.parametrize(
+    ("work", "why"), [(boom, "the data set is empty"), (short, "expected float64 of shape")]
+)
+def test_a_client_whose_task_raises_is_left_out_by_name(
+    work: Callable[[TensorSpec, int, Array], Array], why: str
+) -> None:
+    with Job() as job:
+        job.site(0)
+        job.site(1, StreamingExecutor(work))
+        job.site(2)
+        job.start(3)
+        report = job.report()
+        job.assert_mean_of(0, 2)
+    assert report.attempt == 2
+    assert why in report.failures["site-1"]
+
+
+def test_a_task_that_raises_where_all_are_needed_ends_the_round() -> None:
+    with Job() as job:
+        job.site(0)
+        failing = job.site(1, StreamingExecutor(boom))
+        job.start(2)
+        error = job.failure()
+        job.assert_unchanged()
+        assert not failing.done.done()  # the client itself stays
+    assert "the data set is empty" in str(error)
+
+
+class Answers:
+    """An executor that receives the model and sends back another one."""
+
+    def __init__(self, arrays: dict[str, Array], weight: float = 1.0) -> None:
+        self._answer, self._weight = MemoryStore(arrays).open(), weight
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        model = assignment.incoming()
+        received = receive_model(model, lambda model: MemoryStore().begin(model.spec))
+        outgoing = assignment.outgoing(self._answer.spec, self._weight)
+        return TaskOutcome(task, received, send_model(outgoing, self._answer))
+
+
+def test_a_client_that_answers_with_another_model_is_left_out_by_name() -> None:
+    with Job() as job:
+        job.site(0)
+        job.site(1, Answers({"w": np.zeros(9, np.float32)}))
+        job.site(2)
+        job.start(3)
+        report = job.report()
+        job.assert_mean_of(0, 2)
+    assert "site-1 has another model: tensor 0 is 'f64' here and 'w' there" in str(
+        report.failures["site-1"]
+    )
+
+
+def test_another_model_where_all_are_needed_ends_the_round() -> None:
+    with Job() as job:
+        job.site(0)
+        job.site(1, Answers({"w": np.zeros(9, np.float32)}))
+        job.start(2)
+        assert isinstance(job.failure().failures["site-1"], SpecMismatch)
+        job.assert_unchanged()
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_a_client_with_an_impossible_weight_is_left_out_by_name(weight: float) -> None:
+    with Job() as job:
+        job.site(0)
+        job.site(1, Answers(initial(), weight))
+        job.site(2)
+        job.start(3)
+        report = job.report()
+        job.assert_mean_of(0, 2)
+    assert "weight" in report.failures["site-1"]
+
+
+class Idle:
+    """An executor that takes the model and never answers."""
+
+    def __init__(self) -> None:
+        self.ends = threading.Event()
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        receive_model(assignment.incoming(), lambda model: MemoryStore().begin(model.spec))
+        self.ends.wait(WAIT)
+        raise RoundError("the test is over")
+
+
+def test_a_client_that_never_answers_is_named_with_its_stage() -> None:
+    idle = Idle()
+    with Job(config(communication_timeout=0.5), wait_time_after_min_received=0.1) as job:
+        job.site(0)
+        job.site(1, idle)
+        job.site(2)
+        job.start(3)
+        report = job.report()
+        idle.ends.set()
+        job.assert_mean_of(0, 2)
+    assert "stage processing: site-1 made no progress" in report.failures["site-1"]
+
+
+def test_a_client_that_stops_in_the_middle_of_its_update_is_named_with_its_stage() -> None:
+    limits = config(communication_timeout=0.6)
+    with Job(limits, wait_time_after_min_received=0.1) as job:
+        gate, _ = job.gated(1)
+        job.site(0)
+        job.site(2)
+        job.start(3)
+        report = job.report()
+        gate.opens.set()
+        job.assert_mean_of(0, 2)
+    assert "site-1" in report.failures["site-1"]
+    assert "stage" in report.failures["site-1"]
+
+
+def test_a_late_client_ends_the_round_by_name_and_the_old_model_stands() -> None:
+    with Job(train_timeout=0.5) as job:
+        gate, _ = job.gated(1)
+        job.site(0)
+        job.start(2)
+        error = job.failure()
+        job.assert_unchanged()
+        gate.opens.set()
+    assert isinstance(error, QuorumNotReached)
+    assert "train_timeout of 0.5 s passed while waiting for site-1" in str(error)
+
+
+class Working:
+    """Work that moves, and says so, before it gives its answer."""
+
+    def __init__(self, number: int) -> None:
+        self._answer, self._never = executor(number), threading.Event()
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        for _ in range(12):
+            self._never.wait(0.15)
+            assignment.progress()
+        return self._answer.execute(task, assignment)
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_fast_clients_wait_for_a_slow_one_for_multiples_of_their_limits(late: int) -> None:
+    # Those before and after the slow one in the fixed order wait in different states.
+    limits = config(
+        streaming_read_timeout=0.5,
+        streaming_ack_wait=0.5,
+        communication_timeout=0.5,
+        session_timeout=0.5,
+        heartbeat_interval=0.1,
+    )
+    with Job(limits) as job:
+        for number in range(3):
+            job.site(number, Working(number) if number == late else None)
+        job.start(3)
+        assert job.report().attempt == 1
+        job.assert_mean_of(0, 1, 2)
+
+
+def test_waiting_to_be_accepted_is_held_too() -> None:
+    gate, limits = Gate(0, "f64"), config(open_timeout=0.5, communication_timeout=2.0)
+    with Job(limits, wait_time_after_min_received=0.1) as job:
+        # The first in order answers late; the others' answers wait to be accepted meanwhile.
+        job.site(0, StreamingExecutor(gate))
+        job.site(1)
+        job.start(2)
+        assert gate.reached.wait(WAIT)
+        assert not gate.opens.wait(1.2)
+        gate.opens.set()
+        assert job.report().attempt == 1
+        job.assert_mean_of(0, 1)
+
+
+def test_a_slow_client_that_moves_fails_nobody() -> None:
+    never, work = threading.Event(), Gate(1, "nowhere")
+
+    def slow(tensor: TensorSpec, start: int, values: Array) -> Array:
+        never.wait(0.15)
+        return work(tensor, start, values)
+
+    limits = config(streaming_read_timeout=1.0, streaming_ack_wait=1.0, communication_timeout=1.0)
+    with Job(limits) as job:
+        job.site(0)
+        job.site(1, StreamingExecutor(slow))
+        job.site(2)
+        job.start(3)
+        assert job.report().attempt == 1
+        job.assert_mean_of(0, 1, 2)
+
+
+class Slow(MemoryStore):
+    """A store whose commit takes a while; ``during`` is called in the middle of it."""
+
+    def __init__(self, during: Callable[[], object], steps: int = 1) -> None:
+        super().__init__(initial())
+        self._during, self._steps = during, steps
+
+    def begin(self, spec: ModelSpec) -> object:  # type: ignore[override]
+        sink = super().begin(spec)
+        commit = sink.commit
+
+        def slowly(progress: Progress | None = None) -> None:
+            for step in range(self._steps):
+                self._during()
+                assert progress is not None
+                progress(step)
+            commit(progress)
+
+        sink.commit = slowly  # type: ignore[method-assign]
+        return sink
+
+
+def test_a_slow_commit_that_moves_outlives_every_limit() -> None:
+    never = threading.Event()
+    with Job(config(communication_timeout=0.5)) as job:
+        job.store = Slow(lambda: never.wait(0.15), steps=10)
+        job.site(0)
+        job.site(1)
+        job.start(2)
+        assert job.report().attempt == 1
+        job.assert_mean_of(0, 1)
+
+
+def test_a_client_lost_during_the_commit_has_given_its_update() -> None:
+    sites: list[Site] = []
+
+    def lose() -> None:
+        sites[1].leave()
+        job.federation.wait_left("site-1")
+
+    with Job() as job:
+        job.store = Slow(lose)
+        sites += [job.site(0), job.site(1)]
+        job.start(2)
+        report = job.report()
+        job.assert_mean_of(0, 1)
+    assert sorted(report.weights) == ["site-0", "site-1"]
+
+
+def test_a_store_that_fails_is_the_servers_own_error() -> None:
+    def full() -> None:
+        raise OSError("no room")
+
+    with Job() as job:
+        job.store = Slow(full)
+        job.site(0)
+        job.site(1)
+        job.start(2)
+        assert str(job.done.exception(WAIT)) == "no room"
+        job.assert_unchanged()
+
+
+def test_a_round_that_fails_again_and_again_ends() -> None:
+    with Job(min_clients=1, max_attempts=2) as job:
+        for number in range(3):
+            job.site(number, StreamingExecutor(boom))
+        job.start(3)
+        error = job.failure()
+        job.assert_unchanged()
+    assert "round 0 failed 2 times (max_attempts)" in str(error)
+    assert len(error.failures) == 2
+    assert all(isinstance(each, StreamAborted | StreamTimeout) for each in error.failures.values())

@@ -1,0 +1,173 @@
+"""Two pumps joined in one process: a carrier that can be stalled, cut and joined again at will.
+
+Frames travel as their wire bytes: what a test moves over it is encoded, hashed and decoded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode
+from streamlink.link.incoming import IncomingModel, receive_model
+from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
+from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol import frames as f
+from streamlink.transport import messages
+from streamlink.transport.pump import Pump, Ticker
+from tests.support.peers import SMALL, WAIT
+
+STREAM = 7
+Watch = Callable[[f.Frame], bool]
+"""Sees each frame before it is delivered; False: it is lost."""
+
+
+class _Call:
+    """One carrier call: two threads, each from one pump to the other."""
+
+    def __init__(self, carrier: MemoryCarrier) -> None:
+        self._carrier = carrier
+        self.is_live = True
+        left, right = carrier.left, carrier.right
+        self.numbers = left.attach(carrier.cut), right.attach(carrier.cut)
+        ways = (left, self.numbers[0], right, self.numbers[1])
+        for way in (ways, ways[2:] + ways[:2]):
+            threading.Thread(target=self._carry, args=way, daemon=True).start()
+
+    def _carry(self, source: Pump[Any], out: int, target: Pump[Any], into: int) -> None:
+        target.incoming(self._delivered(source.outgoing(out)), into)
+
+    def _delivered(self, frames: Iterable[f.Frame]) -> Iterator[f.Frame]:
+        for frame in frames:
+            self._carrier.on_leave(frame)
+            moved = self._carrier.transcode(frame)
+            self._carrier.flows.wait()
+            if self._is_delivered(moved):
+                yield moved
+
+    def _is_delivered(self, frame: f.Frame) -> bool:
+        with self._carrier.lock:
+            return self.is_live and self._carrier.watch(frame) and self.is_live
+
+
+class MemoryCarrier:
+    """Carries the frames of ``left`` to ``right`` and back, over one call after another."""
+
+    def __init__(self, left: Pump[Any], right: Pump[Any], *, is_session: bool = False) -> None:
+        self.left, self.right = left, right
+        self.on_leave: Callable[[f.Frame], None] = lambda _: None
+        """Sees each frame before it is encoded."""
+        self.watch: Watch = lambda _: True
+        self.lock = threading.RLock()
+        self.flows = threading.Event()
+        self.flows.set()
+        self.cuts = 0
+        self._is_session = is_session
+        self._call: _Call | None = None
+
+    def join(self) -> None:
+        """Let a new call carry both pumps."""
+        with self.lock:
+            self._call = _Call(self)
+
+    def cut(self) -> None:
+        """Lose the call and all that was on its way."""
+        with self.lock:
+            call, self._call = self._call, None
+            if call is not None:
+                call.is_live = False
+                self.cuts += 1
+                self.left.detach(call.numbers[0])
+                self.right.detach(call.numbers[1])
+
+    def stall(self) -> None:
+        """Deliver nothing until ``go_on``."""
+        self.flows.clear()
+
+    def go_on(self) -> None:
+        """Deliver what has waited."""
+        self.flows.set()
+
+    def close(self) -> None:
+        """Cut for good; nothing that waits stays."""
+        self.cut()
+        self.flows.set()
+
+    def transcode(self, frame: Any) -> f.Frame:
+        """Return the frame after a trip over the wire."""
+        if self._is_session:
+            return messages.decode_session(messages.encode_session(frame))
+        return messages.decode_transfer(messages.encode_transfer(frame, STREAM), STREAM)
+
+
+class Transfer:
+    """One model between two ends joined in memory; each end's work has a thread of its own."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        config: LinkConfig = SMALL,
+        *,
+        sender_config: LinkConfig | None = None,
+    ) -> None:
+        self.outgoing = OutgoingModel(
+            sender_config or config, spec, stream_id=STREAM, peer="site-r", name="the model"
+        )
+        self.incoming = IncomingModel(config, stream_id=STREAM, peer="site-s", name="the model")
+        self.carrier = MemoryCarrier(self.outgoing.pump, self.incoming.pump)
+        self._ticker = Ticker()
+        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._at_end: Sequence[threading.Event] = ()
+
+    def start(
+        self,
+        source: ModelSource,
+        sink: ModelSink | Callable[[IncomingModel], ModelSink],
+        *,
+        at_end: Sequence[threading.Event] = (),
+    ) -> tuple[Future[Receipt], Future[Receipt]]:
+        """Begin both ends' work. ``at_end``: what to set so that a blocked end can leave."""
+        self._at_end = at_end
+        self._ticker.add(self.outgoing.pump)
+        self._ticker.add(self.incoming.pump)
+        self.carrier.join()
+        return (
+            self._pool.submit(send_model, self.outgoing, source),
+            self._pool.submit(
+                receive_model, self.incoming, sink if callable(sink) else lambda _: sink
+            ),
+        )
+
+    def run(self, source: ModelSource, sink: ModelSink) -> tuple[Receipt, Receipt]:
+        """Do it all; returns what the sender and the receiver say of it."""
+        sent, received = self.start(source, sink)
+        return sent.result(WAIT), received.result(WAIT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for event in self._at_end:
+            event.set()
+        for model in (self.outgoing, self.incoming):
+            model.abort(AbortCode.CANCELLED, "the test is over")
+        self.carrier.close()
+        self._pool.shutdown()
+        self._ticker.close()
+
+
+def failure(outcome: Future[Any]) -> BaseException:
+    """Return the error that ended one end's work; waits for it."""
+    error = outcome.exception(WAIT)
+    assert error is not None, f"it succeeded with {outcome.result()}"
+    return error

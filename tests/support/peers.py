@@ -1,0 +1,227 @@
+"""Servers, clients and settings for tests over real gRPC, all in one process and on port 0."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.config import GrpcConfig, LinkConfig, StreamConfig, TimeoutConfig
+from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.incoming import receive_model
+from streamlink.link.outgoing import Receipt, send_model
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSource
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.aggregate import WeightedMean
+from streamlink.rounds.client import Client
+from streamlink.rounds.executor import Executor, StreamingExecutor, TaskOutcome
+from streamlink.stores.memory import MemoryStore, spec_of
+
+Array = npt.NDArray[Any]
+KiB = 1 << 10
+
+WAIT = 20.0
+"""Seconds any test may wait for something that must happen."""
+
+STREAM = StreamConfig(
+    chunk_bytes=4 * KiB,
+    min_chunk_bytes=1 * KiB,
+    window_bytes=16 * KiB,
+    initial_window_bytes=8 * KiB,
+)
+SMALL = LinkConfig(stream=STREAM)
+"""Chunks of 1 to 4 KiB and a window of 16 KiB, so that small models have many of each."""
+
+
+def config(
+    *, stream: dict[str, Any] | None = None, grpc: dict[str, Any] | None = None, **timeouts: float
+) -> LinkConfig:
+    """Return ``SMALL`` with some settings of its own; timeouts in seconds."""
+    return LinkConfig(
+        stream=StreamConfig(**{**STREAM.model_dump(), **(stream or {})}),
+        timeouts=TimeoutConfig(**timeouts),
+        grpc=GrpcConfig(**(grpc or {})),
+    )
+
+
+def exchange_models(
+    exchange: Exchange, source: ModelSource, store: MemoryStore
+) -> tuple[Receipt, Receipt]:
+    """Send ``source`` and receive the answer into ``store``, both at once; the server's side."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        sent = pool.submit(send_model, exchange.outgoing, source)
+        got = pool.submit(receive_model, exchange.incoming, lambda model: store.begin(model.spec))
+        receipts = sent.result(WAIT), got.result(WAIT)
+    assert exchange.wait_reply(WAIT) is not None
+    return receipts
+
+
+def echo(assignment: Assignment) -> None:
+    """Receive a model whole and send it back; the client's side."""
+    store = MemoryStore()
+    model = assignment.incoming()
+    receive_model(model, lambda model: store.begin(model.spec))
+    answer = assignment.outgoing(model.spec, 1.0)
+    send_model(answer, store.open())
+    assignment.reply()
+    assignment.close(model, answer)
+
+
+class Federation:
+    """A server on a free port and clients that come and go; all end with it."""
+
+    def __init__(self, config: LinkConfig = SMALL) -> None:
+        self.server = Server("127.0.0.1:0", config)
+        self.address = f"127.0.0.1:{self.server.port}"
+        self.config = config
+        self._links: list[ClientLink | Client] = []
+
+    def link(
+        self,
+        name: str,
+        serve: Callable[[Assignment], None] = echo,
+        config: LinkConfig | None = None,
+    ) -> ClientLink:
+        """Join a client whose work is ``serve``."""
+        link = ClientLink(self.address, name=name, serve=serve, config=config or self.config)
+        self._links.append(link)
+        return link
+
+    def client(self, name: str, executor: Executor, config: LinkConfig | None = None) -> Site:
+        """Join a client that runs tasks in a thread of its own."""
+        client = Client(self.address, name, executor, config or self.config)
+        self._links.append(client)
+        return Site(client)
+
+    def peer(self, name: str) -> Peer:
+        """Return the server's view of a client, once it is there."""
+        peer = self.server.wait_for_peer(name, WAIT)
+        assert peer is not None, f"{name} did not come"
+        return peer
+
+    def wait_left(self, name: str) -> None:
+        """Wait until the server knows that a client has gone and its place is free."""
+        with self.server._changed:
+            assert self.server._changed.wait_for(lambda: name not in self.server._peers, WAIT)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for link in self._links:
+            link.close()
+        self.server.close()
+
+
+class Site:
+    """A client whose ``run`` has a thread."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.done: Future[list[TaskOutcome]] = Future()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def leave(self) -> None:
+        """Say goodbye, whatever it is at."""
+        self.client.close()
+
+    def _run(self) -> None:
+        try:
+            self.done.set_result(self.client.run())
+        except BaseException as error:
+            self.done.set_exception(error)
+
+
+# --- rounds ---------------------------------------------------------------------------
+
+ODD = ModelSpec(
+    (
+        TensorSpec("f64", "F64", (701,)),
+        TensorSpec("flag", "BOOL", (1003,)),
+        TensorSpec("f32", "F32", (37, 41)),
+        TensorSpec("none", "I64", (0, 4)),
+        TensorSpec("i8", "I8", (5,)),
+        TensorSpec("f16", "F16", (1, 2, 999)),
+        TensorSpec("scalar", "BF16", ()),
+        TensorSpec("bf16", "BF16", (2047,)),
+        TensorSpec("u8", "U8", (3,)),
+        TensorSpec("i64", "I64", (499,)),
+        TensorSpec("c64", "C64", (333,)),
+    )
+)
+"""Every kind of element, at offsets that are no multiple of their sizes."""
+
+
+def initial(spec: ModelSpec = ODD) -> dict[str, Array]:
+    """Return small whole numbers for every tensor, different from element to element."""
+    arrays = {}
+    for tensor in spec.tensors:
+        values = np.arange(tensor.count) % 19 - (0 if tensor.dtype[0] in "UB" else 9)
+        if tensor.dtype == "BOOL":
+            values = values % 2
+        arrays[tensor.name] = values.astype(tensor.numpy_dtype).reshape(tensor.shape)
+    return arrays
+
+
+def trained(number: int) -> RangeFunction:
+    """Return the work of client ``number``: it depends on the client and on every position."""
+
+    def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        steps = (np.arange(start, start + values.size) * (number + 3)) % 11 + number
+        if tensor.dtype == "BOOL":
+            return np.logical_xor(values, steps % 3 == 0)
+        sums: Array = values + steps.astype(values.dtype)
+        return sums
+
+    return function
+
+
+def mean_of(before: Mapping[str, Array], weights: Mapping[int, float]) -> dict[str, Array]:
+    """Return what a round of these clients must give: each tensor averaged whole, in one piece."""
+    spec, mean = spec_of(before), WeightedMean([weights[n] for n in sorted(weights)])
+    after = {}
+    for tensor in spec.tensors:
+        flat = before[tensor.name].reshape(-1)
+        updates = [trained(number)(tensor, 0, flat) for number in sorted(weights)]
+        out = np.empty(flat.size, tensor.numpy_dtype)
+        mean.combine(tensor.dtype, updates, out)
+        after[tensor.name] = out.reshape(tensor.shape)
+    return after
+
+
+def assert_same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Compare two models bit by bit."""
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].tobytes() == array.tobytes(), f"{name} differs"
+
+
+def executor(number: int, weight: float = 1.0, **facts: float) -> StreamingExecutor:
+    """Return the executor of client ``number``, reporting ``facts`` as its metrics."""
+    return StreamingExecutor(trained(number), weight=weight, metrics=lambda: facts)
+
+
+class Gate:
+    """Stops an executor's function at the first range from element ``at`` of a tensor on."""
+
+    def __init__(self, number: int, tensor: str = "bf16", at: int = 0) -> None:
+        self.reached, self.opens = threading.Event(), threading.Event()
+        self._function, self._tensor, self._at = trained(number), tensor, at
+
+    def __call__(self, tensor: TensorSpec, start: int, values: Array) -> Array:
+        if tensor.name == self._tensor and start >= self._at:
+            self.reached.set()
+            self.opens.wait(WAIT)
+        return self._function(tensor, start, values)

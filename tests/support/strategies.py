@@ -1,0 +1,45 @@
+"""Hypothesis strategies: schedules for the virtual link, settings, frames good and bad."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from streamlink.config import LinkConfig
+from tests.support.machines import KiB, small_config
+from tests.support.virtual_link import Pause, Schedule
+
+seconds = st.floats(0.0, 5.0, allow_nan=False).map(lambda value: round(value, 3))
+totals = st.integers(0, 48 * KiB) | st.sampled_from([0, 1, KiB, 4 * KiB, 8 * KiB, 16 * KiB])
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> LinkConfig:
+    """Small windows and chunks, down to a window of one chunk; deadlines no schedule reaches."""
+    chunk = draw(st.sampled_from([4 * KiB, 5000, 8 * KiB]))
+    return small_config(
+        chunk_bytes=chunk,
+        min_chunk_bytes=draw(st.sampled_from([KiB, 1500, 4 * KiB])),
+        window_bytes=max(8 * KiB, chunk * draw(st.integers(1, 4))),
+        initial_window_bytes=draw(st.sampled_from([4 * KiB, 16 * KiB])),
+        max_repairs=draw(st.integers(0, 4)),
+    )
+
+
+pauses = st.builds(
+    Pause, side=st.sampled_from(["sender", "receiver"]), at=seconds, seconds=st.floats(0.1, 500.0)
+)
+
+schedules = st.builds(
+    Schedule,
+    latency=seconds,
+    damaged=st.frozensets(st.integers(0, 60), max_size=20),
+    garbage=st.integers(0, (1 << 64) - 1),
+    cuts=st.frozensets(st.integers(1, 120), max_size=6),
+    away_seconds=seconds,
+    is_noticed_late=st.booleans(),
+    write_seconds=seconds,
+    read_seconds=seconds,
+    commit_seconds=seconds,
+    commit_steps=st.integers(1, 4),
+    pauses=st.lists(pauses, max_size=2).map(tuple),
+)

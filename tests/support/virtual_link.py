@@ -1,0 +1,295 @@
+"""Two stream machines, one float for time, and a carrier that may be slow, damage, break or sleep.
+
+No thread, no socket, no clock: ``VirtualLink.run`` moves time to whatever happens next, so that an
+hour of silence costs nothing and every run of the same ``Schedule`` is the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode
+from streamlink.protocol.events import Delivered, Finished, Opened
+from streamlink.protocol.frames import Attempt, Chunk, Frame
+from streamlink.protocol.machine import State, StreamMachine
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.protocol.sender import SendStream
+
+NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The process of one end stands still. ``side``: "sender" or "receiver". Seconds."""
+
+    side: str
+    at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What happens on the way, all of it decided beforehand. Times in seconds."""
+
+    latency: float = 0.01
+    damaged: frozenset[int] = frozenset()
+    """Chunk frames that arrive damaged, counted over all calls."""
+    garbage: int = 0
+    """What the header of a damaged chunk claims."""
+    cuts: frozenset[int] = frozenset()
+    """The call breaks when so many frames, of both ends and all calls, have been carried."""
+    away_seconds: float = 1.0
+    is_noticed_late: bool = False
+    """The receiver hears of a cut by the next call only."""
+    write_seconds: float = 0.0
+    read_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    commit_steps: int = 1
+    last_read: int = 1 << 62
+    """The reader stops for good after so many takes."""
+    pauses: tuple[Pause, ...] = ()
+
+
+class VirtualLink:
+    """Carries one model from ``sender`` to ``receiver`` under a ``Schedule``."""
+
+    def __init__(
+        self,
+        content: bytes,
+        config: LinkConfig,
+        schedule: Schedule = Schedule(),
+        *,
+        pages: tuple[bytes, ...] = (),
+    ) -> None:
+        self.content = content
+        self.config = config
+        self.schedule = schedule
+        self.now = 0.0
+        self.got = bytearray()
+        self.cuts_made = 0
+        self.sender = SendStream(
+            config,
+            stream_id=7,
+            total_bytes=len(content),
+            spec_pages=pages,
+            attempt=Attempt("job", 1, 1),
+            peer="receiver",
+        )
+        self.receiver = ReceiveStream(config, stream_id=7, peer="sender")
+        self._on_the_way: list[tuple[float, int, int, str, Frame]] = []
+        self._waiting: dict[str, deque[Frame]] = {"sender": deque(), "receiver": deque()}
+        self._asleep: dict[str, float] = {}
+        self._pauses = sorted(schedule.pauses, key=lambda pause: pause.at)
+        self._ready: deque[int] = deque()
+        self._next_read = self._next_write = self._next_commit = 0.0
+        self._commit_step = 0
+        self._takes = self._frames = self._chunks = self._call = 0
+        self._back_at: float | None = None
+        self._has_pages = bool(pages)
+        self._attach()
+
+    # --- the run -------------------------------------------------------------------
+
+    def run(self, until: float = NEVER) -> None:
+        """Let things happen until both ends are final, nothing is left to happen, or ``until``."""
+        while self.now <= until:
+            self._act()
+            self._check()
+            if self.is_over:
+                return
+            following = self._next_time()
+            if following > until:
+                self.now = until if until < NEVER else self.now
+                return
+            self.now = max(self.now, following)
+            self._arrive()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both ends are final and what they last said has arrived."""
+        return self.sender.is_closed and self.receiver.is_closed and not self._on_the_way
+
+    def cut(self) -> None:
+        """Break the call now; a new one carries on after ``away_seconds``."""
+        self.cuts_made += 1
+        self._call += 1
+        self._on_the_way.clear()
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self.sender.detach(now=self.now)
+        if not self.schedule.is_noticed_late:
+            self.receiver.detach(now=self.now)
+        self._back_at = self.now + self.schedule.away_seconds
+
+    def give_up_receiving(self) -> None:
+        """The owner of the receiver has had enough."""
+        self.receiver.abort(AbortCode.CANCELLED, "nobody wants it any more")
+
+    # --- what is due now -------------------------------------------------------------
+
+    def _act(self) -> None:
+        """Let both owners and both writers do all they can at this moment."""
+        self._sleep_and_wake()
+        if self._back_at is not None and self.now >= self._back_at:
+            self._attach()
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            if "sender" not in self._asleep:
+                has_moved |= self._tick(self.sender) or self._write() or self._send("sender")
+            if "receiver" not in self._asleep:
+                has_moved |= self._tick(self.receiver) or self._read() or self._send("receiver")
+
+    def _tick(self, machine: StreamMachine) -> bool:
+        deadline = machine.next_deadline()
+        if deadline is None or deadline > self.now:
+            return False
+        machine.handle_timer(now=self.now)
+        return True
+
+    def _write(self) -> bool:
+        sender = self.sender
+        while sender.next_event() is not None:
+            pass
+        if sender.state is State.STREAMING and sender.position == sender.total_bytes:
+            sender.finish("digest", now=self.now)
+            return True
+        room = sender.writable_bytes
+        if not room or self.now < self._next_write:
+            return False
+        start = sender.position
+        sender.write((memoryview(self.content)[start : start + room],), now=self.now)
+        self._next_write = self.now + self.schedule.write_seconds
+        return True
+
+    def _read(self) -> bool:
+        has_moved = self._take_event() or self._commit()
+        is_reading = self._takes < self.schedule.last_read and not self.receiver.is_closed
+        if self._ready and is_reading and self.now >= self._next_read:
+            self._takes += 1
+            self.receiver.release(self._ready.popleft(), now=self.now)
+            self._next_read = self.now + self.schedule.read_seconds
+            return True
+        return has_moved
+
+    def _take_event(self) -> bool:
+        event = self.receiver.next_event()
+        if isinstance(event, Opened) and not self.receiver.is_closed:
+            self.receiver.accept(wants_spec=self._has_pages, now=self.now)
+        elif isinstance(event, Delivered):
+            assert event.offset == len(self.got)
+            if not self._ready:
+                self._next_read = max(self._next_read, self.now + self.schedule.read_seconds)
+            self.got += b"".join(event.payload)
+            self._ready.append(event.nbytes)
+        elif isinstance(event, Finished):
+            self._commit_step = self.schedule.commit_steps
+            self._next_commit = self.now + self.schedule.commit_seconds
+        return event is not None
+
+    def _commit(self) -> bool:
+        if not self._commit_step or self.now < self._next_commit or self.receiver.is_closed:
+            return False
+        self._commit_step -= 1
+        self._next_commit = self.now + self.schedule.commit_seconds
+        if self._commit_step:
+            self.receiver.committing(now=self.now)
+        else:
+            self.receiver.commit("digest")
+        return True
+
+    def _send(self, side: str) -> bool:
+        machine = self._machine(side)
+        if not machine.is_attached or self._back_at is not None:
+            return False
+        was_announced, frames = machine.has_frames, machine.frames_to_send(now=self.now)
+        assert was_announced is bool(frames)
+        other = "receiver" if side == "sender" else "sender"
+        for frame in frames:
+            entry = (self.now + self.schedule.latency, self._frames, self._call, other, frame)
+            heapq.heappush(self._on_the_way, entry)
+            self._frames += 1
+            if self._frames in self.schedule.cuts:
+                self.cut()
+                return True
+        return bool(frames)
+
+    # --- what arrives ------------------------------------------------------------------
+
+    def _arrive(self) -> None:
+        while self._on_the_way and self._on_the_way[0][0] <= self.now:
+            _, _, call, side, frame = heapq.heappop(self._on_the_way)
+            if call == self._call:
+                self._waiting[side].append(self._perhaps_damaged(frame))
+        self._sleep_and_wake()
+        for side, waiting in self._waiting.items():
+            while waiting and side not in self._asleep:
+                self._machine(side).receive(waiting.popleft(), now=self.now)
+
+    def _perhaps_damaged(self, frame: Frame) -> Frame:
+        if not isinstance(frame, Chunk):
+            return frame
+        number, self._chunks = self._chunks, self._chunks + 1
+        if number not in self.schedule.damaged:
+            return frame
+        junk = self.schedule.garbage
+        return Chunk(junk, junk // 2, frame.payload, repeats=junk % 97, is_intact=False)
+
+    # --- sleep, time, invariants ---------------------------------------------------------
+
+    def _sleep_and_wake(self) -> None:
+        for side, awake_at in list(self._asleep.items()):
+            if self.now >= awake_at:
+                del self._asleep[side]
+        while self._pauses and self.now >= self._pauses[0].at:
+            pause = self._pauses.pop(0)
+            self._asleep[pause.side] = self.now + pause.seconds
+            # The shell sees its own pause when it wakes and excuses it before it looks at a timer.
+            self._machine(pause.side).excuse(pause.seconds)
+
+    def _next_time(self) -> float:
+        times = [self._asleep.get("sender", NEVER), self._asleep.get("receiver", NEVER)]
+        times += [entry[0] for entry in self._on_the_way[:1]]
+        times += [pause.at for pause in self._pauses[:1]]
+        times += [] if self._back_at is None else [self._back_at]
+        for side in ("sender", "receiver"):
+            deadline = self._machine(side).next_deadline()
+            if deadline is not None and side not in self._asleep:
+                times.append(deadline)
+        return min([*times, *self._owner_times()])
+
+    def _owner_times(self) -> list[float]:
+        times = []
+        reader, writer = self._asleep.get("receiver", 0.0), self._asleep.get("sender", 0.0)
+        if self._ready and self._takes < self.schedule.last_read and not self.receiver.is_closed:
+            times.append(max(self._next_read, reader))
+        if self._commit_step and not self.receiver.is_closed:
+            times.append(max(self._next_commit, reader))
+        if self.sender.writable_bytes:
+            times.append(max(self._next_write, writer))
+        return times
+
+    def _check(self) -> None:
+        """Hold the two ends to what must be true at every moment."""
+        sender, receiver = self.sender, self.receiver
+        assert sender.durable <= sender.taken <= sender.received <= sender.position
+        assert receiver.durable <= receiver.taken <= receiver.received
+        if not sender.is_closed:
+            assert sender.position - sender.received <= self.config.stream.window_bytes
+        if sender.state in (State.STREAMING, State.FINISHING):
+            assert (
+                sender.position <= sender.limit <= receiver.taken + self.config.stream.window_bytes
+            )
+
+    def _attach(self) -> None:
+        self._back_at = None
+        if self.receiver.is_attached:
+            self.receiver.detach(now=self.now)
+        self.sender.attach(now=self.now)
+        self.receiver.attach(now=self.now)
+
+    def _machine(self, side: str) -> StreamMachine:
+        return self.sender if side == "sender" else self.receiver

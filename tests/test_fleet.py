@@ -1,0 +1,241 @@
+"""Fleets: whatever happens, everyone who was started has told what it knows and has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streamlink.fleet import MAX_SAMPLES, Fleet, FleetError, Member, Reporter, peak_rss_bytes
+from tests.support.commands import Command, environment
+
+# A child that needs nothing of ours: `tell(...)` writes to the pipe it was handed.
+CHILD = """
+import json, os, signal, sys, threading
+fd = int(sys.argv[sys.argv.index("--report-fd") + 1])
+def tell(**facts): os.write(fd, json.dumps(facts).encode() + b"\\n")
+def base(): tell(base_rss_bytes=1000)
+"""
+SERVER = "base(); tell(port=7);"
+STAYS = "threading.Event().wait()"
+
+
+def child(text: str) -> list[str]:
+    return [sys.executable, "-c", CHILD + text]
+
+
+def crew(*texts: str) -> list[tuple[str, list[str]]]:
+    return [(f"site-{number + 1}", child(text)) for number, text in enumerate(texts)]
+
+
+def assert_all_ended(fleet: Fleet) -> None:
+    assert fleet.members
+    for member in fleet.members:
+        assert member.process.returncode is not None
+        assert not psutil.pid_exists(member.process.pid)
+
+
+def test_a_fleet_runs_to_its_end_and_has_everybodys_facts() -> None:
+    fleet, ports = Fleet(sample_seconds=0.01), list[int]()
+    done = "tell(n=3)\ntell(peak_rss_bytes=5 << 40, cpu_seconds=1.5)"
+
+    def clients(port: int) -> list[tuple[str, list[str]]]:
+        ports.append(port)
+        return crew("base(); tell(cpu_seconds=0.5)", "base()")
+
+    head = fleet.run(child(f"{SERVER}\nsys.stdin.read(0)\n{done}"), clients)
+    assert ports == [7]
+    assert (head.facts["n"], head.report()["cpu_seconds"]) == (3, 1.5)
+    assert head.report()["peak_rss_bytes"] == 5 << 40
+    assert [each.report()["name"] for each in fleet.members] == ["server", "site-1", "site-2"]
+    assert [each.report()["exit_code"] for each in fleet.members] == [0, 0, 0]
+    assert [each.report()["base_rss_bytes"] for each in fleet.members] == [1000] * 3
+    assert_all_ended(fleet)
+
+
+def test_a_running_process_is_sampled_from_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, sample, gate = Fleet(sample_seconds=0.01), Fleet._sample, tmp_path / "gate"
+    os.mkfifo(gate)
+
+    def sampled(fleet: Fleet) -> None:
+        sample(fleet)
+        if len(fleet.members[0].samples) == 3:
+            gate.write_bytes(b"the server may end")
+
+    monkeypatch.setattr(Fleet, "_sample", sampled)
+    head = fleet.run(child(f"{SERVER} open({str(gate)!r}).read()"), lambda port: crew("base()"))
+    assert len(head.samples) >= 3
+    assert min(rss for _, rss, _ in head.samples) > 1_000_000
+    assert head.report()["peak_rss_bytes"] == max(rss for _, rss, _ in head.samples)
+    assert_all_ended(fleet)
+
+
+def test_a_server_may_go_on_for_long_after_its_clients_have_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, sample, gate = Fleet(sample_seconds=0.01), Fleet._sample, tmp_path / "gate"
+    os.mkfifo(gate)
+
+    def sampled(fleet: Fleet) -> None:
+        sample(fleet)
+        if fleet.members[1].process.returncode is not None and not released:
+            released.append(gate.write_bytes(b"the server may end"))
+
+    released = list[int]()
+    monkeypatch.setattr(Fleet, "_sample", sampled)
+    program = f"{SERVER} open({str(gate)!r}).read(); tell(verified=True)"
+    head = fleet.run(child(program), lambda port: crew("base()"))
+    assert head.facts["verified"] is True
+
+
+def test_clients_that_stay_after_the_server_has_ended_are_ended() -> None:
+    fleet = Fleet(end_seconds=0.2)
+    fleet.run(child(SERVER), lambda port: crew(f"base(); {STAYS}"))
+    assert fleet.members[1].process.returncode == -signal.SIGKILL
+    assert_all_ended(fleet)
+
+
+def test_a_server_that_fails_is_an_error_with_its_exit_code() -> None:
+    fleet = Fleet()
+    with pytest.raises(FleetError, match="exit code 3; its log above"):
+        fleet.run(child(f"{SERVER} sys.exit(3)"), lambda port: crew("base()"))
+    assert_all_ended(fleet)
+
+
+def test_a_server_that_never_listens_is_an_error() -> None:
+    fleet = Fleet()
+    with pytest.raises(FleetError, match="ended before it listened, exit code 4"):
+        fleet.run(child("base(); sys.exit(4)"), lambda port: [])
+    assert_all_ended(fleet)
+
+
+def test_a_server_that_falls_silent_and_stays_is_an_error() -> None:
+    fleet = Fleet(end_seconds=0.2)
+    with pytest.raises(FleetError, match="fell silent"):
+        fleet.run(child(f"{SERVER} os.close(fd); {STAYS}"), lambda port: crew(f"base(); {STAYS}"))
+    assert_all_ended(fleet)
+
+
+def test_a_client_that_ends_before_it_began_ends_the_fleet() -> None:
+    fleet = Fleet(sample_seconds=0.01)
+    with pytest.raises(FleetError, match="site-2 ended before it began, exit code 5"):
+        fleet.run(child(SERVER + STAYS), lambda port: crew(f"base(); {STAYS}", "sys.exit(5)"))
+    assert_all_ended(fleet)
+
+
+def test_an_interrupt_ends_everyone_even_those_who_do_not_listen() -> None:
+    fleet = Fleet(end_seconds=0.3)
+
+    def interrupted(port: int) -> list[tuple[str, list[str]]]:
+        fleet._start("client", "deaf", crew(f"{deaf} base(); tell(deaf=1); {STAYS}")[0][1])
+        with fleet._told:
+            fleet._told.wait_for(lambda: "deaf" in fleet.members[1].facts, 20)
+        raise KeyboardInterrupt
+
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    with pytest.raises(KeyboardInterrupt):
+        fleet.run(child(SERVER + STAYS), interrupted)
+    assert fleet.members[0].process.returncode == -signal.SIGTERM
+    assert fleet.members[1].process.returncode == -signal.SIGKILL
+    assert_all_ended(fleet)
+
+
+def test_an_interrupt_while_a_process_begins_waits_until_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet, begin = Fleet(), subprocess.Popen
+
+    def interrupted(*args: object, **kwargs: object) -> object:
+        process = begin(*args, **kwargs)  # type: ignore[call-overload]
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fleet.run(child(SERVER + STAYS), lambda port: [])
+    assert len(fleet.members) == 1
+    assert_all_ended(fleet)
+
+
+def test_last_words_that_were_cut_off_are_left_out() -> None:
+    fleet = Fleet()
+    head = fleet.run(child(f"{SERVER} tell(n=1); os.write(fd, b'{{\"n\": 2')"), lambda port: [])
+    assert head.facts["n"] == 1
+
+
+# --- the child's end --------------------------------------------------------
+
+
+def test_a_reporter_without_a_pipe_tells_nobody() -> None:
+    reporter = Reporter(None)
+    reporter.tell_base()
+    reporter.tell_usage()
+
+
+def test_a_reporter_tells_a_line_of_json_for_each_fact() -> None:
+    program = (
+        "from streamlink.fleet import Reporter\n"
+        "r = Reporter(1)\n"
+        "r.tell_base(); r.tell(port=5, names=['a']); r.tell_usage()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
+    )
+    base, told, usage = map(json.loads, done.stdout.splitlines())
+    assert told == {"port": 5, "names": ["a"]}
+    assert usage["peak_rss_bytes"] >= base["base_rss_bytes"] > 1_000_000
+    assert usage["cpu_seconds"] > 0
+
+
+PARENT = """
+import sys
+from streamlink.fleet import Fleet
+Fleet().run([sys.executable, "-c", sys.argv[1]], lambda port: [])
+"""
+ORPHAN = """
+import os, sys, threading
+from streamlink.fleet import Reporter
+r = Reporter(int(sys.argv[2]))
+try:
+    r.tell(port=1)
+    print("child is", os.getpid(), file=sys.stderr, flush=True)
+    threading.Event().wait()
+finally:
+    print("cleaned up", file=sys.stderr, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_a_child_whose_parent_is_killed_cleans_up_and_ends(tmp_path: Path) -> None:
+    with Command([sys.executable, "-c", PARENT, ORPHAN], tmp_path) as parent:
+        number = int(parent.until(r"child is (\d+)")[1])
+        parent.interrupt(signal.SIGKILL)
+        assert parent.end() == -signal.SIGKILL  # and its stderr, which the child has too, is closed
+    assert "cleaned up" in parent.log
+    psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], timeout=10)
+    assert not psutil.pid_exists(number) or psutil.Process(number).status() == "zombie"
+
+
+# --- small parts ------------------------------------------------------------
+
+
+def test_thinned_samples_keep_every_peak() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    samples = [(float(n), 5 if n != 777 else 9, 0.0) for n in range(5 * MAX_SAMPLES)]
+    shown = Member("server", "server", process, {}, samples).report()["rss"]
+    assert len(shown) <= MAX_SAMPLES
+    assert [777.0, 9] in shown
+
+
+def test_the_peak_of_a_process_that_is_gone_is_not_known() -> None:
+    assert peak_rss_bytes(2**22 + 1) == 0
+    assert peak_rss_bytes(os.getpid()) > 1_000_000

@@ -1,0 +1,65 @@
+"""The frames of version 1 whose wire bytes lie in ``golden/``, one file each.
+
+A file is written once, when its frame is new, and never again: ``python -m
+tests.transport.golden_frames`` adds what is missing. Peers of an older release speak these bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamlink.errors import AbortCode
+from streamlink.protocol import frames as f
+from streamlink.transport import messages
+
+GOLDEN = Path(__file__).parent / "golden"
+STREAM = 7
+ATTEMPT = f.Attempt("llm", 3, 2)
+
+TRANSFER: dict[str, f.TransferFrame] = {
+    "attach": f.Attach("5e551011", STREAM),
+    "open": f.Open(STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, 0.75, True),
+    "spec_page": f.SpecPage(11, b"a page"),
+    "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),), repeats=2),
+    "chunk_of_one_byte": f.Chunk(0, 0, (memoryview(b"x"),)),
+    "chunk_of_nothing": f.Chunk(0, 0, ()),
+    "finish": f.Finish(1 << 37, "0123abcd", {"loss": 0.25}),
+    "accept": f.Accept(1 << 20, 1 << 24, 1 << 21, True),
+    "ack": f.Ack(3 << 40, 2 << 40, 1 << 40, 4 << 40),
+    "repair": f.Repair(1 << 33),
+    "committing": f.Committing(9),
+    "commit": f.Commit("0123abcd"),
+    "held": f.Held(4, "lockstep", "site-2"),
+    "abort": f.Abort(AbortCode.READ_TIMEOUT, "the reader stalled"),
+}
+
+SESSION: dict[str, f.SessionFrame] = {
+    "hello": f.Hello(1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token"),
+    "welcome": f.Welcome(1, "5e551011", "e90c4", 1 << 21, 5.0),
+    "heartbeat": f.Heartbeat(17),
+    "request": f.Request(2, "train", ATTEMPT, 7, 8, {"rounds": "3"}),
+    "progress": f.TaskProgress(2, 99),
+    "reply": f.Reply(2, "ValueError: no", "Traceback: ...", {"samples": "10"}),
+    "goodbye": f.Goodbye("job done"),
+    "session_abort": f.Abort(AbortCode.SESSION_LOST, "gone"),
+}
+
+
+def encoded(name: str) -> bytes:
+    """Return the wire bytes today's code gives the frame called ``name``."""
+    if name in TRANSFER:
+        return messages.encode_transfer(TRANSFER[name], STREAM)
+    return messages.encode_session(SESSION[name])
+
+
+def main() -> None:
+    """Write the files that are missing."""
+    GOLDEN.mkdir(exist_ok=True)
+    for name in [*TRANSFER, *SESSION]:
+        path = GOLDEN / f"{name}.bin"
+        if not path.exists():
+            path.write_bytes(encoded(name))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Who is let in, on what terms, and what those who are not are told."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from streamlink.errors import (
+    AbortCode,
+    AddressInUse,
+    ConnectFailed,
+    StreamAborted,
+)
+from streamlink.link.server import Server
+from streamlink.protocol import frames as f
+from streamlink.transport import messages
+from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc_server import GrpcServer
+from streamlink.transport.session import Session
+from tests.support.peers import SMALL, Federation, config
+
+
+def agreed_chunk(ours: Any, theirs: Any) -> int:
+    """Return the chunk size a server of config ``ours`` and a client of ``theirs`` agree on."""
+    server = GrpcServer("127.0.0.1:0", ours)
+    client = GrpcClient(f"127.0.0.1:{server.port}", theirs, name="site")
+    try:
+        session = client.connect(lambda session, request: None)
+        (seen,) = server.sessions
+        assert seen.config.stream.chunk_bytes == session.config.stream.chunk_bytes
+        return session.config.stream.chunk_bytes
+    finally:
+        server.close()
+        client.close()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(4096, 9000), (9000, 4096), (8192, 8192)])
+def test_unequal_chunk_sizes_meet_at_the_smaller(ours: int, theirs: int) -> None:
+    sides = [config(stream={"chunk_bytes": size}) for size in (ours, theirs)]
+    assert agreed_chunk(*sides) == min(ours, theirs)
+
+
+@pytest.mark.parametrize("is_server_small", [True, False])
+def test_the_smaller_message_limit_shrinks_the_chunk(is_server_small: bool) -> None:
+    stream = {"chunk_bytes": "64KiB", "window_bytes": "256KiB"}
+    small = config(stream=stream, grpc={"max_message_bytes": "20KiB"})
+    large = config(stream=stream)
+    sides = (small, large) if is_server_small else (large, small)
+    assert agreed_chunk(*sides) == 19 * 1024
+
+
+@pytest.fixture
+def federation() -> Iterator[Federation]:
+    with Federation(config(grpc={"max_clients": 2})) as federation:
+        yield federation
+
+
+def refusal(join: Callable[[], Any]) -> StreamAborted:
+    """Return what a client is told that is not let in."""
+    with pytest.raises(StreamAborted) as refused:
+        join()
+    assert refused.value.by_peer
+    return refused.value
+
+
+def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -> None:
+    federation.link("site-1")
+    told = refusal(lambda: federation.link("site-1"))
+    assert told.code is AbortCode.REFUSED
+    assert "a client named 'site-1' is already here; names must differ" in told.reason
+    assert [peer.name for peer in federation.server.peers] == ["site-1"]
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 129, "bell\x07"])
+def test_a_name_that_is_none_is_refused_in_words(federation: Federation, name: str) -> None:
+    told = refusal(lambda: federation.link(name))
+    assert told.code is AbortCode.REFUSED
+    assert "is no name: use 1 to 128 printable characters" in told.reason
+
+
+def test_a_full_server_says_so_and_serves_on(federation: Federation) -> None:
+    federation.link("site-1")
+    federation.link("site-2")
+    told = refusal(lambda: federation.link("site-3"))
+    assert "the server is full: 2 of max_clients=2 sessions are taken" in told.reason
+    assert all(federation.peer(name).is_here for name in ("site-1", "site-2"))
+
+
+def test_a_place_that_becomes_free_is_given_again(federation: Federation) -> None:
+    federation.link("site-1")
+    leaving = federation.link("site-2")
+    federation.peer("site-2")
+    leaving.close()
+    federation.wait_left("site-2")
+    federation.link("site-3")
+    assert federation.peer("site-3").is_here
+
+
+def said_hello(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Change what clients say in their hello."""
+    hello = GrpcClient._hello
+    monkeypatch.setattr(
+        GrpcClient, "_hello", lambda self: dataclasses.replace(hello(self), **changes)
+    )
+
+
+def test_a_client_without_a_common_version_is_told_both(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said_hello(monkeypatch, version_min=7, version_max=9)
+    told = refusal(lambda: federation.link("site-1"))
+    assert told.code is AbortCode.VERSION
+    assert "site-1 speaks versions 7 to 9, this server 1 to 1; upgrade the older side" in str(told)
+
+
+@pytest.mark.parametrize("changes", [{"chunk_bytes": 1000}, {"max_message_bytes": 2000}])
+def test_sizes_too_small_to_agree_on_are_refused_in_words(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, changes: dict[str, int]
+) -> None:
+    said_hello(monkeypatch, **changes)
+    told = refusal(lambda: federation.link("site-1"))
+    assert "the smallest chunk that can be agreed on is 1024 bytes" in told.reason
+
+
+def test_a_client_that_never_says_hello_takes_no_place(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = messages.encode_session
+
+    def mute(frame: f.SessionFrame) -> bytes:
+        return encode(f.Heartbeat(1) if isinstance(frame, f.Hello) else frame)
+
+    monkeypatch.setattr(messages, "encode_session", mute)
+    told = refusal(lambda: federation.link("site-1"))
+    assert "sent heartbeat while session is waiting" in told.reason
+    assert federation.server.peers == []
+
+
+def test_nobody_there_is_named_within_the_connect_timeout() -> None:
+    with Federation() as federation:
+        port = federation.server.port
+    with pytest.raises(ConnectFailed, match=f"no server answers at 127.0.0.1:{port} within 0.5 s"):
+        GrpcClient(f"127.0.0.1:{port}", config(connect_timeout=0.5), name="site").connect(_ignore)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with Federation() as federation:
+        with pytest.raises(AddressInUse, match=f"cannot listen on {federation.address}"):
+            Server(federation.address)
+
+
+def test_every_admitted_client_gets_a_session_of_its_own() -> None:
+    seen: list[Session] = []
+    server = GrpcServer("127.0.0.1:0", SMALL, on_session=seen.append)
+    clients = [GrpcClient(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}") for n in range(3)]
+    for client in clients:
+        client.connect(_ignore)
+    server.close()
+    for client in clients:
+        client.close()
+    assert len({session.session_id for session in seen}) == 3
+
+
+def _ignore(session: Session, request: f.Request) -> None:
+    pass

@@ -1,0 +1,391 @@
+"""Sessions and transfers over real gRPC on a free port."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from streamlink.errors import (
+    AbortCode,
+    CommunicationTimeout,
+    OpenTimeout,
+    RoundError,
+    StreamAborted,
+    StreamlinkError,
+)
+from streamlink.link.client import Assignment
+from streamlink.link.incoming import receive_model
+from streamlink.link.outgoing import send_model
+from streamlink.link.server import Exchange
+from streamlink.protocol import frames as f
+from streamlink.protocol.frames import Attempt
+from streamlink.stores.memory import MemoryStore
+from streamlink.transport import messages
+from tests.support.models import content, float_spec, pattern_model
+from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+
+SPEC = float_spec(50_001, 0, 3)
+FIRST = Attempt("job", 0, 1)
+
+
+@pytest.fixture
+def federation() -> Iterator[Federation]:
+    with Federation() as federation:
+        yield federation
+
+
+def asked(federation: Federation, name: str = "site-1", **metadata: str) -> Exchange:
+    return federation.peer(name).ask("echo", SPEC, attempt=FIRST, metadata=metadata)
+
+
+# --- models ---------------------------------------------------------------------------
+
+
+def test_a_model_goes_there_and_back(federation: Federation) -> None:
+    federation.link("site-1")
+    exchange, store = asked(federation), MemoryStore()
+    exchange_models(exchange, pattern_model(SPEC), store)
+    reply = exchange.wait_reply(WAIT)
+    assert reply is not None
+    assert reply.error == ""
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def test_a_description_known_before_does_not_travel_again(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = sent_frames(monkeypatch, f.SpecPage)
+    federation.link("site-1")
+    for _ in range(2):
+        exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
+    assert len(pages) == 1
+
+
+def test_facts_of_the_request_reach_the_client(federation: Federation) -> None:
+    seen: Future[Assignment] = Future()
+    federation.link("site-1", seen.set_result)
+    asked(federation, lr="0.1")
+    assignment = seen.result(WAIT)
+    assert assignment.topic == "echo"
+    assert assignment.attempt == FIRST
+    assert assignment.metadata == {"lr": "0.1"}
+
+
+@pytest.mark.parametrize("is_server_small", [True, False])
+def test_no_message_exceeds_the_smaller_limit(
+    is_server_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = {"chunk_bytes": "64KiB", "min_chunk_bytes": "64KiB", "window_bytes": "256KiB"}
+    small = config(stream=stream, grpc={"max_message_bytes": "20KiB"})
+    large = config(stream=stream)
+    sizes = wire_sizes(monkeypatch)
+    with Federation(small if is_server_small else large) as federation:
+        federation.link("site-1", config=large if is_server_small else small)
+        exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
+    assert 19 * 1024 < max(sizes) <= 20 * 1024
+
+
+def wire_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note the size of every message either side encodes."""
+    sizes: list[int] = []
+
+    def noted(name: str) -> None:
+        encode = getattr(messages, name)
+
+        def wrapped(*arguments: Any) -> bytes:
+            raw: bytes = encode(*arguments)
+            sizes.append(len(raw))
+            return raw
+
+        monkeypatch.setattr(messages, name, wrapped)
+
+    noted("encode_transfer")
+    noted("encode_session")
+    return sizes
+
+
+def sent_frames(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[Any]:
+    """Note every frame of ``kind`` that either side sends on a transfer."""
+    seen: list[Any] = []
+    encode = messages.encode_transfer
+
+    def wrapped(frame: f.TransferFrame, stream_id: int) -> bytes:
+        if isinstance(frame, kind):
+            seen.append(frame)
+        return encode(frame, stream_id)
+
+    monkeypatch.setattr(messages, "encode_transfer", wrapped)
+    return seen
+
+
+def test_the_server_counts_what_its_transfers_put_on_the_wire(federation: Federation) -> None:
+    federation.link("site-1")
+    exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
+    sent, received = federation.server.wire_bytes
+    assert SPEC.nbytes < sent < 1.2 * SPEC.nbytes
+    assert SPEC.nbytes < received < 1.2 * SPEC.nbytes
+
+
+# --- streams nobody offered -----------------------------------------------------------
+
+
+def test_a_stream_never_offered_is_refused_by_name(federation: Federation) -> None:
+    told: Future[BaseException] = Future()
+
+    def serve(assignment: Assignment) -> None:
+        assignment._request = f.Request(1, "echo", FIRST, sends=901, returns=902)
+        try:
+            assignment.incoming().open(WAIT)
+        except StreamlinkError as error:
+            told.set_result(error)
+
+    federation.link("site-1", serve)
+    asked(federation)
+    error = told.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.code is AbortCode.UNKNOWN_STREAM
+    assert "stream 901: was never offered, or is over" in error.reason
+
+
+def test_another_clients_stream_is_refused(federation: Federation) -> None:
+    told: Future[BaseException] = Future()
+    theirs: Future[int] = Future()
+
+    def steal(assignment: Assignment) -> None:
+        request = assignment._request
+        assignment._request = f.Request(request.request_id, "echo", FIRST, theirs.result(WAIT), 0)
+        try:
+            assignment.incoming().open(WAIT)
+        except StreamlinkError as error:
+            told.set_result(error)
+
+    federation.link("site-1", lambda _: None)
+    federation.link("site-2", steal)
+    theirs.set_result(asked(federation, "site-1").outgoing.pump.stream.stream_id)
+    asked(federation, "site-2")
+    error = told.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.code is AbortCode.UNKNOWN_STREAM
+
+
+def test_streams_of_an_attempt_that_is_over_are_refused(federation: Federation) -> None:
+    told: Future[BaseException] = Future()
+    is_over = threading.Event()
+
+    def late(assignment: Assignment) -> None:
+        is_over.wait(WAIT)
+        try:
+            assignment.incoming().open(WAIT)
+        except StreamlinkError as error:
+            told.set_result(error)
+
+    federation.link("site-1", late)
+    exchange = asked(federation)
+    exchange.end(AbortCode.STALE_ATTEMPT, f"{FIRST} is over")
+    is_over.set()
+    error = told.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.by_peer
+    assert "is over" in error.reason
+
+
+def test_an_update_of_another_attempt_is_refused_by_name(federation: Federation) -> None:
+    told: Future[BaseException] = Future()
+
+    def answer_for_an_old_round(assignment: Assignment) -> None:
+        store, model = MemoryStore(), assignment.incoming()
+        receive_model(model, lambda model: store.begin(model.spec))
+        request = assignment._request
+        assignment._request = f.Request(
+            request.request_id, "echo", Attempt("job", 7, 1), request.sends, request.returns
+        )
+        try:
+            send_model(assignment.outgoing(SPEC, 1.0), store.open())
+        except StreamlinkError as error:
+            told.set_result(error)
+
+    federation.link("site-1", answer_for_an_old_round)
+    exchange = asked(federation)
+    with pytest.raises(StreamAborted, match="job 'job' round 7 attempt 1"):
+        exchange_models(exchange, pattern_model(SPEC), MemoryStore())
+    error = told.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.code is AbortCode.STALE_ATTEMPT
+
+
+# --- requests -------------------------------------------------------------------------
+
+
+def test_a_request_nobody_works_on_expires_the_stage_processing() -> None:
+    def hold(assignment: Assignment) -> None:
+        model = assignment.incoming()
+        receive_model(model, lambda model: MemoryStore().begin(model.spec))
+
+    with Federation(config(communication_timeout=0.5)) as federation:
+        federation.link("site-1", hold)
+        exchange = asked(federation)
+        send_model(exchange.outgoing, pattern_model(SPEC))
+        exchange.request_complete()
+        with pytest.raises(CommunicationTimeout) as named:
+            exchange.wait_reply(WAIT)
+        assert exchange.failure is named.value
+    assert (named.value.stage, named.value.who) == ("processing", "site-1")
+    assert 0.5 <= named.value.seconds < 1.5
+
+
+def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
+    never = threading.Event()
+
+    def work(assignment: Assignment) -> None:
+        model = assignment.incoming()
+        receive_model(model, lambda model: MemoryStore().begin(model.spec))
+        for _ in range(12):
+            never.wait(0.2)
+            assignment.progress()
+        assignment.reply(metadata={"loss": "0.5"})
+
+    with Federation(config(communication_timeout=0.8)) as federation:
+        federation.link("site-1", work)
+        exchange = asked(federation)
+        send_model(exchange.outgoing, pattern_model(SPEC))
+        exchange.request_complete()
+        reply = exchange.wait_reply(WAIT)
+    assert reply is not None
+    assert reply.metadata == {"loss": "0.5"}
+
+
+def test_an_answer_that_began_before_the_request_was_complete_ends_the_processing() -> None:
+    with Federation(config(communication_timeout=0.5)) as federation:
+        federation.link("site-1", lambda _: None)
+        exchange = asked(federation)
+        exchange.reply_began()
+        exchange.request_complete()
+        assert exchange.wait_reply(1.2) is None  # not an error either
+
+
+def test_a_client_that_never_opens_its_model_is_named() -> None:
+    with Federation(config(open_timeout=0.5)) as federation:
+        federation.link("site-1", lambda _: None)
+        with pytest.raises(OpenTimeout, match="site-1 did not open the stream"):
+            send_model(asked(federation).outgoing, pattern_model(SPEC))
+
+
+def test_an_error_in_the_answer_is_the_exchanges_failure(federation: Federation) -> None:
+    federation.link("site-1", lambda assignment: assignment.reply(error="ValueError: no data"))
+    exchange = asked(federation)
+    assert exchange.wait_reply(WAIT) is not None
+    assert isinstance(exchange.failure, StreamAborted)
+    assert exchange.failure.code is AbortCode.TASK_FAILED
+    assert "ValueError: no data" in str(exchange.failure)
+
+
+def test_a_very_long_error_text_does_not_end_the_session(federation: Federation) -> None:
+    federation.link("site-1", lambda each: each.reply(error="e" * 200_000, traceback="t" * 200_000))
+    reply = asked(federation).wait_reply(WAIT)
+    assert reply is not None
+    assert reply.error.startswith("eee")
+    assert federation.peer("site-1").is_here
+
+
+# --- sessions -------------------------------------------------------------------------
+
+
+def test_heartbeats_keep_an_idle_session_alive() -> None:
+    short = config(session_timeout=0.6, heartbeat_interval=0.15)
+    with Federation(short) as federation:
+        link = federation.link("site-1")
+        assert not link.wait(2.0)  # three times the limit, and nothing was said but heartbeats
+        assert federation.peer("site-1").is_here
+
+
+def test_a_session_that_brings_nothing_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = config(session_timeout=0.6, heartbeat_interval=0.3)
+    encode = messages.encode_session
+    is_silent = threading.Event()
+
+    def silent(frame: f.SessionFrame) -> bytes:
+        if isinstance(frame, f.Heartbeat) and is_silent.wait(WAIT):
+            pass
+        return encode(frame)
+
+    monkeypatch.setattr(messages, "encode_session", silent)
+    with Federation(short) as federation:
+        link = federation.link("site-1")
+        assert link.wait(3.0)
+        assert "was not heard from for" in str(link.error)
+        is_silent.set()
+
+
+def test_a_lost_session_aborts_its_streams(federation: Federation) -> None:
+    begun = threading.Event()
+
+    def begin(assignment: Assignment) -> None:
+        assignment.incoming().open(WAIT)
+        begun.set()
+
+    link = federation.link("site-1", begin)
+    exchange = asked(federation)
+    failed: Future[BaseException] = Future()
+
+    def send() -> None:
+        try:
+            send_model(exchange.outgoing, pattern_model(SPEC))
+        except StreamlinkError as error:
+            failed.set_result(error)
+
+    threading.Thread(target=send, daemon=True).start()
+    assert begun.wait(WAIT)
+    link.close("lunch")
+    error = failed.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.code is AbortCode.SESSION_LOST
+    assert "left: lunch" in str(error)
+    with pytest.raises(StreamAborted, match="left: lunch"):
+        exchange.wait_reply(WAIT)
+
+
+def test_asking_a_client_that_has_left_is_an_error(federation: Federation) -> None:
+    link = federation.link("site-1")
+    peer = federation.peer("site-1")
+    link.close()
+    federation.wait_left("site-1")
+    assert not peer.is_here
+    with pytest.raises(StreamlinkError):
+        peer.ask("echo", SPEC, attempt=FIRST)
+
+
+def test_a_closing_server_says_goodbye_and_its_clients_end() -> None:
+    federation = Federation()
+    links = [federation.link(f"site-{n}") for n in range(3)]
+    federation.server.close("enough for today")
+    assert all(link.wait(5) for link in links)
+    assert all("left: enough for today" in str(link.error) for link in links)
+    for link in links:
+        link.close()
+
+
+def test_a_dismissed_client_ends_alone(federation: Federation) -> None:
+    links = [federation.link(f"site-{n}") for n in range(2)]
+    federation.peer("site-0").dismiss("not today")
+    assert links[0].wait(5)
+    federation.wait_left("site-0")
+    assert [peer.name for peer in federation.server.peers] == ["site-1"]
+
+
+def test_clients_that_do_not_come_are_counted(federation: Federation) -> None:
+    federation.link("site-1")
+    federation.peer("site-1")
+    with pytest.raises(RoundError, match=r"1 of 3 clients came within 0.1 s \(site-1\)"):
+        federation.server.wait_for_peers(3, 0.1)
+
+
+def test_a_client_of_the_same_name_may_come_back(federation: Federation) -> None:
+    for _ in range(5):
+        link = federation.link("site-1", echo)
+        exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
+        link.close()
+        federation.wait_left("site-1")

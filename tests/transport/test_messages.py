@@ -1,0 +1,242 @@
+"""Frames to bytes and back: nothing is lost, nothing wrong gets through, nothing else is raised."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+
+import pytest
+import xxhash
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from streamlink.errors import AbortCode, RemoteProtocolError
+from streamlink.protocol import frames as f
+from streamlink.transport import messages
+from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.messages import CHUNK_HEADER_BYTES
+from tests.transport.golden_frames import SESSION, TRANSFER
+
+u32, u64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)
+
+
+def a_chunk(nbytes: int = 100, **changes: int) -> f.Chunk:
+    fields = {"sequence": 3, "offset": 4096, "repeats": 1, **changes}
+    payload = (memoryview(bytes(i % 251 for i in range(nbytes))),) if nbytes else ()
+    return f.Chunk(fields["sequence"], fields["offset"], payload, fields["repeats"])
+
+
+def decoded(raw: bytes, stream_id: int = 7) -> f.Chunk:
+    chunk = messages.decode_transfer(raw, stream_id)
+    assert isinstance(chunk, f.Chunk)
+    return chunk
+
+
+def by_protobuf(chunk: f.Chunk, digest: int) -> bytes:
+    """Return a chunk's frame as another implementation would lay it out."""
+    message = pb.TransferFrame(
+        chunk=pb.Chunk(
+            sequence=chunk.sequence,
+            offset=chunk.offset,
+            repeats=chunk.repeats,
+            hash=digest,
+            payload=b"".join(chunk.payload),
+        )
+    )
+    return message.SerializeToString()
+
+
+# --- chunks -------------------------------------------------------------------------------
+
+
+@given(u64, u64, u32, st.binary(max_size=300), u64, st.integers(0, 300))
+@example(0, 0, 0, b"", 0, 0)
+def test_any_chunk_comes_back_as_it_was(
+    sequence: int, offset: int, repeats: int, body: bytes, stream_id: int, cut: int
+) -> None:
+    views = tuple(view for view in (memoryview(body)[:cut], memoryview(body)[cut:]) if view.nbytes)
+    raw = messages.encode_transfer(f.Chunk(sequence, offset, views, repeats), stream_id)
+    chunk = decoded(raw, stream_id)
+    assert chunk.is_intact
+    assert (chunk.sequence, chunk.offset, chunk.repeats) == (sequence, offset, repeats)
+    assert b"".join(chunk.payload) == body
+
+
+@pytest.mark.parametrize("nbytes", [1, 127, 128, 16_383, 16_384, 1 << 20, (1 << 21) + 1])
+def test_a_payload_begins_at_an_aligned_place_and_is_read_in_place(nbytes: int) -> None:
+    raw = messages.encode_transfer(a_chunk(nbytes), 7)
+    assert len(raw) == CHUNK_HEADER_BYTES + nbytes
+    assert CHUNK_HEADER_BYTES % 16 == 0
+    (view,) = decoded(raw).payload
+    assert view.obj is raw
+    assert view == raw[CHUNK_HEADER_BYTES:]
+
+
+def test_the_hash_is_the_one_the_contract_describes() -> None:
+    chunk = a_chunk(5)
+    header = struct.pack("<QQII", 3, 4096, 1, 5)
+    expected = xxhash.xxh3_64_intdigest(header + bytes(range(5)), seed=7)
+    assert messages.chunk_hash(chunk, 7) == expected
+
+
+def test_a_chunk_laid_out_by_plain_protobuf_is_read_too() -> None:
+    chunk = a_chunk(100)
+    found = decoded(by_protobuf(chunk, messages.chunk_hash(chunk, 7)))
+    assert found == chunk
+    assert found.is_intact
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 100])
+def test_a_wrong_hash_is_told_and_not_raised(nbytes: int) -> None:
+    assert not decoded(by_protobuf(a_chunk(nbytes), 1)).is_intact
+
+
+@given(st.integers(0, 99), st.integers(0, 7))
+def test_any_flipped_bit_of_a_payload_is_caught(at: int, bit: int) -> None:
+    raw = bytearray(messages.encode_transfer(a_chunk(100), 7))
+    raw[CHUNK_HEADER_BYTES + at] ^= 1 << bit
+    assert not decoded(bytes(raw)).is_intact
+
+
+@given(st.integers(0, CHUNK_HEADER_BYTES - 1), st.integers(0, 7))
+def test_a_flipped_bit_of_a_header_never_passes_for_another_chunk(at: int, bit: int) -> None:
+    chunk = a_chunk(100)
+    raw = bytearray(messages.encode_transfer(chunk, 7))
+    raw[at] ^= 1 << bit
+    try:
+        frame = messages.decode_transfer(bytes(raw), 7)
+    except RemoteProtocolError:
+        return
+    assert not isinstance(frame, f.Chunk) or not frame.is_intact or frame == chunk
+
+
+def test_a_chunk_of_another_stream_is_not_intact() -> None:
+    assert not decoded(messages.encode_transfer(a_chunk(), 7), stream_id=8).is_intact
+
+
+def test_a_length_that_never_ends_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="broken length"):
+        messages.decode_transfer(b"\x0a" + b"\xff" * 100, 7)
+
+
+def test_a_payload_shorter_than_it_says_is_refused() -> None:
+    raw = messages.encode_transfer(a_chunk(100), 7)
+    with pytest.raises(RemoteProtocolError, match="no frame"):
+        messages.decode_transfer(raw[:-1], 7)
+
+
+# --- all frames ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", TRANSFER.values(), ids=TRANSFER)
+def test_a_transfer_frame_comes_back_as_it_was(frame: f.TransferFrame) -> None:
+    assert messages.decode_transfer(messages.encode_transfer(frame, 7), 7) == frame
+
+
+@pytest.mark.parametrize("frame", SESSION.values(), ids=SESSION)
+def test_a_session_frame_comes_back_as_it_was(frame: f.SessionFrame) -> None:
+    assert messages.decode_session(messages.encode_session(frame)) == frame
+
+
+@given(st.binary(max_size=200))
+@example(b"")
+@example(b"\x0a" * 60)
+def test_arbitrary_bytes_are_a_frame_or_our_error(raw: bytes) -> None:
+    with suppress(RemoteProtocolError):
+        messages.decode_transfer(raw, 7)
+    with suppress(RemoteProtocolError):
+        messages.decode_session(raw)
+
+
+@given(st.sampled_from([*TRANSFER.values()]), st.data())
+def test_a_frame_with_damaged_bytes_is_a_frame_or_our_error(
+    frame: f.TransferFrame, data: st.DataObject
+) -> None:
+    raw = bytearray(messages.encode_transfer(frame, 7))
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(RemoteProtocolError):
+        messages.decode_transfer(bytes(raw), 7)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xfa\x07\x00"])
+def test_a_frame_of_a_kind_we_do_not_know_is_refused(raw: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="unknown kind"):
+        messages.decode_transfer(raw, 7)
+    with pytest.raises(RemoteProtocolError, match="unknown kind"):
+        messages.decode_session(raw)
+
+
+def test_a_field_of_a_newer_peer_is_ignored() -> None:
+    raw = pb.Ack(received=1, taken=1, durable=0, limit=9).SerializeToString() + b"\xf8\x07\x01"
+    framed = b"\x12" + bytes([len(raw)]) + raw
+    assert messages.decode_transfer(framed, 7) == f.Ack(1, 1, 0, 9)
+
+
+def test_a_code_of_a_newer_peer_is_read_as_unspecified() -> None:
+    raw = pb.TransferFrame(abort=pb.Abort(code=99, reason="new")).SerializeToString()  # type: ignore[arg-type]
+    assert messages.decode_transfer(raw, 7) == f.Abort(AbortCode.UNSPECIFIED, "new")
+
+
+def test_texts_and_entries_beyond_reason_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="70000 characters"):
+        messages.decode_transfer(messages.encode_transfer(f.Commit("x" * 70_000), 7), 7)
+    metrics = {str(number): 0.0 for number in range(2000)}
+    with pytest.raises(RemoteProtocolError, match="2000 entries"):
+        messages.decode_transfer(messages.encode_transfer(f.Finish(0, "", metrics), 7), 7)
+
+
+@given(st.text(max_size=4000))
+@example("ä" * 3000)
+def test_a_reason_is_cut_to_what_any_message_limit_carries(reason: str) -> None:
+    frame = messages.decode_transfer(
+        messages.encode_transfer(f.Abort(AbortCode.CANCELLED, reason), 7), 7
+    )
+    assert isinstance(frame, f.Abort)
+    assert reason.startswith(frame.reason)
+    assert len(frame.reason.encode()) <= 4096
+
+
+def test_a_file_name_that_is_no_text_does_not_stop_an_abort_from_leaving() -> None:
+    raw = messages.encode_transfer(f.Abort(AbortCode.STORE_FAILED, "no file 'a\udcff'"), 7)
+    assert messages.decode_transfer(raw, 7) == f.Abort(AbortCode.STORE_FAILED, "no file 'a?'")
+
+
+def test_of_a_long_traceback_the_end_is_kept() -> None:
+    reply = messages.decode_session(messages.encode_session(f.Reply(1, "x", "a" * 9000 + "end")))
+    assert isinstance(reply, f.Reply)
+    assert reply.traceback.endswith("aend")
+    assert len(reply.traceback) == 8192
+
+
+# --- descriptions -------------------------------------------------------------------------
+
+tensors = st.tuples(
+    st.text(max_size=40),
+    st.sampled_from(["F32", "BF16", "BOOL"]),
+    st.lists(st.integers(0, 1 << 40), max_size=4).map(tuple),
+)
+
+
+@given(st.lists(tensors, max_size=30), st.integers(1, 2000))
+def test_any_description_comes_back_as_it_was_whatever_the_size_of_its_pages(
+    described: list[tuple[str, str, tuple[int, ...]]], page_bytes: int
+) -> None:
+    pages = messages.encode_spec(described, page_bytes)
+    assert list(messages.decode_spec(pages)) == described
+
+
+def test_a_hundred_thousand_names_travel_in_pages_that_fit() -> None:
+    described = [(f"model.layers.{n}.weight", "F32", (64, 64)) for n in range(100_000)]
+    pages = messages.encode_spec(described, 1 << 20)
+    assert len(pages) > 1
+    assert max(len(page) for page in pages) <= 1 << 20
+
+
+def test_a_model_without_tensors_has_one_page() -> None:
+    assert messages.encode_spec([], 1000) == [b""]
+
+
+def test_a_page_that_is_no_description_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="no frame"):
+        list(messages.decode_spec([b"\xff\xff"]))

@@ -1,0 +1,189 @@
+"""Two sessions joined in memory: requests, replies, goodbyes, and what dies with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import pytest
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, CommunicationTimeout, StreamAborted, StreamlinkError
+from streamlink.protocol.events import Greeted, Ready
+from streamlink.protocol.frames import Attempt, Hello, Request
+from streamlink.protocol.sender import SendStream
+from streamlink.protocol.session import SessionMachine
+from streamlink.transport.pump import Pump, SendPump, Ticker
+from streamlink.transport.session import PendingReply, Session
+from tests.support.memory_carrier import MemoryCarrier
+from tests.support.peers import SMALL, WAIT, config
+
+HELLO = Hello(1, 1, "site-1", "a", 4096, 64 * 1024, 30.0)
+
+
+@dataclass
+class Pair:
+    """A server's and a client's session; the client's work is ``work``."""
+
+    config: LinkConfig
+    asked: Future[Request] = field(default_factory=Future)
+    closed: list[Session] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ours: Pump[SessionMachine] = Pump(SessionMachine(self.config, peer="somebody"))
+        theirs: Pump[SessionMachine] = Pump(SessionMachine(self.config, peer="server", hello=HELLO))
+        self.ticker = Ticker()
+        self.carrier = MemoryCarrier(ours, theirs, is_session=True)
+        self.carrier.join()
+        assert isinstance(ours.poll(WAIT), Greeted)
+        with ours.locked() as (machine, now):
+            machine.welcome("id", "epoch", now=now)
+        assert isinstance(theirs.poll(WAIT), Ready)
+        self.server = Session(
+            ours, session_id="id", peer="site-1", config=SMALL, on_closed=self.closed.append
+        )
+        self.client = Session(
+            theirs,
+            session_id="id",
+            peer="server",
+            config=SMALL,
+            on_request=lambda _, request: self.asked.set_result(request),
+        )
+        for session, pump in ((self.server, ours), (self.client, theirs)):
+            session.start()
+            self.ticker.add(pump)
+
+    def close(self) -> None:
+        for session in (self.server, self.client):
+            session.close("the test is over")
+        self.carrier.close()
+        self.ticker.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair(config(communication_timeout=0.5))
+    yield pair
+    pair.close()
+
+
+def stream() -> SendPump:
+    return SendPump(SendStream(SMALL, stream_id=7, total_bytes=5, peer="site-1", name="the model"))
+
+
+def test_a_request_is_answered(pair: Pair) -> None:
+    pending = pair.server.request("train", attempt=Attempt("job", 2, 1), metadata={"lr": "0.1"})
+    request = pair.asked.result(WAIT)
+    assert (request.topic, request.attempt) == ("train", Attempt("job", 2, 1))
+    assert request.metadata == {"lr": "0.1"}
+    pair.client.reply(request, metadata={"loss": "1"})
+    assert pending.result(WAIT).metadata == {"loss": "1"}
+
+
+def test_a_request_nobody_can_answer_is_answered_so(pair: Pair) -> None:
+    reply = pair.client.request("hello?").result(WAIT)
+    assert reply.error == "nobody here answers 'hello?'"
+
+
+def test_an_answer_that_does_not_come_is_a_timeout(pair: Pair) -> None:
+    error = pair.server.request("train").exception(WAIT)
+    assert isinstance(error, CommunicationTimeout)
+    assert (error.stage, error.who) == ("processing", "site-1")
+
+
+def test_an_answer_to_a_request_given_up_is_dropped(pair: Pair) -> None:
+    pending = pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.server.forget(pending)
+    pair.client.reply(request)
+    assert pending.cancelled()
+    again = pair.client.request("still there?")
+    assert again.result(WAIT).error  # and the session works on
+
+
+def test_progress_of_a_request_given_up_is_no_fault(pair: Pair) -> None:
+    pending = pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.server.forget(pending)
+    pair.client.report_progress(request, 1)
+    assert pair.client.request("still there?").result(WAIT).error
+
+
+def test_a_goodbye_ends_both_with_its_reason(pair: Pair) -> None:
+    pair.server.close("enough")
+    assert pair.client.closed.wait(WAIT)
+    assert isinstance(pair.client.error, StreamAborted)
+    assert pair.client.error.reason == "left: enough"
+    assert pair.closed == [pair.server]
+
+
+def test_closing_twice_is_harmless(pair: Pair) -> None:
+    pair.client.close("once")
+    pair.client.close("twice")
+    assert pair.closed == [pair.server] or pair.server.closed.wait(WAIT)
+
+
+def test_a_fault_ends_both_with_its_reason(pair: Pair) -> None:
+    pair.server.abort(AbortCode.PROTOCOL_ERROR, "nonsense")
+    assert pair.client.closed.wait(WAIT)
+    assert "nonsense" in str(pair.client.error)
+
+
+def test_a_lost_connection_fails_what_is_pending(pair: Pair) -> None:
+    pending = pair.server.request("train")
+    pair.carrier.cut()
+    assert "the connection ended" in str(pending.exception(WAIT))
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_streams_die_with_the_session(pair: Pair, is_ours: bool) -> None:
+    pump = stream()
+    pair.server.offer(pump)
+    assert pair.server.stream(7) is pump
+    (pair.server if is_ours else pair.client).close("lunch")
+    assert pair.server.closed.wait(WAIT)
+    with pytest.raises(StreamlinkError, match="the session with site-1 ended: left: lunch"):
+        pump.wait_room()
+    assert pair.server.stream(7) is None
+
+
+def test_a_stream_that_was_withdrawn_is_not_found(pair: Pair) -> None:
+    pump = stream()
+    pair.server.offer(pump)
+    pair.server.withdraw(pump)
+    pair.server.withdraw(pump)
+    assert pair.server.stream(7) is None
+
+
+def test_asking_over_an_ended_session_is_an_error(pair: Pair) -> None:
+    pair.server.close("done")
+    with pytest.raises(StreamlinkError, match="closed"):
+        pair.server.request("train")
+
+
+def test_answering_over_an_ended_session_is_harmless(pair: Pair) -> None:
+    pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.client.close("done")
+    pair.client.reply(request)
+    pair.client.report_progress(request, 1)
+
+
+def test_an_answer_arrives_once(pair: Pair) -> None:
+    pending = pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.client.reply(request, metadata={"n": "1"})
+    pair.client.reply(request, metadata={"n": "2"})
+    assert pending.result(WAIT).metadata == {"n": "1"}
+    assert not pair.server.closed.is_set()
+
+
+def test_a_reply_that_began_is_waited_for(pair: Pair) -> None:
+    pending: PendingReply = pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.server.reply_began(pending)
+    assert not threading.Event().wait(0.8)  # beyond the limit for processing
+    pair.client.reply(request)
+    assert pending.result(WAIT).error == ""
