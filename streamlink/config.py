@@ -27,6 +27,9 @@ __all__ = [
     "parse_size",
 ]
 
+MIN_KEEPALIVE_SECONDS = 10.0
+"""The fastest pace of keepalive pings; every server allows it, so that both ends may differ."""
+
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 _UNITS = {
@@ -152,7 +155,7 @@ class GrpcConfig(_Frozen):
     max_message_bytes: Size = Field(default=64 * MiB + 64 * KiB, ge=16 * KiB)
     """Largest gRPC message sent or accepted (bytes); chunks shrink to fit the smaller side's."""
 
-    keepalive_seconds: Seconds = 60.0
+    keepalive_seconds: float = Field(default=60.0, ge=MIN_KEEPALIVE_SECONDS, allow_inf_nan=False)
     """Both ends ping an idle connection this often (seconds); set alike from this one place."""
 
     keepalive_timeout_seconds: Seconds = 20.0

@@ -237,6 +237,7 @@ class Fleet:
             try:
                 member.process.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
+                logger.warning("%s did not end by itself and is killed", member.name)
                 member.process.kill()
                 member.process.wait()
             self._wait_told(member)

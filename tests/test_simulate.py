@@ -203,6 +203,7 @@ def interrupt_at(
         running.interrupt(number)
         assert running.end() == 130, running.log
         assert running.log.splitlines()[-1] == "stopped"
+        assert "is killed" not in running.log
         assert running.started, "the fleet tells what it starts"
         assert not [number for number in running.started if psutil.pid_exists(number)]
     assert leftovers(place) == []

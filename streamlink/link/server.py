@@ -220,7 +220,10 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close("the job is done" if error is None else f"the server failed: {error}")
+        if error is None:
+            self.close("the job is done")
+        else:
+            self._grpc.close(f"the server failed: {error or kind}", has_failed=True)
 
     def _arrived(self, session: Session) -> None:
         with self._changed:

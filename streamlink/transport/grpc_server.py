@@ -78,10 +78,13 @@ class GrpcServer:
         """Return a number no stream of this server has had."""
         return next(self._ids)
 
-    def close(self, reason: str = "the server is closing") -> None:
-        """Say goodbye to every client and stop listening."""
+    def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
+        """Say goodbye to every client, or tell it of the failure, and stop listening."""
         for session in self.sessions:
-            session.close(reason)
+            if has_failed:
+                session.abort(AbortCode.CANCELLED, reason)
+            else:
+                session.close(reason)
         self._server.stop(grace=1).wait(timeout=5)
         self.ticker.close()
 
@@ -100,7 +103,8 @@ class GrpcServer:
         except RuntimeError as error:
             self.ticker.close()
             raise AddressInUse(
-                f"cannot listen on {address}: {error}; is another server running there?"
+                f"cannot listen on {address}; is another server running there, or is the address "
+                "not this machine's?"
             ) from error
         server.start()
         return server, port
