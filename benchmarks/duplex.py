@@ -28,7 +28,7 @@ CLIENTS = 2
 ROUNDS = 3
 WARM_UP_ROUNDS = 2  # until both sets of arrays have been touched, as the peers' are
 ADDED = 1.0
-AT_LEAST = 0.7  # of one plain stream with the tuned allocator
+AT_LEAST = 0.7  # of one plain stream
 
 
 # ----- streamlink's own part ------------------------------------------------------------------
@@ -129,14 +129,14 @@ def run(quick: bool) -> Result:
     return Result(
         name="duplex",
         claim=f"{CLIENTS} clients with a streaming executor carry, both directions together, at "
-        f"least {AT_LEAST:.2f} x one plain grpcio stream with the tuned allocator",
+        f"least {AT_LEAST:.2f} x one plain grpcio stream",
         columns=("what", "GB/s, median", "p10..p90", "rounds are"),
         rows=tuple(_row(name, rates[name], str(ratios.get(name, ""))) for name in results),
         facts={
             "load": load.as_json(),
             "runs": {name: [found.as_json() for found in runs] for name, runs in results.items()},
         },
-        met=None if quick else all(r.summary.median >= AT_LEAST for r in ratios.values()),
+        met=None if quick else ratios[PLAIN.name].summary.median >= AT_LEAST,
     )
 
 

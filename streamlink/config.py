@@ -144,7 +144,10 @@ class TimeoutConfig(_Frozen):
     def held_interval(self) -> float:
         """How often a stream that waits for another peer says so (seconds)."""
         shortest = min(
-            self.streaming_read_timeout, self.streaming_ack_wait, self.communication_timeout
+            self.streaming_read_timeout,
+            self.streaming_ack_wait,
+            self.communication_timeout,
+            self.open_timeout,
         )
         return min(5.0, shortest / 4)
 

@@ -117,7 +117,10 @@ class OutgoingModel:
     def send(self, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
         """Send the whole of ``source`` and wait for the commit; goes back where a resume asks."""
         while True:
-            self.draw(source.read)
+            try:
+                self.draw(source.read)
+            finally:
+                self.pump.wait_undrawn()
             self.pump.finish(self._digest.hexdigest(), metrics)
             if self.pump.wait_committed():
                 return self._receipt(metrics)

@@ -223,7 +223,7 @@ class Server:
         if error is None:
             self.close("the job is done")
         else:
-            self._grpc.close(f"the server failed: {error or kind}", has_failed=True)
+            self._grpc.close(f"the server failed: {error!r}", has_failed=True)
 
     def _arrived(self, session: Session) -> None:
         with self._changed:

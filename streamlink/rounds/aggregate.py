@@ -54,8 +54,8 @@ class WeightedMean:
     def __init__(self, weights: Sequence[float]) -> None:
         self._weights = tuple(float(weight) for weight in weights)
         _check_weights(self._weights)
-        # Added up as the elements will be, so that equal elements keep their value; sum() would not
-        # do: it compensates for rounding since Python 3.12.
+        # Added up as the elements will be, so that equal elements keep their value wherever no step
+        # rounds; sum() would not do: it compensates for rounding since Python 3.12.
         self._total = reduce(add, self._weights)
         self._ratio = _whole_numbers(self._weights)
         self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)

@@ -256,7 +256,7 @@ def _start_sending(exchange: Exchange, source: ModelSource) -> threading.Thread:
         try:
             send_model(exchange.outgoing, source)
             exchange.request_complete()
-        except StreamlinkError as error:
+        except Exception as error:
             # The gather waits on the other stream: end it, with the reason.
             logger.debug("sending to %s ended: %s", exchange.peer, error)
             exchange.incoming.abort(AbortCode.CANCELLED, f"sending it the model failed: {error}")

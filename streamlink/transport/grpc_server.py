@@ -161,7 +161,7 @@ class GrpcServer:
                 on_closed=self._forget,
             )
             self._sessions[session_id] = session
-        session.start()
+            session.start()  # before anybody who finds it may close it
         if self._on_session is not None:
             self._on_session(session)
 

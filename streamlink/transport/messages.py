@@ -249,11 +249,12 @@ def encode_spec(tensors: Iterable[TensorEntry], page_bytes: int) -> list[bytes]:
     """Return the description as pages of about ``page_bytes`` at most."""
     pages, body, size = [], pb.SpecBody(), 0
     for name, dtype, shape in tensors:
-        body.tensors.add(name=name, dtype=dtype, shape=shape)
-        size += len(name) * 4 + len(dtype) + 10 * len(shape) + 16
-        if size >= page_bytes:
+        needed = len(name) * 4 + len(dtype) + 10 * len(shape) + 16
+        if size and size + needed > page_bytes:
             pages.append(body.SerializeToString())
             body, size = pb.SpecBody(), 0
+        body.tensors.add(name=name, dtype=dtype, shape=shape)
+        size += needed
     if body.tensors or not pages:
         pages.append(body.SerializeToString())
     return pages

@@ -183,7 +183,7 @@ class Pump(Generic[M]):
     def poll(self, seconds: float = _RECHECK_SECONDS) -> Event | None:
         """Return the next event, waiting up to ``seconds``; None when there was none."""
         with self._lock:
-            if not self._machine.has_events:
+            if not self._machine.has_events and not self._machine.is_closed:
                 self._to_own.wait(seconds)
             return self._machine.next_event()
 
@@ -232,6 +232,7 @@ class SendPump(Pump[SendStream]):
 
     _supply: Supply | None = None
     _supply_error: Exception | None = None
+    _is_drawing = False
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of the next piece to write, or None once everything is written.
@@ -247,7 +248,7 @@ class SendPump(Pump[SendStream]):
                         return machine.position, room
                     if machine.state is State.STREAMING and _is_written(machine):
                         return None
-                    self._to_own.wait(_RECHECK_SECONDS)
+                    self._wait_alive()
                 event = machine.next_event()
             self._react(event)
 
@@ -264,7 +265,7 @@ class SendPump(Pump[SendStream]):
             with self._lock:
                 machine = self._machine
                 while not self._owner_has_work():
-                    self._to_own.wait(_RECHECK_SECONDS)
+                    self._wait_alive()
                 event = machine.next_event()
                 if event is None:
                     return
@@ -299,7 +300,7 @@ class SendPump(Pump[SendStream]):
             with self._lock:
                 machine = self._machine
                 while not machine.has_events:
-                    self._to_own.wait(_RECHECK_SECONDS)
+                    self._wait_alive()
                 event = machine.next_event()
                 is_rewound = isinstance(event, Accepted) and machine.state is State.STREAMING
             if isinstance(event, Committed):
@@ -307,6 +308,12 @@ class SendPump(Pump[SendStream]):
             if is_rewound:
                 return False
             self._react(event)
+
+    def wait_undrawn(self) -> None:
+        """Wait until nobody reads the supply any more, so that its source may be closed."""
+        with self._lock:
+            while self._is_drawing:
+                self._to_own.wait(_RECHECK_SECONDS)
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Say that this sender waits for somebody else."""
@@ -324,13 +331,29 @@ class SendPump(Pump[SendStream]):
         if isinstance(event, PeerHeld) and self.on_held is not None:
             self.on_held(event)
 
+    def _wait_alive(self) -> None:
+        """Wait for news; raise why there will be none."""
+        if self._machine.is_closed and self._machine.error is not None:
+            raise self._machine.error
+        self._to_own.wait(_RECHECK_SECONDS)
+
     def _refill(self) -> None:
         with self._lock:
             offset, nbytes = self._machine.position, self._machine.writable_bytes
-        if self._supply is None or nbytes == 0:
-            return
+            if self._supply is None or nbytes == 0:
+                return
+            self._is_drawing = True
         try:
-            payload = self._supply(offset, nbytes)
+            self._refill_from(self._supply, offset, nbytes)
+        finally:
+            with self._lock:
+                self._is_drawing = False
+                if self._machine.is_closed:
+                    self._to_own.notify_all()
+
+    def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
+        try:
+            payload = supply(offset, nbytes)
         except Exception as error:
             self._supply_error = error
             code = AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
@@ -363,6 +386,8 @@ class ReceivePump(Pump[ReceiveStream]):
         event = self.poll(seconds)
         if isinstance(event, Failed):
             raise event.error
+        if event is None and self._machine.is_closed and self._machine.error is not None:
+            raise self._machine.error
         return event
 
     def accept(self, *, wants_spec: bool) -> None:

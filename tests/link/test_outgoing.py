@@ -67,7 +67,7 @@ def test_being_held_is_told_to_the_owner(transfer: Transfer, store: MemoryStore)
     transfer.outgoing.when_held(lambda reason, whom: told.append((reason, whom)))
 
     def hold(frame: f.Frame) -> bool:
-        if isinstance(frame, f.Accept):
+        if isinstance(frame, f.Chunk) and frame.offset == 0:
             transfer.incoming.hold("lockstep", "site-9")
         return True
 

@@ -181,7 +181,8 @@ def trained(number: int) -> RangeFunction:
     def function(tensor: TensorSpec, start: int, values: Array) -> Array:
         steps = (np.arange(start, start + values.size) * (number + 3)) % 11 + number
         if tensor.dtype == "BOOL":
-            return np.logical_xor(values, steps % 3 == 0)
+            flipped: Array = np.logical_xor(values, steps % 3 == 0)
+            return flipped
         sums: Array = values + steps.astype(values.dtype)
         return sums
 
