@@ -5,7 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 PROTO  := streamlink/transport/_generated
-FULL   := --keys 64 --key-size 2GB --clients 2 --rounds 3 --compress zstd
+FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -45,7 +45,7 @@ cover: venv ## branch coverage of protocol and model; below 100 % fails
 bench: $(VENV)/.bench ## the benchmarks, as tables
 	$(BIN)/python -m benchmarks
 
-bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (hours)
+bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (half an hour)
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
 clean: ## remove .venv, caches and build outputs
