@@ -205,7 +205,7 @@ class RoundConfig(_Frozen):
     """Grace for a client that dropped out to come back before the round goes on (seconds)."""
 
     train_timeout: float = Field(default=0.0, ge=0)
-    """A round's task ends this long after it was offered (seconds); 0: no limit."""
+    """A round ends this long after its task was first offered (seconds); 0: no limit."""
 
     train_task_name: str = "train"
     """Name of the task the clients are given."""
@@ -214,7 +214,7 @@ class RoundConfig(_Frozen):
     """How long the first round waits for ``min_clients`` to be there (seconds)."""
 
     max_attempts: int = Field(default=3, ge=1)
-    """How often one round may start again without a client that dropped out (count)."""
+    """How many attempts one round may take: one, and one more for each it loses (count)."""
 
 
 class JobConfig(LinkConfig):

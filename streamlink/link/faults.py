@@ -14,6 +14,8 @@ __all__ = ["abort_code"]
 
 def abort_code(error: BaseException) -> AbortCode:
     """Return the wire's code for an error of ours."""
+    if not isinstance(error, Exception):
+        return AbortCode.CANCELLED  # Ctrl-C
     if isinstance(error, ModelError):
         return AbortCode.SPEC_MISMATCH
     if isinstance(error, ChecksumError):

@@ -242,7 +242,7 @@ def receive_model(model: IncomingModel, sink_for: SinkFor) -> Receipt:
         _fill(model, sink)
         sink.commit(lambda _: model.committing())
         return model.commit()
-    except Exception as error:
+    except BaseException as error:
         model.abort(abort_code(error), str(error))
         if sink is not None:
             sink.discard()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeout
 
 from streamlink.config import LinkConfig
 from streamlink.errors import ConnectFailed, StreamlinkError
@@ -77,7 +78,12 @@ def send(
             lambda session, request: session.reply(request, error="this end only sends")
         )
         seconds = session.config.timeouts.open_timeout
-        reply = session.request(_TOPIC).result(timeout=seconds)
+        try:
+            reply = session.request(_TOPIC).result(timeout=seconds)
+        except FutureTimeout as error:
+            raise ConnectFailed(
+                f"{to} takes no model within {seconds:g} s (open_timeout); is it busy with another?"
+            ) from error
         if reply.error or _STREAM not in reply.metadata:
             raise ConnectFailed(f"{to} does not take a model: {reply.error or 'no stream'}")
         outgoing = OutgoingModel(

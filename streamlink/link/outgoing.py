@@ -168,7 +168,7 @@ def send_model(
     """
     try:
         return model.send(source, metrics)
-    except Exception as error:
+    except BaseException as error:
         model.abort(abort_code(error), str(error))
         raise
 

@@ -157,9 +157,10 @@ class Server:
         self.config = config or LinkConfig()
         self._changed = threading.Condition()
         self._peers: dict[str, Peer] = {}
-        self._grpc = GrpcServer(
-            address, self.config, on_session=self._arrived, on_closed=self._left
-        )
+        with self._changed:  # a client that is quicker than this line waits for it
+            self._grpc = GrpcServer(
+                address, self.config, on_session=self._arrived, on_closed=self._left
+            )
 
     @property
     def port(self) -> int:
@@ -170,7 +171,8 @@ class Server:
     def peers(self) -> list[Peer]:
         """The clients that are here, ordered by name."""
         with self._changed:
-            return sorted(self._peers.values(), key=lambda peer: peer.name)
+            here = [peer for peer in self._peers.values() if peer.is_here]
+        return sorted(here, key=lambda peer: peer.name)
 
     @property
     def wire_bytes(self) -> tuple[int, int]:

@@ -119,10 +119,20 @@ class SendStream(StreamMachine):
         # A sliver is only worth a chunk when nothing else could bring more room.
         return max(room, 0) if self.position == self.received else 0
 
+    @property
+    def writable_limit(self) -> int:
+        """The most ``write`` takes now. Unlike ``writable_bytes`` it never shrinks within a call.
+
+        What the pace advised when a piece was asked for may be outdated when the piece is there.
+        """
+        if self.state is not State.STREAMING:
+            return 0
+        return min(self._pace.largest, self.limit - self.position, self.total_bytes - self.position)
+
     def write(self, payload: Payload, *, now: float) -> None:
         """Queue the next chunk. The views must not change until they are received."""
         chunk = Chunk(0, self.position, payload)  # numbered when it leaves
-        self._require(0 < chunk.nbytes <= self.writable_bytes, f"write of {chunk.nbytes} bytes")
+        self._require(0 < chunk.nbytes <= self.writable_limit, f"write of {chunk.nbytes} bytes")
         self._outstanding.append(chunk)
         self._watch_peer(now)
 

@@ -29,11 +29,11 @@ class Pace:
 
     def __init__(self, config: StreamConfig, *, chunk_bytes: int, ack_wait: float) -> None:
         self._smallest = min(config.min_chunk_bytes, chunk_bytes)
-        self._largest = chunk_bytes
+        self.largest = chunk_bytes
         self._ack_wait = ack_wait
         self._first_window = max(config.initial_window_bytes, self._smallest)
         self._max_window = config.window_bytes
-        self._unheard: deque[tuple[int, float, int]] = deque()
+        self._unheard: deque[tuple[int, float, int, bool]] = deque()
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
         self.round_trip = float("inf")
         self.rate = 0.0
@@ -42,7 +42,7 @@ class Pace:
 
     def sent(self, end: int, *, received: int, now: float) -> None:
         """Note that bytes up to ``end`` left while ``received`` were known to have arrived."""
-        self._unheard.append((end, now, received))
+        self._unheard.append((end, now, received, not self._unheard))
 
     def heard(self, received: int, *, now: float) -> None:
         """Take the samples that an ack up to ``received`` completes, and size things anew."""
@@ -51,10 +51,13 @@ class Pace:
             sample = self._unheard.popleft()
         if sample is None:
             return
-        _, sent_at, received_then = sample
+        _, sent_at, received_then, was_idle = sample
         elapsed = max(now - sent_at, 1e-6)
         self.round_trip = min(self.round_trip, elapsed)
-        self._rates.append((received - received_then) / elapsed)
+        rate = (received - received_then) / elapsed
+        if was_idle and rate < self.rate:
+            return  # nothing else was on its way: this measured our source, not the link
+        self._rates.append(rate)
         self.rate = max(self._rates)
         self.chunk_bytes = self._chunk_for(self.rate)
         self.window_bytes = self._window_for(self.rate)
@@ -67,9 +70,9 @@ class Pace:
         # A chunk must arrive well within the ack wait, however slow the link.
         wanted = min(rate * CHUNK_SECONDS, rate * self._ack_wait / 8)
         size = self._smallest
-        while size * 2 <= min(wanted, self._largest):
+        while size * 2 <= min(wanted, self.largest):
             size *= 2
-        return self._largest if wanted >= self._largest else size
+        return self.largest if wanted >= self.largest else size
 
     def _window_for(self, rate: float) -> int:
         wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))

@@ -18,7 +18,7 @@ from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.outgoing import send_model
 from streamlink.link.server import Exchange, Peer, Server
-from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.rounds.gather import (
     PIECE_BYTES,
     Contributor,
@@ -85,7 +85,7 @@ class ScatterAndGather:
         self._config = config or RoundConfig()
         self._job = job
         self._exchanges: list[Exchange] = []
-        self._gather: LockstepGather | None = None
+        self._offered_at = 0.0
 
     def run(self) -> list[RoundReport]:
         """Run all rounds and return what each gave.
@@ -102,7 +102,7 @@ class ScatterAndGather:
 
     def run_round(self, number: int) -> RoundReport:
         """Run one round, over as many attempts as it needs."""
-        began = time.monotonic()
+        began = self._offered_at = time.monotonic()
         failures: dict[str, StreamlinkError] = {}
         for attempt in range(1, self._config.max_attempts + 1):
             peers = self._quorum(number, failures)
@@ -151,6 +151,7 @@ class ScatterAndGather:
     ) -> LockstepGather:
         exchanges: list[Exchange] = []
         senders: list[threading.Thread] = []
+        faults: list[Exception] = []
         sink = self._store.begin(source.spec)
         try:
             for peer in peers:  # one by one: those asked before one that fails are told so
@@ -158,15 +159,13 @@ class ScatterAndGather:
                     _ask(peer, self._config.train_task_name, source, belongs)
                 )
             self._exchanges = exchanges
-            senders = [_start_sending(exchange, source) for exchange in exchanges]
+            senders = [_start_sending(exchange, source, faults) for exchange in exchanges]
             gather = self._lockstep(exchanges, source, sink)
             gather.run()
         except BaseException as error:
-            sink.discard()
-            if isinstance(error, ContributorFailed):
-                _tell_traceback(exchanges, error.peer)
-            for exchange in exchanges:
-                exchange.end(AbortCode.STALE_ATTEMPT, f"{belongs} is over: {error}")
+            self._give_up(exchanges, sink, f"{belongs} is over: {error}", error)
+            if faults:
+                raise faults[0] from error  # our own store's, not that client's
             raise
         finally:
             # The source is read by these threads: nobody closes it under them.
@@ -178,8 +177,20 @@ class ScatterAndGather:
             exchange.close()
         return gather
 
+    @staticmethod
+    def _give_up(
+        exchanges: Sequence[Exchange], sink: ModelSink, reason: str, error: BaseException
+    ) -> None:
+        try:
+            if isinstance(error, ContributorFailed):
+                _tell_traceback(exchanges, error.peer)
+            for exchange in exchanges:
+                exchange.end(AbortCode.STALE_ATTEMPT, reason)
+        finally:
+            sink.discard()
+
     def _lockstep(
-        self, exchanges: Sequence[Exchange], source: ModelSource, sink: object
+        self, exchanges: Sequence[Exchange], source: ModelSource, sink: ModelSink
     ) -> LockstepGather:
         timeout = self._config.train_timeout
         contributors = [
@@ -194,9 +205,9 @@ class ScatterAndGather:
         return LockstepGather(
             source.spec,
             contributors,
-            sink,  # type: ignore[arg-type]
+            sink,
             held_interval=self._server.config.timeouts.held_interval,
-            deadline=time.monotonic() + timeout if timeout else None,
+            deadline=self._offered_at + timeout if timeout else None,
             train_timeout=timeout,
         )
 
@@ -251,12 +262,16 @@ def _ask(peer: Peer, topic: str, source: ModelSource, belongs: Attempt) -> Excha
         raise ContributorFailed(peer.name, error) from error
 
 
-def _start_sending(exchange: Exchange, source: ModelSource) -> threading.Thread:
+def _start_sending(
+    exchange: Exchange, source: ModelSource, faults: list[Exception]
+) -> threading.Thread:
     def send() -> None:
         try:
             send_model(exchange.outgoing, source)
             exchange.request_complete()
         except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+                faults.append(error)  # of reading the store
             # The gather waits on the other stream: end it, with the reason.
             logger.debug("sending to %s ended: %s", exchange.peer, error)
             exchange.incoming.abort(AbortCode.CANCELLED, f"sending it the model failed: {error}")

@@ -17,7 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    LocalProtocolError,
+    ModelError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link.client import Assignment
 from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel
@@ -108,10 +114,12 @@ class StreamingExecutor:
             received = incoming.commit()
             sent = outgoing.finish(self._metrics())
             return TaskOutcome(task, received, sent)
-        except Exception as error:
+        except BaseException as error:
             for model in (incoming, outgoing):
                 if model is not None:
                     model.abort(abort_code(error), str(error))
+            if outgoing is not None:
+                outgoing.pump.wait_undrawn()  # the work may still run: one task at a time
             raise
         finally:
             self.watched = None
@@ -130,9 +138,19 @@ class _Answers:
         self._ranges = _Ranges(incoming.spec, function)
         self._ready: deque[memoryview] = deque()
         self._to_release = 0
+        self._position = 0
 
     def supply(self, offset: int, nbytes: int) -> Payload:
         """Return the next answer, at most ``nbytes`` of it; waits for the range it is of."""
+        if offset != self._position:
+            raise LocalProtocolError(
+                f"asked for byte {offset} again; answers are at {self._position}"
+            )
+        payload = self._next(nbytes)
+        self._position += payload_bytes(payload)
+        return payload
+
+    def _next(self, nbytes: int) -> Payload:
         while not self._ready:
             self._read()
         view = self._ready.popleft()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.errors import ModelError, RoundError, StreamlinkError
+from streamlink.errors import ModelError, QuorumNotReached, RoundError, StreamlinkError
 from streamlink.link.incoming import IncomingModel
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink
@@ -32,6 +32,7 @@ PIECE_BYTES = BLOCK_BYTES
 
 
 _LARGEST_ELEMENT_BYTES = 16
+_CHECK_SECONDS = 1.0  # a client that is lost while another is waited for is noticed this soon
 
 
 class ContributorFailed(RoundError):
@@ -68,23 +69,36 @@ class Contributor:
         self.model = model
         self.end = 0
         self._begin = on_begin
+        self._has_begun = False
         self._failure = failure
         self._views: deque[memoryview] = deque()
 
     def open(self, seconds: float) -> bool:
         """Wait until the update is announced; False: not within ``seconds``."""
-        return bool(self._guarded(lambda: self.model.open(seconds)))
+        is_open = bool(self._guarded(lambda: self.model.open(seconds)))
+        self.notice()
+        return is_open
 
     def fetch(self, seconds: float) -> bool:
         """Wait for more bytes; False: none within ``seconds``, or the update is complete."""
         piece = self._guarded(lambda: self.model.read(seconds))
         if piece is None:
             return False
-        if self.end == 0:
-            self._begin()
         self._views.extend(piece[1])
         self.end += sum(view.nbytes for view in piece[1])
         return True
+
+    def notice(self) -> None:
+        """Note the beginning of the answer, once: the client's *processing* is over."""
+        if not self._has_begun and self.model.pump.stream.opened is not None:
+            self._has_begun = True
+            self._begin()
+
+    def check(self) -> None:
+        """Raise ``ContributorFailed`` where it is known already that this update cannot be had."""
+        error = self._failure() or self.model.error
+        if error is not None and not self.model.is_complete:
+            raise ContributorFailed(self.peer, error) from error
 
     def take(self, nbytes: int) -> memoryview:
         """Return the next ``nbytes``, all of which have come: a view where one view holds them."""
@@ -163,6 +177,8 @@ class LockstepGather:
         for contributor in self._contributors:
             self._wait(contributor, contributor.open)
             self._check_announced(contributor)
+        if not any(each.model.weight for each in self._contributors):
+            raise QuorumNotReached("every update has weight 0, so there is no mean of them")
         mean = WeightedMean([each.model.weight for each in self._contributors])
         while self.position < self._spec.nbytes:
             usable = self._usable()
@@ -193,22 +209,21 @@ class LockstepGather:
         """Repeat ``step`` until it is done; meanwhile the others are told whom they wait for."""
         while not step(self._patience(contributor)):
             for other in self._contributors:
-                if other is not contributor and other.model.pump.stream.opened is not None:
-                    self._hold(other, contributor.peer)
+                if other is contributor:
+                    continue
+                other.check()
+                other.notice()
+                if other.model.pump.stream.opened is not None:
+                    other.model.hold("lockstep", contributor.peer)
 
     def _patience(self, contributor: Contributor) -> float:
+        patience = min(self._held_interval, _CHECK_SECONDS)
         if self._deadline is None:
-            return self._held_interval
+            return patience
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise OutOfTime(contributor.peer, self._train_timeout, self.position, self._spec.nbytes)
-        return min(self._held_interval, left)
-
-    def _hold(self, other: Contributor, waiting_for: str) -> None:
-        try:
-            other.model.hold("lockstep", waiting_for)
-        except StreamlinkError as error:
-            raise ContributorFailed(other.peer, error) from error
+        return min(patience, left)
 
     @staticmethod
     def _completed(contributor: Contributor) -> Callable[[float], bool]:

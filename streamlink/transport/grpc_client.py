@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ConnectFailed, StreamlinkError
+from streamlink.errors import AbortCode, ConnectFailed, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Failed, Ready
+from streamlink.protocol.events import Failed, Left, Ready
 from streamlink.protocol.session import VERSION_MAX, VERSION_MIN, SessionMachine
 from streamlink.transport import messages
 from streamlink.transport.grpc_options import channel_options
@@ -157,6 +157,8 @@ def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
             return event.welcome
         if isinstance(event, Failed):
             raise event.error
+        if isinstance(event, Left):
+            raise StreamAborted(AbortCode.REFUSED, event.reason, by_peer=True, who="the server")
 
 
 def _read(pump: Any, number: int, call: Any, decode: Callable[[bytes], f.Frame]) -> None:
@@ -168,6 +170,8 @@ def _read(pump: Any, number: int, call: Any, decode: Callable[[bytes], f.Frame])
     except StreamlinkError as error:
         pump.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
     pump.detach(number)
+    # Nobody reopens a call yet: better to end its stream now than to wait for its clocks.
+    pump.abort(AbortCode.SESSION_LOST, "its connection ended")
 
 
 def call_status(error: grpc.RpcError) -> str:

@@ -15,7 +15,7 @@ import grpc
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, AddressInUse, ProtocolError, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Failed, Greeted
+from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import messages
 from streamlink.transport.grpc_options import channel_options
@@ -135,10 +135,10 @@ class GrpcServer:
 
     def _greet(self, pump: Pump[SessionMachine]) -> None:
         event = None
-        while not isinstance(event, Greeted | Failed):
+        while not isinstance(event, Greeted | Failed | Left):
             event = pump.poll()
-        if isinstance(event, Failed):
-            logger.warning("a client did not greet: %s", event.error)
+        if not isinstance(event, Greeted):
+            logger.warning("a client did not greet: %s", event)
             return
         try:
             self._admit(pump, event.hello)
@@ -185,12 +185,17 @@ class GrpcServer:
     # --- transfers ------------------------------------------------------------------------
 
     def _transfer_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        silence = threading.Timer(self.config.timeouts.open_timeout, context.cancel)
+        silence.daemon = True
+        silence.start()  # a call that names no stream must not keep its worker
         try:
             stream_id, pump = self._stream_for(next(requests, b""))
         except StreamlinkError as error:
             code = getattr(error, "code", AbortCode.PROTOCOL_ERROR)
             yield messages.encode_transfer(f.Abort(code, str(error)), 0)
             return
+        finally:
+            silence.cancel()
         call = pump.attach(context.cancel)
         context.add_callback(lambda: pump.detach(call))
         _Reader(pump, call, self._decoded(requests, stream_id)).start()
@@ -211,9 +216,11 @@ class GrpcServer:
         with self._lock:
             session = self._sessions.get(attach.session_id)
         pump = session.stream(attach.stream_id) if session else None
-        if pump is None:
-            error = ProtocolError("was never offered, or is over", stream_id=attach.stream_id)
-            error.code = AbortCode.UNKNOWN_STREAM
+        if session is None or pump is None:
+            was = session.withdrawn(attach.stream_id) if session else ""
+            what = f"was the {was}, which is over" if was else "was never offered"
+            error = ProtocolError(what, stream_id=attach.stream_id)
+            error.code = AbortCode.STALE_ATTEMPT if was else AbortCode.UNKNOWN_STREAM
             raise error
         return attach.stream_id, pump
 

@@ -11,6 +11,7 @@ blocked (in flow control, in a sink, in the network) exactly when a deadline mat
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,8 @@ from streamlink.protocol.frames import NO_METRICS, Frame, Payload
 from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+
+logger = logging.getLogger("streamlink.transport")
 
 Clock = Callable[[], float]
 Supply = Callable[[int, int], Payload]
@@ -231,7 +234,8 @@ class SendPump(Pump[SendStream]):
     """Called in the owner's thread when the receiver says that it waits for somebody else."""
 
     _supply: Supply | None = None
-    _supply_error: Exception | None = None
+    _supply_error: BaseException | None = None
+    _drawn: tuple[int, Payload] | None = None
     _is_drawing = False
 
     def wait_room(self) -> tuple[int, int] | None:
@@ -273,16 +277,19 @@ class SendPump(Pump[SendStream]):
                 raise self._supply_error
             self._react(event)
 
-    def write(self, offset: int, payload: Payload) -> None:
+    def write(self, offset: int, payload: Payload) -> bool:
         """Queue ``payload``; its views must not change until received.
 
-        A piece that no longer fits, because a resume went back behind it, is dropped: ``wait_room``
-        then says where to go on.
+        Returns:
+            False where it was not taken: the call was lost, or a resume went back behind it;
+            ``wait_room`` then says where to go on.
         """
         with self.locked() as (machine, now):
             nbytes = sum(view.nbytes for view in payload)
-            if machine.position == offset and 0 < nbytes <= machine.writable_bytes:
-                machine.write(payload, now=now)
+            if machine.position != offset or not 0 < nbytes <= machine.writable_limit:
+                return False
+            machine.write(payload, now=now)
+            return True
 
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
         """Say that all is written; ``wait_committed`` tells what became of it."""
@@ -310,8 +317,9 @@ class SendPump(Pump[SendStream]):
             self._react(event)
 
     def wait_undrawn(self) -> None:
-        """Wait until nobody reads the supply any more, so that its source may be closed."""
+        """Draw no more, and wait until nobody reads the supply: its source may be closed then."""
         with self._lock:
+            self._supply = None
             while self._is_drawing:
                 self._to_own.wait(_RECHECK_SECONDS)
 
@@ -348,18 +356,20 @@ class SendPump(Pump[SendStream]):
         finally:
             with self._lock:
                 self._is_drawing = False
-                if self._machine.is_closed:
-                    self._to_own.notify_all()
+                self._to_own.notify_all()
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
         try:
-            payload = supply(offset, nbytes)
-        except Exception as error:
+            # What was drawn and not taken comes first: a supply cannot be asked for it again.
+            drawn_at, payload = self._drawn or (offset, ())
+            if not payload or drawn_at != offset:
+                payload = supply(offset, nbytes)
+        except BaseException as error:
             self._supply_error = error
             code = AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
             self.abort(code, f"{type(error).__name__}: {error}")
         else:
-            self.write(offset, payload)
+            self._drawn = None if self.write(offset, payload) else (offset, payload)
 
     def _writer_has_work(self) -> bool:
         machine = self._machine
@@ -466,7 +476,10 @@ class Ticker:
         with self._lock:
             pumps = list(self._pumps)
         for pump in pumps:
-            pump.tick(excused=excused)
+            try:
+                pump.tick(excused=excused)
+            except Exception:
+                logger.exception("a clock failed")  # the other streams still need theirs
             if pump.is_over:
                 with self._lock:
                     self._pumps.discard(pump)

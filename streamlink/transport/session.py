@@ -27,6 +27,8 @@ from streamlink.transport.pump import Pump, ReceivePump, SendPump
 
 logger = logging.getLogger("streamlink.session")
 
+_REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused by name
+
 StreamPump = SendPump | ReceivePump
 
 
@@ -61,6 +63,7 @@ class Session:
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
+        self._withdrawn: dict[int, str] = {}
         self._thread = threading.Thread(target=self._run, name=f"session-{peer}", daemon=True)
 
     def start(self) -> None:
@@ -149,12 +152,24 @@ class Session:
     def offer(self, pump: StreamPump) -> None:
         """Let the peer open this stream."""
         with self._lock:
-            self._streams[pump.stream.stream_id] = pump
+            is_over = self.closed.is_set()
+            if not is_over:
+                self._streams[pump.stream.stream_id] = pump
+        if is_over:
+            pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} is over")
 
     def withdraw(self, pump: StreamPump) -> None:
         """Forget a stream that is over."""
         with self._lock:
             self._streams.pop(pump.stream.stream_id, None)
+            self._withdrawn[pump.stream.stream_id] = pump.stream.name
+            while len(self._withdrawn) > _REMEMBERED:
+                del self._withdrawn[next(iter(self._withdrawn))]
+
+    def withdrawn(self, stream_id: int) -> str:
+        """Return the name of a stream that was withdrawn lately, or nothing."""
+        with self._lock:
+            return self._withdrawn.get(stream_id, "")
 
     def stream(self, stream_id: int) -> StreamPump | None:
         """Return the offered stream of that number."""
@@ -207,9 +222,9 @@ class Session:
             pending.set_exception(outcome)
 
     def _end(self, error: StreamlinkError) -> None:
-        self.error = error
-        self.closed.set()
         with self._lock:
+            self.error = error
+            self.closed.set()
             numbers, streams = list(self._pending), list(self._streams.values())
             self._streams.clear()
         for number in numbers:

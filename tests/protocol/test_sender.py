@@ -522,3 +522,32 @@ def test_frames_after_the_end_are_ignored() -> None:
     for frame in late:
         sender.receive(frame, now=1.0)
     assert sender.error is error
+
+
+# --- the pace may change its mind -----------------------------------------------------------
+
+
+def test_a_piece_that_was_asked_for_is_taken_though_the_pace_has_shrunk() -> None:
+    config = small_config(
+        chunk_bytes=64 * KiB, window_bytes=1024 * KiB, initial_window_bytes=1024 * KiB
+    )
+    sender = streaming_sender(config, total_bytes=1 << 30, limit=1 << 30)
+    grown = grow(sender, seconds=1e-4, now=0.0)
+    assert grown == sender.writable_bytes == 64 * KiB
+    grow(sender, seconds=1.0, now=10.0)
+    assert sender.writable_bytes < grown
+    before = sender.position
+    sender.write(zeros(grown), now=40.0)
+    assert sender.position == before + grown
+
+
+def grow(sender: SendStream, *, seconds: float, now: float) -> int:
+    """Let two pieces at a time arrive after ``seconds``, twenty times; returns the chunk size."""
+    for number in range(20):
+        at = now + number * seconds
+        for _ in range(2):
+            sender.write(zeros(sender.writable_bytes), now=at)
+            sender.frames_to_send(now=at)
+        done = sender.position
+        sender.receive(Ack(done, done, 0, 1 << 30), now=at + seconds)
+    return sender.chunk_bytes

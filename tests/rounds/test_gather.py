@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import numpy as np
@@ -13,7 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamlink.errors import AbortCode, ChecksumError, SpecMismatch, StreamAborted
+from streamlink.errors import (
+    AbortCode,
+    ChecksumError,
+    QuorumNotReached,
+    SpecMismatch,
+    StreamAborted,
+)
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import send_model
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -62,10 +69,15 @@ class Gathering:
         self, models: Sequence[dict[str, Array]], spec: ModelSpec = ODD, **limits: float
     ) -> None:
         self.store, self._stack = MemoryStore(), ExitStack()
+        weight = limits.pop("weight", 1.0)
         self._spec, self._limits = spec, limits
         self.transfers = [
             self._stack.enter_context(
-                Transfer(MemoryStore(model).open().spec, config(stream={"chunk_bytes": 4096 + n}))
+                Transfer(
+                    MemoryStore(model).open().spec,
+                    config(stream={"chunk_bytes": 4096 + n}),
+                    weight=weight,
+                )
             )
             for n, model in enumerate(models)
         ]
@@ -259,3 +271,21 @@ def test_a_model_without_bytes_is_gathered(opened: list[Gathering]) -> None:
     gathering.gather().run()
     assert gathering.store.open().spec == spec
     assert float_spec(0).nbytes == 0
+
+
+def test_a_lost_client_is_noticed_while_another_is_waited_for(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    gathering.send(1)  # and never 0, which the gather waits for
+    with ThreadPoolExecutor(1) as pool:
+        gathered = pool.submit(gathering.gather().run)
+        gathering.transfers[1].incoming.abort(AbortCode.SESSION_LOST, "site-1 is gone")
+        error = gathered.exception(WAIT)
+    assert isinstance(error, ContributorFailed)
+    assert error.peer == "site-1"
+
+
+def test_updates_that_all_weigh_nothing_have_no_mean(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), weight=0.0))
+    gathering.send(0)
+    with pytest.raises(QuorumNotReached, match="weight 0"):
+        gathering.gather().run()

@@ -114,9 +114,15 @@ class Transfer:
         config: LinkConfig = SMALL,
         *,
         sender_config: LinkConfig | None = None,
+        weight: float = 1.0,
     ) -> None:
         self.outgoing = OutgoingModel(
-            sender_config or config, spec, stream_id=STREAM, peer="site-r", name="the model"
+            sender_config or config,
+            spec,
+            stream_id=STREAM,
+            peer="site-r",
+            name="the model",
+            weight=weight,
         )
         self.incoming = IncomingModel(config, stream_id=STREAM, peer="site-s", name="the model")
         self.carrier = MemoryCarrier(self.outgoing.pump, self.incoming.pump)
