@@ -36,7 +36,7 @@ IDLE = {"who": "x", "stream": "s", "seconds": 1.0, "bytes_done": 0}
         ),
         (StreamAborted(AbortCode.REFUSED, "no", by_peer=False), AbortCode.REFUSED),
         (ValueError("boom"), AbortCode.TASK_FAILED),
-        (KeyboardInterrupt(), AbortCode.TASK_FAILED),
+        (KeyboardInterrupt(), AbortCode.CANCELLED),
     ],
 )
 def test_every_error_has_its_code_on_the_wire(error: BaseException, code: AbortCode) -> None:
