@@ -17,6 +17,7 @@ exception.
 from streamlink.allocator import tune_allocator
 from streamlink.config import (
     GrpcConfig,
+    JobConfig,
     LinkConfig,
     RoundConfig,
     StreamConfig,
@@ -53,6 +54,7 @@ __all__ = [
     "TimeoutConfig",
     "GrpcConfig",
     "RoundConfig",
+    "JobConfig",
     "parse_size",
     # models
     "TensorSpec",
