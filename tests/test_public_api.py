@@ -16,7 +16,8 @@ import streamlink
 from streamlink import errors
 
 NAMES = [
-    "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "RoundConfig", "JobConfig", "parse_size",
+    "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "RoundConfig", "JobConfig",
+    "parse_size",
     "TensorSpec", "ModelSpec", "ModelSource", "ModelSink", "ModelStore", "ArrayModel",
     "GeneratedModel", "map_model", "digest_of", "copy_model",
     "MemoryStore", "SafetensorsStore", "CompressedStore", "open_model", "open_store",
