@@ -225,7 +225,8 @@ class Server:
         if error is None:
             self.close("the job is done")
         else:
-            self._grpc.close(f"the server failed: {error!r}", has_failed=True)
+            why = str(error) or type(error).__name__
+            self._grpc.close(f"the server failed: {why}", has_failed=True)
 
     def _arrived(self, session: Session) -> None:
         with self._changed:

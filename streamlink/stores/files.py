@@ -125,9 +125,11 @@ def require_free(directory: Path, needed: int, reserve: int) -> None:
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     if free < needed + reserve:
+        kept = f" beside the {reserve / 1e6:.1f} MB kept in reserve" if reserve else ""
         raise StoreFull(
-            f"{directory}: {needed} bytes are needed and {reserve} must stay free, "
-            f"but the disk has only {free}"
+            f"{directory.resolve()}: a new model (the old one stays until it is whole) needs "
+            f"{needed / 1e6:.1f} MB{kept}, but only {free / 1e6:.1f} MB are free; make room there, "
+            "or put the store on a larger disk"
         )
 
 
