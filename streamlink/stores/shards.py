@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from streamlink.errors import StoreError
@@ -58,6 +59,7 @@ class ShardSink:
         self._lock: list[int] = []
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
         self._is_open = True
+        self._has_made_directory = False
         try:
             with disk_errors(directory, "beginning a new model"):
                 self._begin(shard_bytes, reserve)
@@ -113,8 +115,12 @@ class ShardSink:
             with disk_errors(self._directory, "discarding an attempt"):
                 remove_dead_files(self._directory)
         self._close()
+        if self._has_made_directory:
+            with suppress(OSError):  # not empty: it holds a model by now
+                self._directory.rmdir()
 
     def _begin(self, shard_bytes: int, reserve: int) -> None:
+        self._has_made_directory = not self._directory.exists()
         self._directory.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         remove_dead_files(self._directory)

@@ -139,7 +139,7 @@ def test_writing_stops_when_the_free_space_falls_below_the_reserve(
     sink = CompressedStore(tmp_path / "m.slz").begin(spec)
     full = os.statvfs_result((4096, 4096, 10, 10, 10, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: full)
-    with pytest.raises(StoreFull, match="only 0.0 MB are free"):
+    with pytest.raises(StoreFull, match=r"only 0\.0 MB are free"):
         sink.write(0, memoryview(random_bytes(spec.nbytes)))
     sink.discard()
     assert names_in(tmp_path) == set()

@@ -9,6 +9,7 @@ import pytest
 
 from streamlink.errors import StoreError, StoreFull
 from streamlink.model.interfaces import ModelStore
+from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.index import INDEX_NAME, ShardIndex
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from tests.support.disk import CRASH_SPEC, crash_at, disk_store, largest_file, names_in
@@ -158,3 +159,15 @@ def test_a_finished_attempt_takes_nothing_more(tmp_path: Path) -> None:
 
 def _no_space(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_discarded_attempt_takes_the_directory_it_made_with_it(tmp_path: Path) -> None:
+    spec = ModelSpec((TensorSpec("w", "U8", (8,)),))
+    SafetensorsStore(tmp_path / "new").begin(spec).discard()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_discarded_attempt_leaves_a_directory_that_was_there(tmp_path: Path) -> None:
+    spec = ModelSpec((TensorSpec("w", "U8", (8,)),))
+    SafetensorsStore(tmp_path).begin(spec).discard()
+    assert tmp_path.exists()
