@@ -347,7 +347,7 @@ class ReceiveStream(StreamMachine):
 
     def _may_wait_with_ack(self, chunk: Chunk) -> bool:
         # As TCP does: on a fast link, where chunks are full, one ack speaks for two of them. An ack
-        # costs both ends about as much as half a MiB of payload.
+        # wakes threads at both ends.
         is_full = chunk.nbytes == self._chunk_bytes and not self._arrivals.missing
         has_room = self.config.stream.window_bytes >= 4 * self._chunk_bytes
         return is_full and has_room and self._unacked < 2

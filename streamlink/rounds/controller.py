@@ -31,7 +31,7 @@ __all__ = ["RoundReport", "ScatterAndGather", "Standing"]
 
 logger = logging.getLogger("streamlink.rounds")
 
-_CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, measured generously
+_CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, an allowance
 _REPLY_SECONDS = 1.0  # a client's reply follows the end of its stream on another connection
 _TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
 _STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
