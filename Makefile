@@ -37,7 +37,7 @@ format: venv ## fix style and formatting
 	$(BIN)/ruff format
 
 proto: venv ## generate the wire code from proto/streamlink.proto
-	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=$(PROTO) --pyi_out=$(PROTO) streamlink.proto
+	$(BIN)/python -m grpc_tools.protoc -I$(PROTO)=proto --python_out=. --pyi_out=. $(PROTO)/streamlink.proto
 
 cover: venv ## branch coverage of protocol and model; below 100 % fails
 	$(BIN)/pytest -q --cov --cov-report=term-missing

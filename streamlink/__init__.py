@@ -37,7 +37,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import RoundReport, ScatterAndGather
-from streamlink.rounds.executor import StreamingExecutor
+from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores import (
     ArrayModel,
     CompressedStore,

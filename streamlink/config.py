@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -212,6 +212,25 @@ class RoundConfig(_Frozen):
 
     wait_for_clients_seconds: Seconds = 120.0
     """How long the first round waits for ``min_clients`` to be there (seconds)."""
+
+    gather: Literal["auto", "lockstep", "spool"] = "auto"
+    """How updates are gathered: ``lockstep`` averages as they arrive and needs every one of them,
+    ``spool`` stores each and lets stragglers go; ``auto``: spool where a directory was given for it
+    and more clients are here than ``min_clients``, else lockstep."""
+
+    weights: Literal["given", "equal"] = "given"
+    """Whose weights count in the mean: those the clients give, such as samples; or all alike."""
+
+    non_finite: Literal["accept", "reject", "fail"] = "accept"
+    """NaN or infinity in an update: average it, go on without that update, or fail the round."""
+
+    part: tuple[str, ...] = ()
+    """Patterns (``*``, ``?``, ``[]``) of the tensors clients send back; empty: all. The others stay
+    as they are."""
+
+    duplex_bytes: Size = Field(default=0, ge=0)
+    """Memory for ranges of the next model that go down while updates still come up (bytes); 0: off.
+    It takes a lockstep round, and clients that have room for two models."""
 
     max_attempts: int = Field(default=3, ge=1)
     """How many attempts one round may take: one, and one more for each it loses (count)."""

@@ -27,7 +27,8 @@ from streamlink.model.interfaces import ModelStore
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import RoundReport, ScatterAndGather, Standing
-from streamlink.rounds.executor import Executor, StreamingExecutor, Task, TaskOutcome
+from streamlink.rounds.executor import Executor, Task, TaskOutcome
+from streamlink.rounds.streaming import StreamingExecutor
 
 __all__ = ["client", "server"]
 

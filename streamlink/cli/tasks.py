@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from streamlink.cli.faults import CommandError
-from streamlink.rounds.executor import Executor, StreamingExecutor
+from streamlink.rounds.executor import Executor
+from streamlink.rounds.streaming import StreamingExecutor
 
 __all__ = ["executor_for"]
 

@@ -5,6 +5,6 @@ tensor. Here a stream's next room becomes a read of a source, and a delivered ch
 sink. ``outgoing`` and ``incoming`` are the two directions, ``server`` and ``client`` the two ends.
 """
 
-from streamlink.protocol.frames import Attempt
+from streamlink.protocol.frames import Attempt, Update, UpdateKind
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "Update", "UpdateKind"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from streamlink.config import LinkConfig
-from streamlink.errors import StreamlinkError
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
 from streamlink.transport.grpc_client import GrpcClient
 from streamlink.transport.session import Session
 
@@ -28,6 +29,9 @@ class Assignment:
         self._request = request
         self._known = known
         self._progress = 0
+        self._incoming: IncomingModel | None = None
+        self._called_off = threading.Event()
+        self._called_off_because = ""
 
     @property
     def topic(self) -> str:
@@ -44,8 +48,18 @@ class Assignment:
         """Small facts that came with the request."""
         return self._request.metadata
 
+    @property
+    def part(self) -> tuple[str, ...]:
+        """Patterns of the tensors that are wanted back (see ``model.part``); empty: all."""
+        return self._request.part
+
     def incoming(self) -> IncomingModel:
-        """Open the stream of the model that comes with the request."""
+        """Open the stream of the model that comes with the request; the same one each time."""
+        if self._incoming is None:
+            self._incoming = self._open_incoming()
+        return self._incoming
+
+    def _open_incoming(self) -> IncomingModel:
         model = IncomingModel(
             self._session.config,
             stream_id=self._request.sends,
@@ -57,7 +71,7 @@ class Assignment:
         self._grpc.open_transfer(self._session, model.pump)
         return model
 
-    def outgoing(self, spec: ModelSpec, weight: float) -> OutgoingModel:
+    def outgoing(self, spec: ModelSpec, update: Update = Update()) -> OutgoingModel:
         """Open the stream of the model that goes back."""
         model = OutgoingModel(
             self._session.config,
@@ -66,13 +80,67 @@ class Assignment:
             peer=self._session.peer,
             name=f"update to {self._session.peer}, {self.attempt}",
             attempt=self.attempt,
-            weight=weight,
+            update=update,
         )
         self._grpc.open_transfer(self._session, model.pump)
         return model
 
     def progress(self) -> None:
-        """Say that the work has moved; keeps the server's *processing* clock from expiring."""
+        """Say that the work has moved; keeps the server's *processing* clock from expiring.
+
+        Raises:
+            StreamAborted: nobody waits for the answer any more.
+        """
+        self.check()
+        self._report()
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Say for work that cannot report: this process lives, and so the work may go on."""
+        is_over = threading.Event()
+
+        def pulse() -> None:
+            while not is_over.wait(self._session.config.timeouts.held_interval):
+                self._report()
+
+        thread = threading.Thread(target=pulse, name="alive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    @contextmanager
+    def turn(self, lock: threading.Lock, waiting_for: str) -> Iterator[None]:
+        """Hold ``lock``; while somebody else does, the server is told that this task waits.
+
+        Raises:
+            StreamAborted: nobody waits for the answer any more.
+        """
+        while not lock.acquire(timeout=self._session.config.timeouts.held_interval):
+            self.check()
+            self.incoming().hold("busy", waiting_for)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` where nobody waits for the answer any more."""
+        if self._called_off.is_set():
+            raise StreamAborted(
+                AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
+            )
+        if self._session.error is not None:
+            raise self._session.error
+
+    def call_off(self, reason: str) -> None:
+        """Note that nobody waits for the answer any more; the work hears it when it looks."""
+        self._called_off_because = reason
+        self._called_off.set()
+
+    def _report(self) -> None:
         self._progress += 1
         self._session.report_progress(self._request, self._progress)
 
@@ -107,8 +175,9 @@ class ClientLink:
         self._grpc = GrpcClient(address, config or LinkConfig(), name=name)
         self._serve = serve
         self._known = KnownSpecs()
+        self._assignments: dict[int, Assignment] = {}
         try:
-            self._session = self._grpc.connect(self._on_request)
+            self._session = self._grpc.connect(self._on_request, self._on_called_off)
         except BaseException:
             self._grpc.close()
             raise
@@ -129,6 +198,17 @@ class ClientLink:
 
     def _on_request(self, session: Session, request: Request) -> None:
         assignment = Assignment(self._grpc, session, request, self._known)
-        threading.Thread(
-            target=self._serve, args=(assignment,), name=f"task-{request.request_id}", daemon=True
-        ).start()
+        self._assignments[request.request_id] = assignment
+
+        def serve() -> None:
+            try:
+                self._serve(assignment)
+            finally:
+                self._assignments.pop(request.request_id, None)
+
+        threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
+
+    def _on_called_off(self, number: int, reason: str) -> None:
+        assignment = self._assignments.get(number)
+        if assignment is not None:
+            assignment.call_off(reason)

@@ -20,7 +20,7 @@ from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import ModelSink, Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
-from streamlink.protocol.frames import NO_METRICS, Attempt, Open
+from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
 from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.messages import decode_spec
@@ -113,10 +113,10 @@ class IncomingModel:
         return self._spec
 
     @property
-    def weight(self) -> float:
-        """The weight the sender gives this model."""
+    def update(self) -> Update:
+        """What the sender said of it: its weight in a mean, and what kind of update it is."""
         assert self._opened is not None, "open() comes first"
-        return self._opened.weight
+        return self._opened.update
 
     @property
     def attempt(self) -> Attempt:

@@ -12,7 +12,7 @@ from streamlink.link.faults import abort_code
 from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_METRICS, Attempt
+from streamlink.protocol.frames import NO_METRICS, Attempt, Update
 from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.messages import encode_spec
@@ -50,10 +50,10 @@ class OutgoingModel:
         peer: str,
         name: str,
         attempt: Attempt = Attempt(),
-        weight: float = 1.0,
+        update: Update = Update(),
     ) -> None:
         self.spec = spec
-        self.weight = weight
+        self.update = update
         self.began_at = time.monotonic()
         self.pump = SendPump(
             SendStream(
@@ -63,7 +63,7 @@ class OutgoingModel:
                 spec_digest=spec.digest,
                 spec_pages=_pages(spec, config),
                 attempt=attempt,
-                weight=weight,
+                update=update,
                 peer=peer,
                 name=name,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Self
@@ -70,7 +70,7 @@ class Exchange:
 
     def end(self, code: AbortCode, reason: str) -> None:
         """Give the request up; both streams end, and nothing of them counts."""
-        self._session.forget(self._pending)
+        self._session.cancel(self._pending, reason)
         for model in (self.outgoing, self.incoming):
             model.abort(code, reason)
         self.close()
@@ -102,8 +102,16 @@ class Peer:
         *,
         attempt: Attempt,
         metadata: Mapping[str, str] = NO_ENTRIES,
+        part: Sequence[str] = (),
     ) -> Exchange:
-        """Offer the client a model of ``spec`` and expect one back.
+        """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
+
+        Args:
+            topic: what is asked for.
+            spec: the model that goes with it.
+            attempt: what both models belong to.
+            metadata: small facts for the work, at most 1,024 entries.
+            part: patterns of the tensors expected back (see ``model.part``); empty: all.
 
         Raises:
             StreamlinkError: the session is over.
@@ -134,6 +142,7 @@ class Peer:
             sends=outgoing.pump,
             returns=incoming.pump,
             metadata=metadata,
+            part=tuple(part),
         )
         for model in (outgoing, incoming):
             self._server.ticker.add(model.pump)

@@ -12,7 +12,15 @@ from typing import Protocol, runtime_checkable
 
 from streamlink.model.spec import ModelSpec
 
-__all__ = ["ModelSink", "ModelSource", "ModelStore", "Payload", "Progress", "payload_bytes"]
+__all__ = [
+    "ModelInPlace",
+    "ModelSink",
+    "ModelSource",
+    "ModelStore",
+    "Payload",
+    "Progress",
+    "payload_bytes",
+]
 
 Payload = tuple[memoryview, ...]
 """Consecutive logical bytes as flat, C-contiguous ``memoryview``s of format ``B``."""
@@ -73,6 +81,19 @@ class ModelSink(Protocol):
 
     def discard(self) -> None:
         """Forget everything written. Harmless after ``commit`` and when called twice."""
+
+
+@runtime_checkable
+class ModelInPlace(ModelSource, ModelSink, Protocol):
+    """Source and sink over the same memory, so that receiving a model costs no second one.
+
+    From the first byte written until the commit it is *torn*, and ``read`` raises ``TornModel``;
+    ``discard`` does not mend it, only a whole model does.
+    """
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a model has begun to arrive and is not committed: part old, part new."""
 
 
 @runtime_checkable

@@ -115,11 +115,19 @@ class RequestFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CalledOff:
+    """The peer no longer wants what it asked for."""
+
+    request_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The peer said goodbye."""
 
     reason: str
 
 
-SessionEvent = Greeted | Ready | Asked | Answered | RequestFailed | Left | Failed
+SessionEvent = Greeted | Ready | Asked | Answered | RequestFailed | CalledOff | Left | Failed
 Event = StreamEvent | SessionEvent

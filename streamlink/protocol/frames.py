@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from types import MappingProxyType
 
 from streamlink.errors import AbortCode
@@ -31,6 +32,27 @@ class Attempt:
         return f"job {self.job!r} round {self.round} attempt {self.attempt}"
 
 
+class UpdateKind(IntEnum):
+    """What an update's floating point and complex tensors are. Integers are always values."""
+
+    VALUES = 0
+    DIFFERENCES = 1
+    """From the model that came with the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What the sender of a model says of it before its first byte.
+
+    ``weight`` is its weight in a mean; ``takes_next``: there is room at the sender for the next
+    model while this one is still on its way.
+    """
+
+    weight: float = 1.0
+    kind: UpdateKind = UpdateKind.VALUES
+    takes_next: bool = False
+
+
 # --- transfer: client's first word -------------------------------------------
 
 
@@ -47,7 +69,7 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Announces a model. ``weight`` is an update's, known before its first byte."""
+    """Announces a model, and what kind of update it is."""
 
     stream_id: int
     attempt: Attempt
@@ -55,7 +77,7 @@ class Open:
     spec_digest: bytes
     spec_pages: int
     chunk_bytes: int
-    weight: float = 1.0
+    update: Update = Update()
     is_resumed: bool = False
 
 
@@ -211,7 +233,8 @@ class Request:
     """Asks the peer for something.
 
     ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model
-    with the request, the second is where a model is expected back. 0: none.
+    with the request, the second is where a model is expected back. 0: none. ``part`` has patterns
+    of the tensors expected back; empty: all.
     """
 
     request_id: int
@@ -220,6 +243,15 @@ class Request:
     sends: int = 0
     returns: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
+    part: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Nobody waits for this request's reply any more; the work on it may stop."""
+
+    request_id: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,5 +282,7 @@ class Goodbye:
 SenderFrame = Open | SpecPage | Chunk | Finish | Held | Abort
 ReceiverFrame = Accept | Ack | Repair | Committing | Commit | Held | Abort
 TransferFrame = Attach | SenderFrame | ReceiverFrame
-SessionFrame = Hello | Welcome | Heartbeat | Request | TaskProgress | Reply | Goodbye | Abort
+SessionFrame = (
+    Hello | Welcome | Heartbeat | Request | TaskProgress | Reply | Cancel | Goodbye | Abort
+)
 Frame = TransferFrame | SessionFrame

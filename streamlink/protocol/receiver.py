@@ -245,10 +245,10 @@ class ReceiveStream(StreamMachine):
         known = self.opened or frame
         if frame.attempt != known.attempt:
             raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
-        if (frame.total_bytes, frame.spec_digest, frame.weight) != (
+        if (frame.total_bytes, frame.spec_digest, frame.update) != (
             known.total_bytes,
             known.spec_digest,
-            known.weight,
+            known.update,
         ):
             raise self._violation("came back with another model")
 

@@ -39,6 +39,7 @@ from streamlink.protocol.frames import (
     Payload,
     Repair,
     SpecPage,
+    Update,
 )
 from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
 from streamlink.protocol.outstanding import Outstanding
@@ -75,7 +76,7 @@ class SendStream(StreamMachine):
         spec_digest: bytes = b"",
         spec_pages: Sequence[bytes] = (),
         attempt: Attempt = Attempt(),
-        weight: float = 1.0,
+        update: Update = Update(),
         peer: str = "peer",
         name: str = "",
     ) -> None:
@@ -83,7 +84,7 @@ class SendStream(StreamMachine):
         self.state = State.OPENING
         self.total_bytes = total_bytes
         self.attempt = attempt
-        self.weight = weight
+        self.update = update
         self.received = self.taken = self.durable = self.limit = 0
         self._spec_digest = spec_digest
         self._spec_pages = tuple(spec_pages)
@@ -376,7 +377,7 @@ class SendStream(StreamMachine):
             spec_digest=self._spec_digest,
             spec_pages=len(self._spec_pages),
             chunk_bytes=self.config.stream.chunk_bytes,
-            weight=self.weight,
+            update=self.update,
             is_resumed=self.resumes > 0,
         )
 

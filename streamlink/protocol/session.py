@@ -28,6 +28,7 @@ from streamlink.errors import (
 from streamlink.protocol.events import (
     Answered,
     Asked,
+    CalledOff,
     Greeted,
     Left,
     Ready,
@@ -37,6 +38,7 @@ from streamlink.protocol.frames import (
     NO_ENTRIES,
     Abort,
     Attempt,
+    Cancel,
     Frame,
     Goodbye,
     Heartbeat,
@@ -90,6 +92,7 @@ class SessionMachine(Machine):
         (SessionState.READY, Request): SessionState.READY,
         (SessionState.READY, TaskProgress): SessionState.READY,
         (SessionState.READY, Reply): SessionState.READY,
+        (SessionState.READY, Cancel): SessionState.READY,
         (SessionState.GREETING, Goodbye): SessionState.CLOSED,
         (SessionState.WAITING, Goodbye): SessionState.CLOSED,
         (SessionState.GREETED, Goodbye): SessionState.CLOSED,
@@ -183,12 +186,13 @@ class SessionMachine(Machine):
         sends: int = 0,
         returns: int = 0,
         metadata: Mapping[str, str] = NO_ENTRIES,
+        part: tuple[str, ...] = (),
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
         self._require(self.state is SessionState.READY, "request")
         number, self._next_request = self._next_request, self._next_request + 1
-        self._outbox.append(Request(number, topic, attempt, sends, returns, metadata))
+        self._outbox.append(Request(number, topic, attempt, sends, returns, metadata, part))
         self._progress[number] = 0
         if not sends:
             self.request_complete(number, now=now)
@@ -208,8 +212,13 @@ class SessionMachine(Machine):
             self._begun.add(number)
         self._timers.stop(_processing(number))
 
-    def forget_request(self, number: int) -> None:
-        """Stop watching a request whose answer nobody wants any more."""
+    def cancel(self, number: int, reason: str) -> None:
+        """Give up a request whose answer nobody wants any more, and tell the peer so."""
+        if number in self._progress and self.state is SessionState.READY:
+            self._outbox.append(Cancel(number, reason))
+        self._forget_request(number)
+
+    def _forget_request(self, number: int) -> None:
         self._progress.pop(number, None)
         self._begun.discard(number)
         self._timers.stop(_processing(number))
@@ -245,6 +254,8 @@ class SessionMachine(Machine):
                 self._on_progress(frame, now)
             case Reply():
                 self._on_reply(frame)
+            case Cancel():
+                self._on_cancel(frame)
             case Abort():
                 self._on_abort(frame)
             case Goodbye():
@@ -271,6 +282,11 @@ class SessionMachine(Machine):
             raise self._violation(f"asked {MOST_EVENTS} times before this side could listen")
         self._events.append(Asked(frame))
 
+    def _on_cancel(self, frame: Cancel) -> None:
+        if len(self._events) >= MOST_EVENTS:
+            raise self._violation(f"cancelled {MOST_EVENTS} times before this side could listen")
+        self._events.append(CalledOff(frame.request_id, frame.reason))
+
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
         if frame.counter > self._progress.get(frame.request_id, frame.counter):
             self._progress[frame.request_id] = frame.counter
@@ -279,7 +295,7 @@ class SessionMachine(Machine):
 
     def _on_reply(self, frame: Reply) -> None:
         if frame.request_id in self._progress:  # else: given up, or answered twice
-            self.forget_request(frame.request_id)
+            self._forget_request(frame.request_id)
             self._events.append(Answered(frame))
 
     # --- clocks ------------------------------------------------------------------------
@@ -307,7 +323,7 @@ class SessionMachine(Machine):
     def _request_expired(self, number: int, now: float) -> None:
         facts = self._idle_facts(_processing(number), now, 0)
         facts["stream"] = f"request {number}"
-        self.forget_request(number)
+        self._forget_request(number)
         error = CommunicationTimeout(**facts, stage="processing")
         self._events.append(RequestFailed(number, error))
 

@@ -177,9 +177,9 @@ class LockstepGather:
         for contributor in self._contributors:
             self._wait(contributor, contributor.open)
             self._check_announced(contributor)
-        if not any(each.model.weight for each in self._contributors):
+        if not any(each.model.update.weight for each in self._contributors):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
-        mean = WeightedMean([each.model.weight for each in self._contributors])
+        mean = WeightedMean([each.model.update.weight for each in self._contributors])
         while self.position < self._spec.nbytes:
             usable = self._usable()
             if usable == self.position:
@@ -194,13 +194,13 @@ class LockstepGather:
     @property
     def weights(self) -> dict[str, float]:
         """Each contributor's weight, by name."""
-        return {each.peer: each.model.weight for each in self._contributors}
+        return {each.peer: each.model.update.weight for each in self._contributors}
 
     @property
     def metrics(self) -> dict[str, float]:
         """The contributors' metrics, averaged with the same weights as the model."""
         return weighted_metrics(
-            [(each.model.weight, each.model.metrics) for each in self._contributors]
+            [(each.model.update.weight, each.model.metrics) for each in self._contributors]
         )
 
     # --- waiting ------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class LockstepGather:
     def _check_announced(self, contributor: Contributor) -> None:
         try:
             require_same(self._spec, contributor.model.spec, contributor.peer)
-            weight = contributor.model.weight
+            weight = contributor.model.update.weight
             if not math.isfinite(weight) or weight < 0:
                 raise ModelError(f"{contributor.peer} gave its update the weight {weight}")
         except ModelError as error:

@@ -1,15 +1,18 @@
 """Where models live: in memory, as safetensors files, or in one compressed file.
 
-``open_model`` reads whatever is at a path; ``open_store`` gives a place that can be replaced.
+``open_model`` reads whatever is at a path; ``open_store`` gives a place that can be replaced;
+``as_model`` takes the arrays or tensors a program already has.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from streamlink.errors import StoreError
-from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.errors import ModelError, StoreError
+from streamlink.model.interfaces import ModelInPlace, ModelSource, ModelStore
 from streamlink.stores.compressed import CompressedSource, CompressedStore
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
@@ -22,26 +25,35 @@ __all__ = [
     "MemoryStore",
     "SafetensorsSource",
     "SafetensorsStore",
+    "as_model",
     "open_model",
     "open_store",
 ]
 
 _SUFFIX = ".slz"
+_ZIP = b"PK\x03\x04"
+_PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
+_LOOK_BYTES = 16
 
 
 def open_model(path: str | Path) -> ModelSource:
     """Open the model at ``path``, by what is there: a directory, a safetensors or an ``.slz`` file.
 
+    What is there is told by its first bytes, not by its name.
+
     Raises:
-        StoreError: there is nothing, or it cannot be read.
+        StoreError: there is nothing, or it cannot be read, or only by unpickling.
     """
     found = Path(path)
     if not found.exists() and (packed := _with_suffix(found)).exists():
         found = packed
     if not found.exists():
         raise StoreError(f"{found}: there is no model here")
-    if found.is_file() and _begins_with_magic(found):
+    beginning = _beginning(found) if found.is_file() else b""
+    if beginning.startswith(MAGIC):
         return CompressedSource(found)
+    if _needs_pickle(beginning):
+        raise StoreError(_PICKLED.format(path=found, to=found.with_suffix(".safetensors")))
     return SafetensorsSource(found)
 
 
@@ -59,10 +71,60 @@ def open_store(path: str | Path, compress: Literal["none", "zstd"] = "none") -> 
     raise ValueError(f"compress must be 'none' or 'zstd', not {compress!r}")
 
 
+def as_model(what: Any) -> ModelInPlace:
+    """Return a model over the memory of ``what``: read from there, received into there.
+
+    Args:
+        what: name → NumPy array, a ``torch.nn.Module``, name → ``torch.Tensor``, or what is a
+            model in place already, which is returned as it is.
+
+    Raises:
+        ModelError: it is none of these, or something in it cannot travel.
+    """
+    if isinstance(what, ModelInPlace):
+        return what
+    if _has_tensors(what):
+        from streamlink.stores.torch import TorchModel
+
+        return TorchModel(what)
+    if isinstance(what, Mapping):
+        return ArrayModel(what)
+    raise ModelError(
+        f"a {type(what).__name__} is no model that can be read and filled in place; pass a dict of "
+        "NumPy arrays, a torch module, a dict of torch tensors, or an object with spec, read, "
+        "write, commit, discard, close and is_torn"
+    )
+
+
+def _has_tensors(what: Any) -> bool:
+    """Tell a module, and a mapping with a tensor in it, without importing PyTorch."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:  # then nobody can have made a tensor
+        return False
+    entries = what.values() if isinstance(what, Mapping) else ()
+    return isinstance(what, torch.nn.Module) or any(isinstance(e, torch.Tensor) for e in entries)
+
+
 def _with_suffix(path: Path) -> Path:
     return path if path.suffix == _SUFFIX else path.with_name(path.name + _SUFFIX)
 
 
-def _begins_with_magic(path: Path) -> bool:
+def _beginning(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(max(len(MAGIC), _LOOK_BYTES))
+
+
+def _needs_pickle(beginning: bytes) -> bool:
+    """Tell a pickle, or a zip archive as PyTorch writes it, by its first bytes."""
+    # A safetensors file begins with the length of its header, which may look like either, and goes
+    # on with the header itself: so short that the upper half is zeros, and opened by a brace.
+    if beginning[4:9] == b"\0\0\0\0{":
+        return False
+    return beginning.startswith((_ZIP, _PICKLE))
+
+
+_PICKLED = """\
+{path}: this is a PyTorch checkpoint or another pickle. To read it means to unpickle it, which can \
+run code that its author chose, so nothing is unpickled here. Convert it once, with Python:
+  import torch; from safetensors.torch import save_file
+  save_file(torch.load({path.name!r}, weights_only=True, map_location="cpu"), {to.name!r})"""

@@ -39,7 +39,11 @@ class GrpcClient:
         self._session_channel = self._channel()
         self._data_channel = self._channel()
 
-    def connect(self, on_request: Callable[[Session, f.Request], None]) -> Session:
+    def connect(
+        self,
+        on_request: Callable[[Session, f.Request], None],
+        on_called_off: Callable[[int, str], None] | None = None,
+    ) -> Session:
         """Reach the server, greet it and return the session.
 
         Raises:
@@ -61,6 +65,7 @@ class GrpcClient:
             peer=machine.peer,
             config=self.config.model_copy(update={"stream": stream}),
             on_request=on_request,
+            on_called_off=on_called_off,
         )
         session.start()
         return session

@@ -159,6 +159,12 @@ def _entries(entries: Any) -> dict[str, Any]:
     return dict(entries)
 
 
+def _patterns(patterns: Any) -> tuple[str, ...]:
+    if len(patterns) > _MAX_ENTRIES:
+        raise RemoteProtocolError(f"received {len(patterns)} patterns where {_MAX_ENTRIES} may be")
+    return tuple(map(_text, patterns))
+
+
 def _code(number: int) -> AbortCode:
     try:
         return AbortCode(number)
@@ -168,6 +174,17 @@ def _code(number: int) -> AbortCode:
 
 def _pb_code(code: AbortCode) -> Any:
     return int(code)
+
+
+def _kind(number: int) -> f.UpdateKind:
+    try:
+        return f.UpdateKind(number)
+    except ValueError as error:  # what it means decides what the mean is: never guessed
+        raise RemoteProtocolError(f"received an update of the unknown kind {number}") from error
+
+
+def _pb_kind(kind: f.UpdateKind) -> Any:
+    return int(kind)
 
 
 def _parse(message: Any, raw: bytes) -> Any:
@@ -189,8 +206,10 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             spec_digest=x.spec_digest,
             spec_pages=x.spec_pages,
             chunk_bytes=x.chunk_bytes,
-            weight=x.weight,
+            weight=x.update.weight,
             is_resumed=x.is_resumed,
+            kind=_pb_kind(x.update.kind),
+            takes_next=x.update.takes_next,
         )
     ),
     f.Accept: lambda x: _T(
@@ -225,7 +244,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.spec_digest,
         m.spec_pages,
         m.chunk_bytes,
-        m.weight,
+        f.Update(m.weight, _kind(m.kind), m.takes_next),
         m.is_resumed,
     ),
     "accept": lambda m, _: f.Accept(m.received, m.limit, m.chunk_bytes, m.wants_spec),
@@ -324,6 +343,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             sends=x.sends,
             returns=x.returns,
             metadata=dict(x.metadata),
+            part=x.part,
         )
     ),
     f.TaskProgress: lambda x: _S(
@@ -337,6 +357,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             metadata=dict(x.metadata),
         )
     ),
+    f.Cancel: lambda x: _S(cancel=pb.Cancel(request_id=x.request_id, reason=_clipped(x.reason))),
     f.Goodbye: lambda x: _S(goodbye=pb.Goodbye(reason=_clipped(x.reason))),
     f.Abort: lambda x: _S(abort=pb.Abort(code=_pb_code(x.code), reason=_clipped(x.reason))),
 }
@@ -357,12 +378,19 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
     ),
     "heartbeat": lambda m: f.Heartbeat(m.counter),
     "request": lambda m: f.Request(
-        m.request_id, _text(m.topic), _attempt(m.attempt), m.sends, m.returns, _entries(m.metadata)
+        m.request_id,
+        _text(m.topic),
+        _attempt(m.attempt),
+        m.sends,
+        m.returns,
+        _entries(m.metadata),
+        _patterns(m.part),
     ),
     "progress": lambda m: f.TaskProgress(m.request_id, m.counter),
     "reply": lambda m: f.Reply(
         m.request_id, _text(m.error), _text(m.traceback), _entries(m.metadata)
     ),
+    "cancel": lambda m: f.Cancel(m.request_id, _text(m.reason)),
     "goodbye": lambda m: f.Goodbye(_text(m.reason)),
     "abort": lambda m: f.Abort(_code(m.code), _text(m.reason)),
 }

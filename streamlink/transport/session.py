@@ -16,6 +16,7 @@ from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.protocol.events import (
     Answered,
     Asked,
+    CalledOff,
     Event,
     Failed,
     Left,
@@ -50,6 +51,7 @@ class Session:
         config: LinkConfig,
         on_request: Callable[[Session, Request], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
+        on_called_off: Callable[[int, str], None] | None = None,
     ) -> None:
         self.session_id = session_id
         self.peer = peer
@@ -60,6 +62,7 @@ class Session:
         self._pump = pump
         self._on_request = on_request
         self._on_closed = on_closed
+        self._on_called_off = on_called_off
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
@@ -91,6 +94,7 @@ class Session:
         sends: StreamPump | None = None,
         returns: StreamPump | None = None,
         metadata: Mapping[str, str] = NO_ENTRIES,
+        part: tuple[str, ...] = (),
     ) -> PendingReply:
         """Ask the peer; streams that go with it were offered before."""
         pending = PendingReply()
@@ -101,6 +105,7 @@ class Session:
                 sends=sends.stream.stream_id if sends else 0,
                 returns=returns.stream.stream_id if returns else 0,
                 metadata=metadata,
+                part=part,
                 now=now,
             )
             self._pending[pending.number] = pending
@@ -116,12 +121,12 @@ class Session:
         with self._pump.locked() as (machine, _):
             machine.reply_began(pending.number)
 
-    def forget(self, pending: PendingReply) -> None:
-        """Nobody wants this answer any more."""
+    def cancel(self, pending: PendingReply, reason: str) -> None:
+        """Nobody wants this answer any more; the peer is told."""
         with self._lock:
             self._pending.pop(pending.number, None)
         with self._pump.locked() as (machine, _):
-            machine.forget_request(pending.number)
+            machine.cancel(pending.number, reason)
         pending.cancel()
 
     # --- answering ------------------------------------------------------------------
@@ -199,6 +204,8 @@ class Session:
                 self._on_request(self, request)
             case Asked(request):
                 self.reply(request, error=f"nobody here answers {request.topic!r}")
+            case CalledOff(number, reason) if self._on_called_off is not None:
+                self._on_called_off(number, reason)
             case Failed(error):
                 self._end(error)
             case Left(reason):

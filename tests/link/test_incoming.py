@@ -53,7 +53,7 @@ def test_what_is_announced_is_known_before_its_first_byte(transfer: Transfer) ->
     assert transfer.incoming.open(WAIT)
     assert transfer.incoming.open(WAIT)
     assert transfer.incoming.spec == SPEC
-    assert transfer.incoming.weight == 1.0
+    assert transfer.incoming.update.weight == 1.0
     assert transfer.incoming.attempt == Attempt()
     assert transfer.incoming.stats.taken_bytes == 0
 

@@ -71,7 +71,7 @@ def test_any_chunk_sizes_of_the_two_ends_meet(sizes: list[int], ours: int, their
 def test_both_ends_count_the_same_bytes() -> None:
     with Transfer(MIXED) as transfer:
         sent, received = transfer.run(pattern_model(MIXED), MemoryStore().begin(MIXED))
-        assert transfer.incoming.weight == 1.0
+        assert transfer.incoming.update.weight == 1.0
         assert received.stats.taken_bytes == sent.stats.taken_bytes == MIXED.nbytes
 
 

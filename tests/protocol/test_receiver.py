@@ -30,6 +30,7 @@ from streamlink.protocol.frames import (
     Held,
     Repair,
     SpecPage,
+    Update,
 )
 from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
@@ -412,7 +413,12 @@ def test_a_new_call_goes_on_at_what_was_received() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"total_bytes": 1}, {"spec_digest": b"x"}, {"weight": 2.0}, {"attempt": Attempt("job", 1, 2)}],
+    [
+        {"total_bytes": 1},
+        {"spec_digest": b"x"},
+        {"update": Update(2.0)},
+        {"attempt": Attempt("job", 1, 2)},
+    ],
 )
 def test_a_sender_that_comes_back_with_something_else_ends_the_stream(
     changes: dict[str, object],

@@ -284,7 +284,7 @@ def test_progress_of_the_work_travels_to_the_side_that_asked() -> None:
 def test_a_reply_nobody_waits_for_is_dropped() -> None:
     server = ready_server()
     number = server.request("train", now=0.0)
-    server.forget_request(number)
+    server.cancel(number, "over")
     server.receive(Reply(number), now=1.0)
     server.receive(Reply(99), now=1.0)
     assert not server.has_events
@@ -377,7 +377,7 @@ def test_a_reply_that_began_while_the_request_was_still_being_sent_is_not_proces
 def test_what_is_said_of_a_forgotten_request_starts_no_clock() -> None:
     server = ready_server()
     number = server.request("train", sends=7, now=0.0)
-    server.forget_request(number)
+    server.cancel(number, "over")
     server.request_complete(number, now=1.0)
     server.reply_began(number)
     assert not the_failures(kept_alive(server, 500.0))

@@ -49,6 +49,7 @@ A_FRAME: dict[type, f.Frame] = {
     f.Request: f.Request(1, "train"),
     f.TaskProgress: f.TaskProgress(1, 1),
     f.Reply: f.Reply(1),
+    f.Cancel: f.Cancel(1, "over"),
     f.Goodbye: f.Goodbye("done"),
 }
 

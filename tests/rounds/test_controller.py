@@ -14,7 +14,7 @@ from streamlink.errors import RoundError
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import RoundReport, ScatterAndGather
-from streamlink.rounds.executor import StreamingExecutor
+from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.peers import (
     ODD,

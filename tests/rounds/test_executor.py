@@ -17,7 +17,8 @@ from streamlink.link.server import Exchange
 from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.frames import Attempt
-from streamlink.rounds.executor import StreamingExecutor, Task, TaskOutcome, _Ranges
+from streamlink.rounds.executor import Task, TaskOutcome
+from streamlink.rounds.streaming import StreamingExecutor, _Ranges
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.models import content, model_specs, pattern_model
 from tests.support.peers import (
@@ -74,7 +75,7 @@ def answer(federation: Federation, function: RangeFunction) -> dict[str, Array]:
     store = MemoryStore()
     exchange, _ = asked(federation, function)
     exchange_models(exchange, ArrayModel(initial()), store)
-    assert exchange.incoming.weight == 2.5
+    assert exchange.incoming.update.weight == 2.5
     return store.arrays
 
 

@@ -21,6 +21,7 @@ from streamlink.errors import (
     SpecMismatch,
     StreamAborted,
 )
+from streamlink.link import Update
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import send_model
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -76,7 +77,7 @@ class Gathering:
                 Transfer(
                     MemoryStore(model).open().spec,
                     config(stream={"chunk_bytes": 4096 + n}),
-                    weight=weight,
+                    update=Update(weight),
                 )
             )
             for n, model in enumerate(models)

@@ -18,13 +18,15 @@ from streamlink.errors import (
     StreamAborted,
     StreamTimeout,
 )
+from streamlink.link import Update
 from streamlink.link.client import Assignment
 from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import send_model
 from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import RoundReport, ScatterAndGather
-from streamlink.rounds.executor import StreamingExecutor, Task, TaskOutcome
+from streamlink.rounds.executor import Task, TaskOutcome
+from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore
 from tests.support.peers import (
     SMALL,
@@ -214,7 +216,7 @@ class Answers:
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
         model = assignment.incoming()
         received = receive_model(model, lambda model: MemoryStore().begin(model.spec))
-        outgoing = assignment.outgoing(self._answer.spec, self._weight)
+        outgoing = assignment.outgoing(self._answer.spec, Update(self._weight))
         return TaskOutcome(task, received, send_model(outgoing, self._answer))
 
 

@@ -18,6 +18,7 @@ from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
+from streamlink.protocol.frames import Update
 from streamlink.transport import messages
 from streamlink.transport.pump import Pump, Ticker
 from tests.support.peers import SMALL, WAIT
@@ -114,7 +115,7 @@ class Transfer:
         config: LinkConfig = SMALL,
         *,
         sender_config: LinkConfig | None = None,
-        weight: float = 1.0,
+        update: Update = Update(),
     ) -> None:
         self.outgoing = OutgoingModel(
             sender_config or config,
@@ -122,7 +123,7 @@ class Transfer:
             stream_id=STREAM,
             peer="site-r",
             name="the model",
-            weight=weight,
+            update=update,
         )
         self.incoming = IncomingModel(config, stream_id=STREAM, peer="site-s", name="the model")
         self.carrier = MemoryCarrier(self.outgoing.pump, self.incoming.pump)

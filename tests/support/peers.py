@@ -21,7 +21,8 @@ from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate import WeightedMean
 from streamlink.rounds.client import Client
-from streamlink.rounds.executor import Executor, StreamingExecutor, TaskOutcome
+from streamlink.rounds.executor import Executor, TaskOutcome
+from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore, spec_of
 
 Array = npt.NDArray[Any]
@@ -68,7 +69,7 @@ def echo(assignment: Assignment) -> None:
     store = MemoryStore()
     model = assignment.incoming()
     receive_model(model, lambda model: store.begin(model.spec))
-    answer = assignment.outgoing(model.spec, 1.0)
+    answer = assignment.outgoing(model.spec)
     send_model(answer, store.open())
     assignment.reply()
     assignment.close(model, answer)

@@ -18,7 +18,16 @@ ATTEMPT = f.Attempt("llm", 3, 2)
 
 TRANSFER: dict[str, f.TransferFrame] = {
     "attach": f.Attach("5e551011", STREAM),
-    "open": f.Open(STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, 0.75, True),
+    "open": f.Open(STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(0.75), True),
+    "open_of_differences": f.Open(
+        STREAM,
+        ATTEMPT,
+        1 << 37,
+        bytes(range(32)),
+        12,
+        1 << 21,
+        f.Update(2.0, f.UpdateKind.DIFFERENCES, takes_next=True),
+    ),
     "spec_page": f.SpecPage(11, b"a page"),
     "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),), repeats=2),
     "chunk_of_one_byte": f.Chunk(0, 0, (memoryview(b"x"),)),
@@ -38,6 +47,8 @@ SESSION: dict[str, f.SessionFrame] = {
     "welcome": f.Welcome(1, "5e551011", "e90c4", 1 << 21, 5.0),
     "heartbeat": f.Heartbeat(17),
     "request": f.Request(2, "train", ATTEMPT, 7, 8, {"rounds": "3"}),
+    "request_for_a_part": f.Request(3, "train", ATTEMPT, 9, 10, {}, ("lora.*", "head.bias")),
+    "cancel": f.Cancel(2, "the round is over"),
     "progress": f.TaskProgress(2, 99),
     "reply": f.Reply(2, "ValueError: no", "Traceback: ...", {"samples": "10"}),
     "goodbye": f.Goodbye("job done"),

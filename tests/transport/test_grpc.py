@@ -204,7 +204,7 @@ def test_an_update_of_another_attempt_is_refused_by_name(federation: Federation)
             request.request_id, "echo", Attempt("job", 7, 1), request.sends, request.returns
         )
         try:
-            send_model(assignment.outgoing(SPEC, 1.0), store.open())
+            send_model(assignment.outgoing(SPEC), store.open())
         except StreamlinkError as error:
             told.set_result(error)
 

@@ -96,7 +96,7 @@ def test_an_answer_that_does_not_come_is_a_timeout(pair: Pair) -> None:
 def test_an_answer_to_a_request_given_up_is_dropped(pair: Pair) -> None:
     pending = pair.server.request("train")
     request = pair.asked.result(WAIT)
-    pair.server.forget(pending)
+    pair.server.cancel(pending, "over")
     pair.client.reply(request)
     assert pending.cancelled()
     again = pair.client.request("still there?")
@@ -106,7 +106,7 @@ def test_an_answer_to_a_request_given_up_is_dropped(pair: Pair) -> None:
 def test_progress_of_a_request_given_up_is_no_fault(pair: Pair) -> None:
     pending = pair.server.request("train")
     request = pair.asked.result(WAIT)
-    pair.server.forget(pending)
+    pair.server.cancel(pending, "over")
     pair.client.report_progress(request, 1)
     assert pair.client.request("still there?").result(WAIT).error
 

@@ -29,6 +29,11 @@ class AbortCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ABORT_CODE_TASK_FAILED: _ClassVar[AbortCode]
     ABORT_CODE_DIGEST_MISMATCH: _ClassVar[AbortCode]
     ABORT_CODE_SESSION_LOST: _ClassVar[AbortCode]
+
+class UpdateKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UPDATE_KIND_VALUES: _ClassVar[UpdateKind]
+    UPDATE_KIND_DIFFERENCES: _ClassVar[UpdateKind]
 ABORT_CODE_UNSPECIFIED: AbortCode
 ABORT_CODE_PROTOCOL_ERROR: AbortCode
 ABORT_CODE_FLOW_CONTROL: AbortCode
@@ -49,6 +54,8 @@ ABORT_CODE_CANCELLED: AbortCode
 ABORT_CODE_TASK_FAILED: AbortCode
 ABORT_CODE_DIGEST_MISMATCH: AbortCode
 ABORT_CODE_SESSION_LOST: AbortCode
+UPDATE_KIND_VALUES: UpdateKind
+UPDATE_KIND_DIFFERENCES: UpdateKind
 
 class Attempt(_message.Message):
     __slots__ = ("job", "round", "attempt")
@@ -97,7 +104,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +113,8 @@ class Open(_message.Message):
     CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     IS_RESUMED_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TAKES_NEXT_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -114,7 +123,9 @@ class Open(_message.Message):
     chunk_bytes: int
     weight: float
     is_resumed: bool
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: _Optional[bool] = ...) -> None: ...
+    kind: UpdateKind
+    takes_next: bool
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: _Optional[bool] = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: _Optional[bool] = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("received", "limit", "chunk_bytes", "wants_spec")
@@ -234,7 +245,7 @@ class Abort(_message.Message):
     def __init__(self, code: _Optional[_Union[AbortCode, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SessionFrame(_message.Message):
-    __slots__ = ("hello", "welcome", "heartbeat", "request", "progress", "reply", "goodbye", "abort")
+    __slots__ = ("hello", "welcome", "heartbeat", "request", "progress", "reply", "goodbye", "abort", "cancel")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +254,7 @@ class SessionFrame(_message.Message):
     REPLY_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     welcome: Welcome
     heartbeat: Heartbeat
@@ -251,7 +263,8 @@ class SessionFrame(_message.Message):
     reply: Reply
     goodbye: Goodbye
     abort: Abort
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ...) -> None: ...
+    cancel: Cancel
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout")
@@ -294,7 +307,7 @@ class Heartbeat(_message.Message):
     def __init__(self, counter: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata")
+    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata", "part")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -308,13 +321,23 @@ class Request(_message.Message):
     SENDS_FIELD_NUMBER: _ClassVar[int]
     RETURNS_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     topic: str
     attempt: Attempt
     sends: int
     returns: int
     metadata: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    part: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ..., part: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Cancel(_message.Message):
+    __slots__ = ("request_id", "reason")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    reason: str
+    def __init__(self, request_id: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class TaskProgress(_message.Message):
     __slots__ = ("request_id", "counter")
