@@ -35,6 +35,12 @@ _ZIP = b"PK\x03\x04"
 _PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
 _LOOK_BYTES = 16
 
+_PICKLED = """\
+{path}: this is a pickle, or a zip archive as torch.save() writes it. Reading it means unpickling, \
+which can run code that its author chose, so nothing is unpickled here. Convert it once, in Python:
+  import torch; from safetensors.torch import save_file
+  save_file(torch.load({path!r}, weights_only=True, map_location="cpu"), {to!r})"""
+
 
 def open_model(path: str | Path) -> ModelSource:
     """Open the model at ``path``, by what is there: a directory, a safetensors or an ``.slz`` file.
@@ -53,7 +59,8 @@ def open_model(path: str | Path) -> ModelSource:
     if beginning.startswith(MAGIC):
         return CompressedSource(found)
     if _needs_pickle(beginning):
-        raise StoreError(_PICKLED.format(path=found, to=found.with_suffix(".safetensors")))
+        to = found.with_suffix(".safetensors")
+        raise StoreError(_PICKLED.format(path=str(found), to=str(to)))
     return SafetensorsSource(found)
 
 
@@ -121,10 +128,3 @@ def _needs_pickle(beginning: bytes) -> bool:
     if beginning[4:9] == b"\0\0\0\0{":
         return False
     return beginning.startswith((_ZIP, _PICKLE))
-
-
-_PICKLED = """\
-{path}: this is a PyTorch checkpoint or another pickle. To read it means to unpickle it, which can \
-run code that its author chose, so nothing is unpickled here. Convert it once, with Python:
-  import torch; from safetensors.torch import save_file
-  save_file(torch.load({path.name!r}, weights_only=True, map_location="cpu"), {to.name!r})"""

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+import json
+import struct
+import zipfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import torch
 
-from streamlink.errors import CorruptStore, StoreError
+from streamlink.errors import CorruptStore, ModelError, StoreError
+from streamlink.model.interfaces import ModelInPlace
 from streamlink.stores import (
+    ArrayModel,
     CompressedSource,
     CompressedStore,
     SafetensorsSource,
     SafetensorsStore,
+    as_model,
     open_model,
     open_store,
 )
@@ -58,3 +65,89 @@ def test_where_there_is_no_model_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello, I am no model at all")
     with pytest.raises(CorruptStore, match="not a safetensors file"):
         open_model(tmp_path / "text")
+
+
+# --- what needs pickle ------------------------------------------------------
+
+
+def zipped(path: Path) -> Path:
+    """Write a zip archive laid out as ``torch.save`` does it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.pth", "x.bin", "x.ckpt", "x.safetensors", "x"])
+def test_an_archive_of_torch_is_refused_whatever_its_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError, match="nothing is unpickled here"):
+        open_model(zipped(tmp_path / name))
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_pickle_is_refused(tmp_path: Path, protocol: int) -> None:
+    (tmp_path / "x.pth").write_bytes(bytes([0x80, protocol]) + b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")
+    with pytest.raises(StoreError, match="nothing is unpickled here"):
+        open_model(tmp_path / "x.pth")
+
+
+def test_the_refusal_shows_how_to_convert(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_model(zipped(tmp_path / "x.v1.pt"))
+    *_, first, second = str(caught.value).splitlines()
+    compile(f"{first.strip()}\n{second.strip()}", "command", "exec")
+    assert "weights_only=True" in second
+    assert repr(str(tmp_path / "x.v1.safetensors")) in second
+
+
+def test_safetensors_under_a_name_of_torch_is_opened(tmp_path: Path) -> None:
+    safetensors.numpy.save_file({"w": np.zeros(3, "f4")}, tmp_path / "x.pt")
+    assert open_model(tmp_path / "x.pt").spec.nbytes == 12
+
+
+def test_a_header_whose_length_looks_like_a_pickle_is_no_pickle(tmp_path: Path) -> None:
+    entry = {"w": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}}
+    header = json.dumps(entry).encode().ljust(0x280)  # 80 02, as a pickle of protocol 2 begins
+    (tmp_path / "x").write_bytes(struct.pack("<Q", len(header)) + header + bytes(12))
+    assert (tmp_path / "x").read_bytes()[:2] == b"\x80\x02"
+    assert open_model(tmp_path / "x").spec.nbytes == 12
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"PK"])
+def test_a_file_of_hardly_a_byte_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.pt").write_bytes(data)
+    with pytest.raises(StoreError, match=r"x\.pt"):
+        open_model(tmp_path / "x.pt")
+
+
+# --- what a program has in memory -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "what",
+    [{}, {"w": np.ones(3, "f4")}, {"w": torch.ones(3)}, torch.nn.Linear(2, 2)],
+    ids=["nothing", "arrays", "tensors", "module"],
+)
+def test_what_holds_a_model_in_memory_is_a_model_in_place(what: Any) -> None:
+    model = as_model(what)
+    assert isinstance(model, ModelInPlace)
+    assert as_model(model) is model
+    assert not model.is_torn
+
+
+def test_a_dict_of_arrays_is_filled_itself() -> None:
+    array = np.zeros(1, "f4")
+    model = as_model({"w": array})
+    assert isinstance(model, ArrayModel)
+    model.write(0, memoryview(np.float32(7).tobytes()))
+    assert array[0] == 7
+
+
+def test_tensors_are_noticed_behind_anything_else() -> None:
+    with pytest.raises(ModelError, match="entry 'a' is a list, not a tensor"):
+        as_model({"a": [1.0], "w": torch.ones(3)})
+
+
+@pytest.mark.parametrize("what", [None, [1.0], "model", open_store("x"), np.zeros(3)])
+def test_what_is_no_model_is_refused_by_its_kind(what: Any) -> None:
+    with pytest.raises(ModelError, match=f"a {type(what).__name__} is no model"):
+        as_model(what)
