@@ -1,0 +1,124 @@
+"""What training changed: one model minus another, range by range as it is read.
+
+An update of differences carries floating point and complex tensors as differences and integers and
+booleans as values, because a difference of those may not fit their type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.payloads import BufferPool, PayloadReader
+from streamlink.model.spec import ModelSpec, Segment, require_same
+
+__all__ = ["DifferenceSource", "subtract"]
+
+_Array = npt.NDArray[Any]
+
+_WIDE = np.dtype(np.float32)
+_BLOCK = 32 * 1024  # elements: what a block needs stays in the processor's cache
+_IDLE_BUFFER_BYTES = 8 << 20
+
+
+class DifferenceSource:
+    """Gives ``new`` minus ``base``: see ``subtract``; integers and booleans are those of ``new``.
+
+    Nothing is computed ahead or kept. A range needs the memory of its own result, twice that where
+    ``base`` has to be read from a disk, and half a MiB. The results of equal models are equal bits
+    on every machine, however the ranges are cut.
+
+    Args:
+        new: the model after the work; closed with this one.
+        base: the model before it; closed with this one.
+
+    Raises:
+        SpecMismatch: the two have different tensors.
+    """
+
+    def __init__(self, new: ModelSource, base: ModelSource) -> None:
+        require_same(new.spec, base.spec, "the model to subtract")
+        self._new = new
+        self._base = base
+        self._pool = BufferPool(_IDLE_BUFFER_BYTES)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order: those of both models."""
+        return self._new.spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Read ``[offset, offset + length)`` of both and subtract: one view for each tensor."""
+        segments = tuple(self.spec.segments(offset, length))
+        if all(_is_value(segment) for segment in segments):
+            return self._new.read(offset, length)
+        # One read of each, widened to the whole elements that the range cuts at its two ends.
+        before = segments[0].start % segments[0].tensor.itemsize
+        after = -segments[-1].stop % segments[-1].tensor.itemsize
+        start, nbytes = offset - before, before + length + after
+        new = PayloadReader(self._new.read(start, nbytes))
+        base = PayloadReader(self._base.read(start, nbytes))
+        return tuple(self._subtract(segment, new, base) for segment in segments)
+
+    def close(self) -> None:
+        """Close both models."""
+        self._new.close()
+        self._base.close()
+
+    def _subtract(self, segment: Segment, new: PayloadReader, base: PayloadReader) -> memoryview:
+        itemsize, dtype = segment.tensor.itemsize, segment.tensor.numpy_dtype
+        skipped = segment.start % itemsize
+        wanted = slice(skipped, skipped + segment.stop - segment.start)
+        nbytes = -(-wanted.stop // itemsize) * itemsize
+        ours, theirs = new.take(nbytes), base.take(nbytes)
+        if _is_value(segment):
+            return ours[wanted]
+        view = self._pool.take(nbytes)
+        subtract(np.frombuffer(ours, dtype), np.frombuffer(theirs, dtype), _of(view, dtype))
+        return view[wanted]
+
+
+def subtract(new: _Array, base: _Array, out: _Array) -> None:
+    """Set ``out`` to ``new - base``, rounded once to the dtype, half to even.
+
+    A complex number is its two parts. NaN and infinity propagate as IEEE 754 says. What is beyond
+    the dtype's range becomes infinite, and NaN in F8_E4M3, which has no infinity. Every NaN is the
+    default NaN, because which of two a subtraction keeps is up to the machine.
+
+    Args:
+        new: 1-D, of a floating point or complex dtype that can travel; may be unaligned.
+        base: the same.
+        out: the same, writable.
+    """
+    if new.dtype.kind == "c":
+        part = np.dtype("<f4")
+        new, base, out = new.view(part), base.view(part), out.view(part)
+    for start in range(0, new.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        _subtract_block(new[block], base[block], out[block])
+
+
+def _subtract_block(new: _Array, base: _Array, out: _Array) -> None:
+    with np.errstate(all="ignore"):
+        if out.dtype.itemsize >= _WIDE.itemsize:
+            np.subtract(new, base, out=out)
+        else:
+            # Rounded twice, but to the same bits as once: float32 has two digits more than twice
+            # those of float16, the longest of the small formats, and a sum needs no more.
+            difference = new.astype(_WIDE)
+            np.subtract(difference, base.astype(_WIDE), out=difference)
+            np.copyto(out, difference, casting="unsafe")
+        is_nan = np.isnan(out)
+    if is_nan.any():
+        np.copyto(out, np.array(np.nan, out.dtype), where=is_nan)
+
+
+def _is_value(segment: Segment) -> bool:
+    return segment.tensor.numpy_dtype.kind in "iub"
+
+
+def _of(view: memoryview, dtype: np.dtype[Any]) -> _Array:
+    return np.frombuffer(view, dtype)

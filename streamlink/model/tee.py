@@ -1,0 +1,54 @@
+"""One model into two places while it is received once."""
+
+from __future__ import annotations
+
+from streamlink.model.interfaces import ModelSink, Progress
+from streamlink.model.spec import ModelSpec, require_same
+
+__all__ = ["TeeSink"]
+
+
+class TeeSink:
+    """Writes everything to ``first`` and to ``second``, and commits them in this order.
+
+    They are not committed as one: where the second one fails, the first has its model already.
+
+    Raises:
+        SpecMismatch: the two have different tensors.
+    """
+
+    def __init__(self, first: ModelSink, second: ModelSink) -> None:
+        require_same(first.spec, second.spec, "the second place")
+        self._first = first
+        self._second = second
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._first.spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Take ``payload`` into both places."""
+        self._first.write(offset, payload)
+        self._second.write(offset, payload)
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Make the model whole in both places."""
+        steps = 0
+
+        def count(step: int) -> None:
+            nonlocal steps
+            steps = step
+            if progress is not None:
+                progress(step)
+
+        self._first.commit(count)
+        done = steps
+        self._second.commit(lambda step: count(done + step))
+
+    def discard(self) -> None:
+        """Forget what was written to either place."""
+        try:
+            self._first.discard()
+        finally:
+            self._second.discard()

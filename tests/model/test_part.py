@@ -1,0 +1,161 @@
+"""A part is the tensors its patterns name, and reads give just their bytes of the whole."""
+
+from __future__ import annotations
+
+import time
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.errors import ModelError, SpecMismatch
+from streamlink.model.interfaces import Payload
+from streamlink.model.part import PartSource, part_of, part_source
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.stores.memory import ArrayModel
+from tests.support.models import (
+    SourceContract,
+    arrays_of,
+    content,
+    float_spec,
+    model_specs,
+    pattern_model,
+)
+
+
+def names(spec: ModelSpec) -> list[str]:
+    return [tensor.name for tensor in spec.tensors]
+
+
+def named(*names: str) -> ModelSpec:
+    return ModelSpec(tuple(TensorSpec(name, "F32", (3,)) for name in names))
+
+
+MODEL = named("block.0.w", "block.0.lora_a", "block.1.w", "block.1.lora_a", "head")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        ([], names(MODEL)),
+        (["*"], names(MODEL)),
+        (["head"], ["head"]),
+        (["head", "*.lora_?"], ["block.0.lora_a", "block.1.lora_a", "head"]),
+        (["block.[1-9].*", "block.1.w"], ["block.1.w", "block.1.lora_a"]),
+    ],
+)
+def test_patterns_choose_tensors_in_the_models_order(
+    patterns: list[str], expected: list[str]
+) -> None:
+    assert names(part_of(MODEL, patterns)) == expected
+
+
+def test_a_pattern_that_matches_nothing_is_named() -> None:
+    with pytest.raises(ModelError, match=r"matches the pattern 'HEAD'; names are like 'block\.0"):
+        part_of(MODEL, ["head", "HEAD"])
+    with pytest.raises(ModelError, match=r"pattern 'lora_\*'"):
+        part_of(MODEL, ["lora_*"])
+    with pytest.raises(ModelError, match="no tensors"):
+        part_of(ModelSpec(()), ["*"])
+
+
+@given(model_specs(), st.text("abé?*[]!", min_size=1, max_size=4))
+def test_patterns_match_as_file_names_do(spec: ModelSpec, pattern: str) -> None:
+    expected = [name for name in names(spec) if fnmatchcase(name, pattern)]
+    if expected:
+        assert names(part_of(spec, [pattern])) == expected
+    else:
+        with pytest.raises(ModelError):
+            part_of(spec, [pattern])
+
+
+@given(model_specs(), st.data())
+def test_any_part_gives_its_tensors_bytes(spec: ModelSpec, data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.booleans(), min_size=len(spec.tensors)))
+    chosen = [t for t, keep in zip(spec.tensors, kept, strict=False) if keep]
+    tensors = tuple(data.draw(st.permutations(chosen)))  # files may have an order of their own
+    part = PartSource(pattern_model(spec), ModelSpec(tensors))
+    arrays = arrays_of(spec, content(pattern_model(spec)))
+    expected = b"".join(arrays[tensor.name].tobytes() for tensor in tensors)
+    assert content(part, data.draw(st.integers(1, 40))) == expected
+
+
+class TestPartSource(SourceContract):
+    whole = ModelSpec(
+        (
+            TensorSpec("first", "F16", (11,)),
+            *SourceContract.spec.tensors[:2],
+            TensorSpec("between", "U8", (0,)),
+            *SourceContract.spec.tensors[2:4],
+            TensorSpec("gap", "F64", (5,)),
+            *SourceContract.spec.tensors[4:],
+            TensorSpec("last", "F16", (11,)),
+        )
+    )
+
+    @pytest.fixture
+    def source(self) -> PartSource:
+        return PartSource(pattern_model(self.whole), self.spec)
+
+    @pytest.fixture
+    def expected(self) -> bytes:
+        arrays = arrays_of(self.whole, content(pattern_model(self.whole)))
+        return b"".join(arrays[tensor.name].tobytes() for tensor in self.spec.tensors)
+
+
+def test_the_whole_is_given_by_the_source_itself() -> None:
+    source = pattern_model(MODEL)
+    assert part_source(source, ModelSpec(MODEL.tensors)) is source
+    assert isinstance(part_source(source, named("head")), PartSource)
+
+
+def test_neighbours_are_read_at_once_and_nothing_is_copied() -> None:
+    reads: list[tuple[int, int]] = []
+    arrays = arrays_of(MODEL, content(pattern_model(MODEL)))
+
+    class Noting(ArrayModel):
+        def read(self, offset: int, length: int) -> Payload:
+            reads.append((offset, length))
+            return super().read(offset, length)
+
+    part = PartSource(Noting(arrays), part_of(MODEL, ["block.0.*", "block.1.w", "head"]))
+    views = part.read(2, 46)
+    assert reads == [(2, 34), (48, 12)]
+    arrays["head"][:] = 5
+    assert bytes(views[-1]) == arrays["head"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (named("head", "tail"), "'tail' of the part is not in the model"),
+        (float_spec(4), "'t0' of the part is not in the model"),
+        (
+            ModelSpec((TensorSpec("head", "F16", (6,)),)),
+            r"'head' is F16 of shape \(6,\) in the part and F32 of shape \(3,\)",
+        ),
+    ],
+)
+def test_what_is_no_part_is_refused_in_words(part: ModelSpec, why: str) -> None:
+    with pytest.raises(SpecMismatch, match=why):
+        part_source(pattern_model(MODEL), part)
+
+
+def test_closing_the_part_closes_the_whole() -> None:
+    closed: list[bool] = []
+    source = pattern_model(MODEL)
+    source.close = lambda: closed.append(True)  # type: ignore[method-assign]
+    PartSource(source, named("head")).close()
+    assert closed == [True]
+
+
+def test_a_hundred_thousand_tensors_cost_what_their_pieces_do() -> None:
+    spec = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (2,)) for n in range(100_000)))
+    part = part_of(spec, ["t*[02468]", *(f"t{n}" for n in range(1, 2000, 2))])
+    assert len(part.tensors) == 51_000
+    source = PartSource(pattern_model(spec), part)
+    began = time.perf_counter()
+    for offset in range(0, 1000 * 8, 8):
+        source.read(offset * 50, 8)
+    assert time.perf_counter() - began < 1.0
