@@ -56,6 +56,10 @@ def parse_size(text: str | int) -> int:
 
 
 Size = Annotated[int, BeforeValidator(parse_size)]
+Patterns = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda text: text.split(",") if isinstance(text, str) else text),
+]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -126,7 +130,12 @@ class TimeoutConfig(_Frozen):
     """A session that has nothing else to say sends a heartbeat this often (seconds)."""
 
     session_timeout: Seconds = 30.0
-    """A session that brings nothing at all for this long is dead (seconds)."""
+    """A call that brings nothing at all for a session this long is lost (seconds)."""
+
+    reconnect_timeout: Seconds = 30.0
+    """How long a session or stream whose connection is lost may be without one, in sum, since
+    anything last came over it (seconds). The client tries again and again; the server keeps its
+    place. Then what was lost ends with an error at either end."""
 
     connect_timeout: Seconds = 20.0
     """How long a client tries to reach the server before it gives up (seconds)."""
@@ -165,7 +174,7 @@ class GrpcConfig(_Frozen):
     """A ping unanswered for this long closes the connection (seconds)."""
 
     max_clients: int = Field(default=16, ge=1, le=4096)
-    """Server: sessions admitted at once (count). Price: five threads and two streams each."""
+    """Server: sessions admitted at once (count). Price: six threads and two streams each."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
     """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
@@ -224,9 +233,9 @@ class RoundConfig(_Frozen):
     non_finite: Literal["accept", "reject", "fail"] = "accept"
     """NaN or infinity in an update: average it, go on without that update, or fail the round."""
 
-    part: tuple[str, ...] = ()
+    part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors clients send back; empty: all. The others stay
-    as they are."""
+    as they are. As one text, separated by commas."""
 
     duplex_bytes: Size = Field(default=0, ge=0)
     """Memory for ranges of the next model that go down while updates still come up (bytes); 0: off.

@@ -129,5 +129,21 @@ class Left:
     reason: str
 
 
-SessionEvent = Greeted | Ready | Asked | Answered | RequestFailed | CalledOff | Left | Failed
+@dataclass(frozen=True, slots=True)
+class Away:
+    """The call that carried the session is lost; another may take over."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A new call carries the session, after ``seconds`` without."""
+
+    seconds: float
+
+
+SessionEvent = (
+    Greeted | Ready | Asked | Answered | RequestFailed | CalledOff | Left | Away | Back | Failed
+)
 Event = StreamEvent | SessionEvent

@@ -198,7 +198,10 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The client's first frame: who it is and what it can do."""
+    """The client's first frame: who it is and what it can do.
+
+    ``resume``: the id of the session to go on with after its call was lost; empty: a new one.
+    """
 
     version_min: int
     version_max: int
@@ -208,6 +211,7 @@ class Hello:
     max_message_bytes: int
     session_timeout: float
     token: str = field(default="", repr=False)
+    resume: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,11 +103,21 @@ class ReceiveStream(StreamMachine):
 
     # --- the owner reads -----------------------------------------------------------
 
-    def accept(self, *, wants_spec: bool, now: float) -> None:
-        """Answer ``Opened``: the sender may begin. Asks for the description where it is unknown."""
+    def accept(self, *, wants_spec: bool, now: float, start: int = 0) -> None:
+        """Answer ``Opened``: the sender may begin. Asks for the description where it is unknown.
+
+        Args:
+            wants_spec: the description has to come, too.
+            now: monotonic seconds.
+            start: bytes below are here already, durable, from a process before this one.
+        """
         is_decided = self._is_accepted or self.is_closed
         self._require(self.opened is not None and not is_decided, "accept")
         assert self.opened is not None
+        self._require(0 <= start <= self.opened.total_bytes, f"accept at byte {start}")
+        if start:
+            self._arrivals.received = self.durable = start
+            self._credit.release(start)
         self._is_accepted = True
         self._wants_spec = wants_spec and self.opened.spec_pages > 0
         if wants_spec and not self._wants_spec:

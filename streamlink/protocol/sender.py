@@ -4,9 +4,10 @@
        ▲                      │                         │
        └── attach() on a new call, after the old one was lost
 
-It keeps every chunk (``outstanding``) until it is *received*; a repair or a resume sends
-it again from there. Two clocks run: ``streaming_ack_wait`` while a sent chunk is not received, and
-``communication_timeout`` (stage sending) while anything at all is still owed to us by the peer.
+It keeps every chunk (``outstanding``) until it is *received*; a repair or a resume sends it again
+from there. One that ``is_resumable`` begins where the receiver says, which may have the rest from a
+process before this one. Two clocks run: ``streaming_ack_wait`` while a sent chunk is not received,
+and ``communication_timeout`` (stage sending) while the peer still owes us anything at all.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ class SendStream(StreamMachine):
         spec_pages: Sequence[bytes] = (),
         attempt: Attempt = Attempt(),
         update: Update = Update(),
+        is_resumable: bool = False,
         peer: str = "peer",
         name: str = "",
     ) -> None:
@@ -88,7 +90,8 @@ class SendStream(StreamMachine):
         self.received = self.taken = self.durable = self.limit = 0
         self._spec_digest = spec_digest
         self._spec_pages = tuple(spec_pages)
-        self._was_attached = False
+        self._is_resumable = is_resumable
+        self._was_attached = self._was_accepted = False
         self._outstanding = Outstanding()
         self._finish: Finish | None = None
         self._is_finish_sent = False
@@ -228,10 +231,13 @@ class SendStream(StreamMachine):
                 self._on_abort(frame)
 
     def _on_accept(self, frame: Accept, now: float) -> None:
-        if not 0 <= frame.received <= self.position or frame.limit < frame.received:
+        # The first time, a receiver may have what a sender before this one has brought.
+        is_anywhere = self._is_resumable and not self._was_accepted
+        most = self.total_bytes if is_anywhere else self.position
+        if not 0 <= frame.received <= most or frame.limit < frame.received:
             raise self._violation(
                 f"accepted at byte {frame.received} with credit to {frame.limit}, "
-                f"but {self.position} bytes were sent"
+                f"but {self.position} of {self.total_bytes} bytes were sent"
             )
         if not 1 <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
             raise self._violation(f"accepted with a chunk size of {frame.chunk_bytes} bytes")
@@ -247,7 +253,11 @@ class SendStream(StreamMachine):
         mark, has_moved = frame.received, frame.received > self.received
         self._outstanding.rewind(mark, limit=frame.limit, chunk_bytes=frame.chunk_bytes)
         self.received, self.limit = mark, frame.limit
-        self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
+        if self._was_accepted:
+            self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
+        else:
+            self.taken = self.durable = mark
+        self._was_accepted = True
         self._is_finish_sent = False
         if self.position < self.total_bytes:
             self._finish = None

@@ -1,18 +1,25 @@
 """``SessionMachine``: one peer's standing connection, either end of it.
 
-    client:  GREETING ── welcome ──▶ READY ──▶ CLOSED
-    server:  WAITING ── hello ──▶ GREETED ── welcome() ──▶ READY ──▶ CLOSED
+    client:  GREETING ── welcome ──▶ READY ── call lost ──▶ AWAY ── attach() ──▶ GREETING
+    server:  WAITING ── hello ──▶ GREETED ── welcome() ──▶ READY ── call lost ──▶ AWAY
+                └──── the same hello, to go on ────▶ READY         attach() ──▶ WAITING
 
 It agrees on version, chunk size and limits, keeps a heartbeat, and carries requests and replies.
 The models a request sends or returns travel on streams of their own; their two stages, sending and
 receiving, are those streams' clocks. The stage between them, *processing*, is watched here: it
 starts when the request is complete at the peer, restarts when a counter of this very request moved,
 and ends with the first byte of the reply.
+
+Like a stream, a session outlives the call that carries it. While it is away no clock runs but
+``reconnect_timeout``, which ends it: the work on a request is not blamed for a lost call, and its
+clock starts anew when the session is back. Both sides then say again what still matters
+(``requests``). A goodbye or an abort ends a session at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -21,14 +28,17 @@ from streamlink.errors import (
     AbortCode,
     CommunicationTimeout,
     OpenTimeout,
-    RemoteProtocolError,
     StreamAborted,
+    StreamlinkError,
     StreamTimeout,
 )
 from streamlink.protocol.events import (
     Answered,
     Asked,
+    Away,
+    Back,
     CalledOff,
+    Event,
     Greeted,
     Left,
     Ready,
@@ -48,38 +58,39 @@ from streamlink.protocol.frames import (
     TaskProgress,
     Welcome,
 )
+from streamlink.protocol.greeting import agree_chunk, agree_version, fault_in
 from streamlink.protocol.machine import Machine, Moves
+from streamlink.protocol.requests import OpenRequests, ServedRequests
 
-VERSION_MIN = VERSION_MAX = 1
-FRAME_OVERHEAD_BYTES = 1024
-"""Room a chunk's frame needs beside its payload, generously (bytes)."""
-
-SMALLEST_CHUNK_BYTES = 1024
 SHORTEST_BEAT_SECONDS = 0.1
 MOST_EVENTS = 1024
 """Requests that may wait for the owner before the peer is taken for a flood (count)."""
 
-_OPEN, _ALIVE, _BEAT = "open", "alive", "heartbeat"
+_OPEN, _ALIVE, _BEAT, _AWAY = "open", "alive", "heartbeat", "away"
+_GREETS = (Hello, Welcome)
+_TRIES = 3  # a new call that brings no greeting leaves time for others within reconnect_timeout
 
 
 class SessionState(Enum):
     """Where a session stands."""
 
     GREETING = auto()
-    """Client: hello sent."""
+    """Client: hello sent on this call."""
     WAITING = auto()
-    """Server: nothing heard yet."""
+    """Server: nothing heard yet on this call."""
     GREETED = auto()
     """Server: hello heard, the owner decides."""
     READY = auto()
+    AWAY = auto()
+    """The call is lost; another may take over within ``reconnect_timeout``."""
     CLOSED = auto()
 
 
-class SessionDied(StreamTimeout):
-    """Nothing at all was heard from the peer for ``session_timeout``."""
+class SessionLost(StreamTimeout):
+    """The call was lost and no other took over within ``reconnect_timeout``."""
 
     code = AbortCode.SESSION_LOST
-    verb = "was not heard from"
+    verb = "did not come back"
 
 
 class SessionMachine(Machine):
@@ -112,42 +123,114 @@ class SessionMachine(Machine):
         self.is_client = hello is not None
         self.state = SessionState.GREETING if self.is_client else SessionState.WAITING
         self._hello = hello
+        self._welcome: Welcome | None = None
+        self._lost_at = 0.0
+        self._missed = 0.0  # seconds without a call since the peer last said more than a greeting
+        self._has_heard = True  # more than a greeting on this call, or it is the first
         self._beat_seconds = config.timeouts.heartbeat_interval
         self._beats = 0
-        self._next_request = 1
-        self._progress: dict[int, int] = {}
-        self._begun: set[int] = set()
+        self._asked = OpenRequests()
+        self._served = ServedRequests()
 
     def receive(self, frame: Frame, *, now: float) -> None:
         """Take one frame from the peer."""
         super().receive(frame, now=now)
         if self.state is SessionState.READY:
             self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
+            if not isinstance(frame, _GREETS):
+                self._missed, self._has_heard = 0.0, True
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now, in order; anything at all stands for a heartbeat."""
         frames = super().frames_to_send(now=now)
+        if self.state is SessionState.READY:
+            frames.extend(self._served.take_news())
         if frames and self._timers.is_running(_BEAT):
             self._timers.start(_BEAT, self._beat_seconds, now=now)
         return frames
 
-    # --- life ----------------------------------------------------------------------
+    @property
+    def has_frames(self) -> bool:
+        """Whether ``frames_to_send`` would return something."""
+        return super().has_frames or (self.state is SessionState.READY and self._served.has_news)
+
+    # --- calls come and go -----------------------------------------------------------
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the session stands, but its call is lost and no other has greeted yet."""
+        return self._is_standing and self.state is not SessionState.READY
+
+    def goes_on_with(self, hello: Hello) -> bool:
+        """Server: whether ``hello`` is of the very client that was welcomed here."""
+        return (
+            self._hello is not None
+            and self._welcome is not None
+            and hello.resume == self._welcome.session_id
+            and (hello.name, hello.instance) == (self._hello.name, self._hello.instance)
+        )
 
     def attach(self, *, now: float) -> None:
-        """Begin over a call."""
+        """Begin, or go on, over a new call. A session that has failed only says why."""
         self.is_attached = True
-        self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
-        if self._hello is not None:
-            self._outbox.append(self._hello)
+        self._outbox.clear()
+        if self.is_closed:
+            if self._last_words is not None:
+                self._outbox.append(self._last_words)
+            return
+        timeouts = self.config.timeouts
+        patience = timeouts.open_timeout
+        if self._welcome is not None:
+            patience = min(patience, timeouts.reconnect_timeout / _TRIES)
+        self._timers.start(_OPEN, patience, now=now)
+        self.state = SessionState.GREETING if self.is_client else SessionState.WAITING
+        if self.is_client and self._hello is not None:
+            resume = self._welcome.session_id if self._welcome else ""
+            self._outbox.append(replace(self._hello, resume=resume))
 
     def detach(self, *, now: float) -> None:
-        """The call is lost, and with it the session."""
+        """The call is lost; before it was welcomed, and with it the session."""
+        self._lose_call("the connection ended", now, silent=0.0)
+
+    def excuse(self, seconds: float) -> None:
+        """Forgive ``seconds`` in which this process, not the peer, stood still."""
+        super().excuse(seconds)
+        self._lost_at += seconds
+
+    def _lose_call(self, why: str, now: float, *, silent: float) -> None:
+        """Go away. A peer that did nothing but greet was away for the ``silent`` seconds, too."""
         self.is_attached = False
-        if not self.is_closed:
-            error = StreamAborted(
-                AbortCode.SESSION_LOST, "the connection ended", by_peer=True, who=self.peer
-            )
+        self._outbox.clear()
+        if self.is_closed or self.state is SessionState.AWAY:
+            return
+        if self._welcome is None:
+            error = StreamAborted(AbortCode.SESSION_LOST, why, by_peer=True, who=self.peer)
             self._end(error)
+            return
+        was_ready = self.state is SessionState.READY
+        self.state = SessionState.AWAY
+        self._timers.stop(_OPEN)
+        if was_ready:  # else: another call that brought no greeting; the clock runs on
+            self._timers.stop_all()
+            self._lost_at = now if self._has_heard else now - silent
+            seconds = self.config.timeouts.reconnect_timeout - self._missed + self._lost_at - now
+            self._timers.start(_AWAY, seconds, now=now)
+            self._events.append(Away(why))
+            self.handle_timer(now=now)  # it may have been away for too long already
+
+    def _go_on(self, beat_seconds: float, now: float) -> None:
+        """Be ready again, and say again what may have been lost."""
+        self._timers.stop(_AWAY)
+        self._missed += now - self._lost_at
+        self._has_heard = False
+        self._become_ready(beat_seconds, now)
+        for number in self._asked.processing:
+            self._start_processing(number, now)
+        self._outbox.extend(self._asked.to_repeat())
+        self._served.repeat()
+        self._tell(Back(now - self._lost_at))
+
+    # --- life ----------------------------------------------------------------------
 
     def welcome(self, session_id: str, epoch: str, *, now: float) -> Welcome:
         """Server: answer ``Greeted``; returns what was agreed.
@@ -158,13 +241,14 @@ class SessionMachine(Machine):
         self._require(self.state is SessionState.GREETED, "welcome")
         assert self._hello is not None
         answer = Welcome(
-            version=_agree_version(self._hello),
+            version=agree_version(self._hello),
             session_id=session_id,
             epoch=epoch,
-            chunk_bytes=self._agree_chunk(self._hello),
+            chunk_bytes=agree_chunk(self.config, self._hello, self.peer),
             heartbeat_interval=self.config.timeouts.heartbeat_interval,
         )
         self.state = SessionState.READY
+        self._welcome = answer
         self._outbox.append(answer)
         self._become_ready(self._hello.session_timeout / 3, now)
         return answer
@@ -190,10 +274,11 @@ class SessionMachine(Machine):
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
-        self._require(self.state is SessionState.READY, "request")
-        number, self._next_request = self._next_request, self._next_request + 1
-        self._outbox.append(Request(number, topic, attempt, sends, returns, metadata, part))
-        self._progress[number] = 0
+        self._require(self._is_standing, "request")
+        number = self._asked.next_number()
+        request = Request(number, topic, attempt, sends, returns, metadata, part)
+        self._asked.add(request)
+        self._say(request)
         if not sends:
             self.request_complete(number, now=now)
         return number
@@ -203,30 +288,25 @@ class SessionMachine(Machine):
 
         Unless the reply has begun already: a peer may answer while it is still being asked.
         """
-        if number in self._progress and number not in self._begun:
+        if self._asked.complete(number) and self.state is SessionState.READY:
             self._start_processing(number, now)
 
     def reply_began(self, number: int) -> None:
         """The first byte of the reply is here: processing is over."""
-        if number in self._progress:
-            self._begun.add(number)
+        self._asked.begin_reply(number)
         self._timers.stop(_processing(number))
 
     def cancel(self, number: int, reason: str) -> None:
         """Give up a request whose answer nobody wants any more, and tell the peer so."""
-        if number in self._progress and self.state is SessionState.READY:
-            self._outbox.append(Cancel(number, reason))
-        self._forget_request(number)
-
-    def _forget_request(self, number: int) -> None:
-        self._progress.pop(number, None)
-        self._begun.discard(number)
+        cancel = self._asked.cancel(number, reason)
+        if cancel is not None:
+            self._say(cancel)
         self._timers.stop(_processing(number))
 
     def report_progress(self, number: int, counter: int) -> None:
         """Serving side: say that the work on request ``number`` has moved."""
-        self._require(self.state is SessionState.READY, "progress")
-        self._outbox.append(TaskProgress(number, counter))
+        self._require(self._is_standing, "progress")
+        self._served.report(number, counter)
 
     def reply(
         self,
@@ -237,8 +317,31 @@ class SessionMachine(Machine):
         metadata: Mapping[str, str] = NO_ENTRIES,
     ) -> None:
         """Serving side: answer request ``number``."""
-        self._require(self.state is SessionState.READY, "reply")
-        self._outbox.append(Reply(number, error, traceback, metadata))
+        self._require(self._is_standing, "reply")
+        reply = Reply(number, error, traceback, metadata)
+        self._served.reply(reply)
+        self._say(reply)
+
+    @property
+    def _is_standing(self) -> bool:
+        """Whether it was welcomed and has not ended: it may be away."""
+        return self._welcome is not None and not self.is_closed
+
+    def _say(self, frame: Frame) -> None:
+        # While it is away nothing piles up here: what still matters is repeated once it is back.
+        if self.state is SessionState.READY:
+            self._outbox.append(frame)
+
+    def _tell(self, event: Event) -> None:
+        """Queue an event the peer has caused.
+
+        Raises:
+            RemoteProtocolError: it causes more than the owner can take.
+        """
+        if len(self._events) >= MOST_EVENTS:
+            what = type(event).__name__.lower()
+            raise self._violation(f"sent {MOST_EVENTS} times before this side could listen: {what}")
+        self._events.append(event)
 
     # --- the peer speaks ---------------------------------------------------------------
 
@@ -264,38 +367,48 @@ class SessionMachine(Machine):
                 self._events.append(Left(frame.reason))
 
     def _on_hello(self, frame: Hello, now: float) -> None:
+        if self._welcome is not None:
+            if not self.goes_on_with(frame):
+                raise self._violation("came back as another client")
+            self.state = SessionState.READY
+            self._outbox.append(self._welcome)
+            self._go_on(frame.session_timeout / 3, now)
+            return
         self._hello = frame
         self.peer = frame.name or self.peer
         self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
         self._events.append(Greeted(frame))
 
     def _on_welcome(self, frame: Welcome, now: float) -> None:
-        if not VERSION_MIN <= frame.version <= VERSION_MAX:
-            raise self._violation(f"chose version {frame.version}, which we did not offer")
-        if not SMALLEST_CHUNK_BYTES <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
-            raise self._violation(f"chose a chunk size of {frame.chunk_bytes} bytes")
+        if fault := fault_in(frame, self.config):
+            raise self._violation(fault)
+        if self._welcome is not None:
+            if frame != self._welcome:
+                raise self._violation("welcomed us to another session than the one that was lost")
+            self._go_on(frame.heartbeat_interval, now)
+            return
+        self._welcome = frame
         self._become_ready(frame.heartbeat_interval, now)
         self._events.append(Ready(frame))
 
     def _on_request(self, frame: Request) -> None:
-        if len(self._events) >= MOST_EVENTS:
-            raise self._violation(f"asked {MOST_EVENTS} times before this side could listen")
-        self._events.append(Asked(frame))
+        if self._served.is_new(frame):
+            self._tell(Asked(frame))
+        elif (answer := self._served.answer_to(frame.request_id)) is not None:
+            if len(self._outbox) >= MOST_EVENTS:
+                raise self._violation("asks again what was answered and does not listen")
+            self._outbox.append(answer)
 
     def _on_cancel(self, frame: Cancel) -> None:
-        if len(self._events) >= MOST_EVENTS:
-            raise self._violation(f"cancelled {MOST_EVENTS} times before this side could listen")
-        self._events.append(CalledOff(frame.request_id, frame.reason))
+        self._tell(CalledOff(frame.request_id, frame.reason))
 
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
-        if frame.counter > self._progress.get(frame.request_id, frame.counter):
-            self._progress[frame.request_id] = frame.counter
-            if self._timers.is_running(_processing(frame.request_id)):
-                self._start_processing(frame.request_id, now)
+        if self._asked.has_moved(frame) and frame.request_id in self._asked.processing:
+            self._start_processing(frame.request_id, now)
 
     def _on_reply(self, frame: Reply) -> None:
-        if frame.request_id in self._progress:  # else: given up, or answered twice
-            self._forget_request(frame.request_id)
+        self._timers.stop(_processing(frame.request_id))
+        if self._asked.answer(frame.request_id):  # else: given up, or answered twice
             self._events.append(Answered(frame))
 
     # --- clocks ------------------------------------------------------------------------
@@ -309,12 +422,22 @@ class SessionMachine(Machine):
         self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
 
     def _expire(self, name: str, now: float) -> None:
+        if not self._timers.is_running(name):
+            return  # another that expired with it has taken the session away
         if name == _BEAT:
             self._beats += 1
             self._outbox.append(Heartbeat(self._beats))
             self._timers.start(_BEAT, self._beat_seconds, now=now)
         elif name == _ALIVE:
-            self._time_out(SessionDied(**self._idle_facts(name, now, 0), setting="session_timeout"))
+            silent = self._timers.idle_seconds(name, now=now)
+            why = f"nothing was heard for {silent:.1f} s (session_timeout)"
+            self._lose_call(why, now, silent=silent)
+        elif name == _AWAY:
+            facts = self._idle_facts(name, now, 0)
+            facts["seconds"] = self._missed + now - self._lost_at
+            self._time_out(SessionLost(**facts, setting="reconnect_timeout"))
+        elif name == _OPEN and self._welcome is not None:
+            self._lose_call("a new call brought no greeting", now, silent=0.0)
         elif name == _OPEN:
             self._time_out(OpenTimeout(**self._idle_facts(name, now, 0), setting="open_timeout"))
         else:
@@ -323,7 +446,8 @@ class SessionMachine(Machine):
     def _request_expired(self, number: int, now: float) -> None:
         facts = self._idle_facts(_processing(number), now, 0)
         facts["stream"] = f"request {number}"
-        self._forget_request(number)
+        self._asked.forget(number)
+        self._timers.stop(_processing(number))
         error = CommunicationTimeout(**facts, stage="processing")
         self._events.append(RequestFailed(number, error))
 
@@ -331,31 +455,11 @@ class SessionMachine(Machine):
         seconds = self.config.timeouts.communication_timeout
         self._timers.start(_processing(number), seconds, now=now)
 
-    # --- what is agreed ------------------------------------------------------------------
-
-    def _agree_chunk(self, hello: Hello) -> int:
-        fits = min(hello.max_message_bytes, self.config.grpc.max_message_bytes)
-        size = min(hello.chunk_bytes, self.config.stream.chunk_bytes, fits - FRAME_OVERHEAD_BYTES)
-        if size < SMALLEST_CHUNK_BYTES:
-            raise RemoteProtocolError(
-                f"{self.peer} offers chunk_bytes={hello.chunk_bytes} and "
-                f"max_message_bytes={hello.max_message_bytes}; the smallest chunk that can be "
-                f"agreed on is {SMALLEST_CHUNK_BYTES} bytes"
-            )
-        return size
+    def _end(self, error: StreamlinkError) -> None:
+        super()._end(error)
+        self._asked.clear()
+        self._served.clear()
 
 
 def _processing(number: int) -> str:
     return f"processing {number}"
-
-
-def _agree_version(hello: Hello) -> int:
-    version = min(hello.version_max, VERSION_MAX)
-    if version < max(hello.version_min, VERSION_MIN):
-        error = RemoteProtocolError(
-            f"{hello.name} speaks versions {hello.version_min} to {hello.version_max}, this server "
-            f"{VERSION_MIN} to {VERSION_MAX}; upgrade the older side"
-        )
-        error.code = AbortCode.VERSION
-        raise error
-    return version

@@ -1,11 +1,16 @@
-"""The client's gRPC shell: one connection for the session, another for the transfers."""
+"""The client's gRPC shell: one connection for the session, another for the transfers.
+
+Each call has a thread that reads it, and opens it anew where it broke (``reconnect``). The
+connections themselves are gRPC's: a call for which there is none fails at once, and is tried again.
+"""
 
 from __future__ import annotations
 
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import grpc
@@ -14,11 +19,14 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ConnectFailed, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Left, Ready
-from streamlink.protocol.session import VERSION_MAX, VERSION_MIN, SessionMachine
+from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
+from streamlink.protocol.session import SessionMachine
 from streamlink.transport import messages
-from streamlink.transport.grpc_options import channel_options
-from streamlink.transport.pump import Pump, Ticker
+from streamlink.transport.driver import Pump
+from streamlink.transport.grpc_options import client_options
+from streamlink.transport.reconnect import keep_carried
 from streamlink.transport.session import Session, StreamPump
+from streamlink.transport.ticker import Ticker
 
 logger = logging.getLogger("streamlink.client")
 
@@ -35,9 +43,13 @@ class GrpcClient:
         self.name = name
         self.ticker = Ticker()
         self._token = token
-        self._session_reader: threading.Thread | None = None
-        self._session_channel = self._channel()
-        self._data_channel = self._channel()
+        self._is_closing = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._session_pump: Pump[SessionMachine] | None = None
+        self._session_thread: threading.Thread | None = None
+        self._session_line = _Line(self._channel)
+        self._data_line = _Line(self._channel)
 
     def connect(
         self,
@@ -53,8 +65,10 @@ class GrpcClient:
         self._wait_until_ready()
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self._hello())
         pump: Pump[SessionMachine] = Pump(machine)
-        self._session_reader = self._open_call(
-            "Session", self._session_channel, pump, messages.encode_session, messages.decode_session
+        self._session_pump = pump
+        call = _Call(pump, messages.encode_session, messages.decode_session)
+        self._session_thread = self._keep(
+            "Session", self._session_line, call, lambda: pump.is_closed, pump.wait_closed
         )
         self.ticker.add(pump)
         welcome = _wait_welcome(pump)
@@ -71,71 +85,85 @@ class GrpcClient:
         return session
 
     def open_transfer(self, session: Session, pump: StreamPump) -> None:
-        """Open the call that carries ``pump``'s stream; its frames flow from now on."""
+        """Open the call that carries ``pump``'s stream; its frames flow from now on.
+
+        A call that breaks is opened again while the session lives, until both ends know how the
+        stream has ended.
+        """
         stream_id = pump.stream.stream_id
         attach = messages.encode_transfer(f.Attach(session.session_id, stream_id), stream_id)
         session.offer(pump)
-        self.ticker.add(pump)
-        self._open_call(
-            "Transfer",
-            self._data_channel,
+        call = _Call(
             pump,
             lambda frame: messages.encode_transfer(frame, stream_id),
             lambda raw: messages.decode_transfer(raw, stream_id),
             first=attach,
+            before=session.wait_here,
         )
+
+        def is_over() -> bool:
+            is_told = pump.is_settled or (pump.is_closed and call.has_ended_well)
+            return is_told or pump.is_lost or session.closed.is_set()
+
+        self._keep("Transfer", self._data_line, call, is_over, session.closed.wait)
 
     def close(self) -> None:
         """Drop both connections; a goodbye that was said may leave first."""
-        if self._session_reader is not None:
-            self._session_reader.join(_LAST_WORDS_SECONDS)
-        self._session_channel.close()
-        self._data_channel.close()
+        self._is_closing.set()
+        if self._session_pump is not None and self._session_thread is not None:
+            # Nothing where a goodbye was said; else the server would wait for us to come back.
+            self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
+            self._session_thread.join(_LAST_WORDS_SECONDS)
+        self._session_line.close()
+        self._data_line.close()
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(_LAST_WORDS_SECONDS)
         self.ticker.close()
 
     # --- calls ------------------------------------------------------------------------
 
-    def _open_call(
+    def _keep(
         self,
         method: str,
-        channel: grpc.Channel,
-        pump: Any,
-        encode: Callable[[Any], bytes],
-        decode: Callable[[bytes], f.Frame],
-        first: bytes = b"",
+        line: _Line,
+        call: _Call,
+        is_over: Callable[[], bool],
+        pause: Callable[[float], object],
     ) -> threading.Thread:
-        is_attached = threading.Event()
-        numbers: list[int] = []
+        """Carry ``call.pump`` from now on, in a thread of its own, until ``is_over``."""
 
-        def outgoing() -> Iterator[bytes]:
-            is_attached.wait()
-            if first:
-                yield first
-            for frame in pump.outgoing(numbers[0]):
-                yield encode(frame)
+        def carry() -> bool:
+            self.ticker.add(call.pump)
+            has_moved = call.run(line.method(method))
+            if call.was_cut and line is self._session_line:
+                # Nothing was heard on it, and gRPC holds it for alive: the data's may be as dead.
+                for each in (self._session_line, self._data_line):
+                    each.renew()
+            return has_moved
 
-        call = channel.stream_stream(_METHOD + method, None, None)(outgoing())
-        numbers.append(pump.attach(call.cancel))
-        is_attached.set()
-        reader = threading.Thread(
-            target=_read, args=(pump, numbers[0], call, decode), name=f"read-{method}", daemon=True
-        )
-        reader.start()
-        return reader
+        def run() -> None:
+            keep_carried(
+                carry,
+                is_over=lambda: is_over() or (self._is_closing.is_set() and call.pump.is_closed),
+                pause=pause,
+            )
+
+        thread = threading.Thread(target=run, name=f"carry-{method}", daemon=True)
+        with self._lock:
+            self._threads = [one for one in self._threads if one.is_alive()]
+            self._threads.append(thread)
+            thread.start()
+        return thread
 
     def _channel(self) -> grpc.Channel:
-        options: list[tuple[str, Any]] = [
-            *channel_options(self.config.grpc),
-            # Equal channels would share one connection, and heartbeats queue behind megabytes.
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.enable_retries", 0),
-        ]
-        return grpc.insecure_channel(self.address, options=options)
+        return grpc.insecure_channel(self.address, options=client_options(self.config.grpc))
 
     def _wait_until_ready(self) -> None:
         seconds = self.config.timeouts.connect_timeout
         try:
-            grpc.channel_ready_future(self._session_channel).result(timeout=seconds)
+            grpc.channel_ready_future(self._session_line.channel).result(timeout=seconds)
         except grpc.FutureTimeoutError as error:
             raise ConnectFailed(
                 f"no server answers at {self.address} within {seconds:g} s (connect_timeout); "
@@ -166,17 +194,88 @@ def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
             raise StreamAborted(AbortCode.REFUSED, event.reason, by_peer=True, who="the server")
 
 
-def _read(pump: Any, number: int, call: Any, decode: Callable[[bytes], f.Frame]) -> None:
-    """Feed a pump from one call until that ends."""
-    try:
-        pump.incoming((decode(raw) for raw in call), number)
-    except grpc.RpcError as error:
-        logger.debug("call ended: %s", call_status(error))
-    except StreamlinkError as error:
-        pump.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
-    pump.detach(number)
-    # Nobody reopens a call yet: better to end its stream now than to wait for its clocks.
-    pump.abort(AbortCode.SESSION_LOST, "its connection ended")
+class _Line:
+    """One connection to the server, as gRPC keeps it, or a new one in its place."""
+
+    def __init__(self, make: Callable[[], grpc.Channel]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.channel = make()
+
+    def method(self, name: str) -> Any:
+        """Return what opens a call of that name."""
+        return self.channel.stream_stream(_METHOD + name, None, None)
+
+    def renew(self) -> None:
+        """Make a new connection; calls on the old one end."""
+        with self._lock:
+            if self._is_closed:
+                return
+            old, self.channel = self.channel, self._make()
+        old.close()
+
+    def close(self) -> None:
+        """End it, and every call on it."""
+        with self._lock:
+            self._is_closed = True
+        self.channel.close()
+
+
+class _Call:
+    """Carries one pump over one gRPC call at a time."""
+
+    def __init__(
+        self,
+        pump: Pump[Any],
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], f.Frame],
+        *,
+        first: bytes = b"",
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.pump = pump
+        self.has_ended_well = False
+        """Whether the server ended the last call of its own accord: it has said all it had to."""
+        self.was_cut = False
+        """Whether the last call ended because it was cancelled, here or by the server."""
+        self._encode, self._decode = encode, decode
+        self._first, self._before = first, before
+
+    def run(self, method: Any) -> bool:
+        """Carry over a new call until that ends; returns whether anything that counts came."""
+        self._before()
+        self.was_cut = False
+        number: Future[int] = Future()
+        try:
+            call = method(self._outgoing(number))
+        except ValueError as error:  # the channel was closed meanwhile
+            number.set_result(0)  # no call goes by it: the writer ends
+            logger.debug("no call: %s", error)
+            return False
+        number.set_result(self.pump.attach(call.cancel))
+        try:
+            self.pump.incoming(self._incoming(call), number.result())
+        except grpc.RpcError as error:
+            logger.debug("call ended: %s", call_status(error))
+            self.was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
+        except StreamlinkError as error:
+            self.pump.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
+        self.pump.detach(number.result())
+        return self.pump.has_moved
+
+    def _outgoing(self, number: Future[int]) -> Iterator[bytes]:
+        carried_by = number.result()
+        if self._first and carried_by:
+            yield self._first
+        for frame in self.pump.outgoing(carried_by):
+            yield self._encode(frame)
+
+    def _incoming(self, call: Iterable[bytes]) -> Iterator[f.Frame]:
+        self.has_ended_well = False
+        for raw in call:
+            yield self._decode(raw)
+        self.has_ended_well = True
 
 
 def call_status(error: grpc.RpcError) -> str:

@@ -6,6 +6,11 @@ from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig
 
 _FASTEST_PING_MS = int(MIN_KEEPALIVE_SECONDS * 1000 / 2)  # half: clocks and timers are not exact
 
+# A connection that was lost is tried again by gRPC itself, at its own pace; it has to keep up with
+# ours, or calls would be refused while the server has long been back.
+_FIRST_RECONNECT_MS, _SLOWEST_RECONNECT_MS = 100, 1000
+_CONNECT_MS = 5000  # "min_reconnect_backoff" is how long one attempt may take, at the least
+
 Options = list[tuple[str, int]]
 
 
@@ -24,4 +29,17 @@ def channel_options(config: GrpcConfig) -> Options:
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _FASTEST_PING_MS),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.lookahead_bytes", config.lookahead_bytes),
+    ]
+
+
+def client_options(config: GrpcConfig) -> Options:
+    """Return gRPC's arguments for the client's end."""
+    return [
+        *channel_options(config),
+        # Equal channels would share one connection, and heartbeats queue behind megabytes.
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),
+        ("grpc.initial_reconnect_backoff_ms", _FIRST_RECONNECT_MS),
+        ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
+        ("grpc.max_reconnect_backoff_ms", _SLOWEST_RECONNECT_MS),
     ]

@@ -323,6 +323,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             chunk_bytes=x.chunk_bytes,
             max_message_bytes=x.max_message_bytes,
             session_timeout=x.session_timeout,
+            resume=x.resume,
         )
     ),
     f.Welcome: lambda x: _S(
@@ -372,6 +373,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.max_message_bytes,
         m.session_timeout,
         _text(m.token),
+        _text(m.resume),
     ),
     "welcome": lambda m: f.Welcome(
         m.version, _text(m.session_id), _text(m.epoch), m.chunk_bytes, m.heartbeat_interval

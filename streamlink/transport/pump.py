@@ -1,225 +1,30 @@
-"""Drives one machine over one carrier after another; the sole owner of its lock and of the time.
+"""The two ends of a stream, as their owners see them: ``SendPump`` and ``ReceivePump``.
 
-Three threads meet here, none of them started here. A carrier's *writer* drains ``outgoing``, its
-*reader* feeds ``incoming``, and the machine's *owner* (``SendPump``, ``ReceivePump``, a session)
-waits for events and room. A carrier may die and another take over: frames of the old one are
-ignored.
-
-Clocks are the ``Ticker``'s business, one thread for many pumps, since each of the three may be
-blocked (in flow control, in a sink, in the network) exactly when a deadline matters.
+Both are ``Pump``s (``driver``): a machine that a carrier's writer drains and its reader feeds. Here
+are the methods an owner waits in: for room, for the commit, for the next bytes.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping
 
-from streamlink.errors import AbortCode, StreamlinkError, TransportClosed
+from streamlink.errors import AbortCode, TransportClosed
 from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
-from streamlink.protocol.frames import NO_METRICS, Frame, Payload
+from streamlink.protocol.frames import NO_METRICS, Accept, Frame, Open, Payload, SpecPage
 from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from streamlink.transport.driver import RECHECK_SECONDS, Pump
+
+__all__ = ["Pump", "ReceivePump", "SendPump", "Supply"]
 
 logger = logging.getLogger("streamlink.transport")
 
-Clock = Callable[[], float]
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
 
-_RECHECK_SECONDS = 60.0  # a waiting thread looks again this often, though it will have been told
-_LAST_WORDS_SECONDS = 1.0  # what a failed stream's abort may take to leave, before it is cut
-
-
-class Machine(Protocol):
-    """What a pump needs of a machine (``protocol``)."""
-
-    error: StreamlinkError | None
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it is in a final state."""
-
-    @property
-    def has_frames(self) -> bool:
-        """Whether it has something to send."""
-
-    @property
-    def has_events(self) -> bool:
-        """Whether its owner has something to learn."""
-
-    def attach(self, *, now: float) -> None:
-        """A call carries it from now on."""
-
-    def detach(self, *, now: float) -> None:
-        """The call is lost."""
-
-    def receive(self, frame: Frame, *, now: float) -> None:
-        """Take a frame."""
-
-    def handle_timer(self, *, now: float) -> None:
-        """Look at the clocks."""
-
-    def frames_to_send(self, *, now: float) -> list[Frame]:
-        """Give what has to go out."""
-
-    def next_event(self) -> Event | None:
-        """Give the next event."""
-
-    def next_deadline(self) -> float | None:
-        """Say when to look at the clocks."""
-
-    def excuse(self, seconds: float) -> None:
-        """Forgive a standstill of ours."""
-
-    def abort(self, code: AbortCode, reason: str) -> None:
-        """End it for a reason of ours."""
-
-
-M = TypeVar("M", bound=Machine)
-
-
-class Pump(Generic[M]):
-    """One machine, its lock, and the carrier of the moment."""
-
-    def __init__(self, machine: M, *, clock: Clock = time.monotonic) -> None:
-        self._machine = machine
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._to_send = threading.Condition(self._lock)
-        self._to_own = threading.Condition(self._lock)
-        self._call = 0
-        self._cut: Callable[[], None] | None = None
-        self._closed_at: float | None = None
-
-    @contextmanager
-    def locked(self) -> Iterator[tuple[M, float]]:
-        """Give the machine and the time; wakes whoever has work after it."""
-        with self._lock:
-            yield self._machine, self._clock()
-            self._wake()
-
-    # --- the carrier ----------------------------------------------------------------
-
-    def attach(self, cut: Callable[[], None]) -> int:
-        """Let a new call carry the machine; returns the number that call goes by.
-
-        Args:
-            cut: ends the call at once; used when the machine failed and its last words are stuck.
-        """
-        with self.locked() as (machine, now):
-            if self._cut is not None:
-                machine.detach(now=now)
-            self._call += 1
-            self._cut = cut
-            machine.attach(now=now)
-            self._to_send.notify_all()
-            return self._call
-
-    def detach(self, call: int) -> None:
-        """Note that call number ``call`` is over."""
-        with self.locked() as (machine, now):
-            if call == self._call and self._cut is not None:
-                self._cut = None
-                machine.detach(now=now)
-                self._to_send.notify_all()
-
-    def outgoing(self, call: int) -> Iterator[Frame]:
-        """Yield what has to be sent on call number ``call``, until it or the machine has ended."""
-        while True:
-            with self._lock:
-                while not self._writer_has_work() and self._carries(call):
-                    self._to_send.wait(_RECHECK_SECONDS)
-                if call != self._call or self._cut is None:
-                    return
-                frames = self._machine.frames_to_send(now=self._clock())
-                is_closed = self._machine.is_closed
-            if frames:
-                yield from frames
-            elif is_closed:
-                return
-            else:
-                self._refill()
-
-    def incoming(self, frames: Iterable[Frame], call: int) -> None:
-        """Feed the machine with ``frames`` until they or the call end."""
-        for frame in frames:
-            with self._lock:
-                if call != self._call or self._cut is None:
-                    return
-                self._machine.receive(frame, now=self._clock())
-                self._wake()
-
-    def _carries(self, call: int) -> bool:
-        return call == self._call and self._cut is not None and not self._machine.is_closed
-
-    # --- time -------------------------------------------------------------------------
-
-    def tick(self, *, excused: float = 0.0) -> None:
-        """Let the machine look at its clocks. ``excused`` seconds were our own standstill."""
-        cut = None
-        with self.locked() as (machine, now):
-            if excused:
-                machine.excuse(excused)
-            deadline = machine.next_deadline()
-            if deadline is not None and deadline <= now:
-                machine.handle_timer(now=now)
-            if machine.is_closed and machine.error is not None:
-                self._closed_at = self._closed_at or now
-                if now - self._closed_at > _LAST_WORDS_SECONDS:
-                    cut, self._cut = self._cut, None
-        if cut is not None:
-            cut()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the machine is in a final state and no call carries it."""
-        with self._lock:
-            return self._machine.is_closed and self._cut is None
-
-    # --- the owner --------------------------------------------------------------------
-
-    def poll(self, seconds: float = _RECHECK_SECONDS) -> Event | None:
-        """Return the next event, waiting up to ``seconds``; None when there was none."""
-        with self._lock:
-            if not self._machine.has_events and not self._machine.is_closed:
-                self._to_own.wait(seconds)
-            return self._machine.next_event()
-
-    def abort(self, code: AbortCode, reason: str) -> None:
-        """End the machine for a reason of ours."""
-        with self.locked() as (machine, _):
-            machine.abort(code, reason)
-
-    def cut(self) -> None:
-        """End the call that carries the machine, now."""
-        with self._lock:
-            cut, self._cut = self._cut, None
-        if cut is not None:
-            cut()
-
-    def _refill(self) -> None:
-        """Called by the writer, without the lock, when there was nothing to send but work to do."""
-
-    def _wake(self) -> None:
-        if self._machine.is_closed:
-            self._to_send.notify_all()
-            self._to_own.notify_all()
-            return
-        if self._writer_has_work():
-            self._to_send.notify()
-        if self._owner_has_work():
-            self._to_own.notify_all()
-
-    def _writer_has_work(self) -> bool:
-        return self._machine.has_frames
-
-    def _owner_has_work(self) -> bool:
-        return self._machine.has_events
+_GREETS = (Open, Accept, SpecPage)  # what a new call begins with: it moves nothing
 
 
 class SendPump(Pump[SendStream]):
@@ -321,7 +126,7 @@ class SendPump(Pump[SendStream]):
         with self._lock:
             self._supply = None
             while self._is_drawing:
-                self._to_own.wait(_RECHECK_SECONDS)
+                self._to_own.wait(RECHECK_SECONDS)
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Say that this sender waits for somebody else."""
@@ -333,6 +138,20 @@ class SendPump(Pump[SendStream]):
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
 
+    @property
+    def patience(self) -> float:
+        """How long the stream may be without a call, in sum, since anything moved (seconds)."""
+        return self._machine.config.timeouts.reconnect_timeout
+
+    def _is_progress(self, frame: Frame) -> bool:
+        if (
+            isinstance(frame, Accept)
+            and (machine := self._machine).resumes
+            and not machine.is_closed
+        ):
+            logger.info("%s goes on at byte %d", machine.name, machine.position)
+        return not isinstance(frame, _GREETS)
+
     def _react(self, event: Event | None) -> None:
         if isinstance(event, Failed):
             raise event.error
@@ -343,12 +162,12 @@ class SendPump(Pump[SendStream]):
         """Wait for news; raise why there will be none."""
         if self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
-        self._to_own.wait(_RECHECK_SECONDS)
+        self._to_own.wait(RECHECK_SECONDS)
 
     def _refill(self) -> None:
         with self._lock:
             offset, nbytes = self._machine.position, self._machine.writable_bytes
-            if self._supply is None or nbytes == 0:
+            if self._supply is None or nbytes == 0 or self._is_drawing:
                 return
             self._is_drawing = True
         try:
@@ -357,6 +176,7 @@ class SendPump(Pump[SendStream]):
             with self._lock:
                 self._is_drawing = False
                 self._to_own.notify_all()
+                self._to_send.notify_all()
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
         try:
@@ -372,8 +192,11 @@ class SendPump(Pump[SendStream]):
             self._drawn = None if self.write(offset, payload) else (offset, payload)
 
     def _writer_has_work(self) -> bool:
-        machine = self._machine
-        return machine.has_frames or (self._supply is not None and machine.writable_bytes > 0)
+        if self._machine.has_frames:
+            return True
+        # The writer of a call that was lost may still be drawing: only one may ask a supply.
+        may_draw = self._supply is not None and not self._is_drawing
+        return may_draw and self._machine.writable_bytes > 0
 
     def _owner_has_work(self) -> bool:
         machine = self._machine
@@ -387,7 +210,7 @@ class SendPump(Pump[SendStream]):
 class ReceivePump(Pump[ReceiveStream]):
     """The owner's view of a receiving stream: events in order, and credit back."""
 
-    def next(self, seconds: float = _RECHECK_SECONDS) -> Event | None:
+    def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
         """Return the next event but failures, waiting up to ``seconds``; None when there was none.
 
         Raises:
@@ -426,6 +249,22 @@ class ReceivePump(Pump[ReceiveStream]):
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
 
+    @property
+    def patience(self) -> float:
+        """How long the stream may be without a call, in sum, since anything moved (seconds)."""
+        return self._machine.config.timeouts.reconnect_timeout
+
+    def _note(self, frame: Frame, now: float) -> None:
+        super()._note(frame, now)
+        if isinstance(frame, Open) and self._machine.resumes:
+            logger.info("%s goes on at byte %d", self._machine.name, self._machine.received)
+
+    def _is_progress(self, frame: Frame) -> bool:
+        return not isinstance(frame, _GREETS)
+
+    def _is_told_all(self) -> bool:
+        return False  # the commit may have been on its way when the call broke
+
     def _do(self, act: Callable[[ReceiveStream, float], None]) -> None:
         with self.locked() as (machine, now):
             if not machine.is_closed:
@@ -433,56 +272,6 @@ class ReceivePump(Pump[ReceiveStream]):
                 return
         # The owner learns why from the error the machine keeps.
         raise machine.error or TransportClosed(f"{machine.name} is already done")
-
-
-class Ticker:
-    """One thread that looks at the clocks of many pumps.
-
-    It also notices when this process itself stood still (stopped, starved, suspended): then every
-    clock is pushed back by the pause, so that the frames that are waiting are read before anyone is
-    blamed for being silent.
-    """
-
-    INTERVAL_SECONDS = 0.2
-    PAUSE_SECONDS = 1.0
-
-    def __init__(self, *, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
-        self._pumps: set[Pump[Any]] = set()
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="streamlink-ticker", daemon=True)
-        self._thread.start()
-
-    def add(self, pump: Pump[Any]) -> None:
-        """Watch ``pump`` until it is over."""
-        with self._lock:
-            self._pumps.add(pump)
-
-    def close(self) -> None:
-        """Stop the thread."""
-        self._stop.set()
-        self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        last = self._clock()
-        while not self._stop.wait(self.INTERVAL_SECONDS):
-            now = self._clock()
-            pause = now - last - self.INTERVAL_SECONDS
-            self._tick_all(pause if pause > self.PAUSE_SECONDS else 0.0)
-            last = now
-
-    def _tick_all(self, excused: float) -> None:
-        with self._lock:
-            pumps = list(self._pumps)
-        for pump in pumps:
-            try:
-                pump.tick(excused=excused)
-            except Exception:
-                logger.exception("a clock failed")  # the other streams still need theirs
-            if pump.is_over:
-                with self._lock:
-                    self._pumps.discard(pump)
 
 
 def _is_written(machine: SendStream) -> bool:

@@ -1,7 +1,8 @@
 """``Session``: one peer, as its owner sees it: requests, replies, and the streams between the two.
 
 A thread per session turns the machine's events into answers of ``PendingReply`` and calls of
-``on_request``. What the session offered dies with it.
+``on_request``. What the session offered dies with it. A session whose call is lost is *away*: it
+can be asked all the same, and goes on where it stood once another call carries it.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.protocol.events import (
     Answered,
     Asked,
+    Away,
+    Back,
     CalledOff,
     Event,
     Failed,
     Left,
     RequestFailed,
 )
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply, Request
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
+from streamlink.protocol.machine import State
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.pump import Pump, ReceivePump, SendPump
+from streamlink.transport.driver import Pump
+from streamlink.transport.pump import ReceivePump, SendPump
 
 logger = logging.getLogger("streamlink.session")
 
@@ -66,7 +71,10 @@ class Session:
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
-        self._withdrawn: dict[int, str] = {}
+        self._withdrawn: dict[int, StreamPump] = {}
+        self._calls: dict[int, int] = {}  # stream to the call that carries it
+        self._is_here = threading.Event()
+        self._is_here.set()
         self._thread = threading.Thread(target=self._run, name=f"session-{peer}", daemon=True)
 
     def start(self) -> None:
@@ -83,6 +91,26 @@ class Session:
     def abort(self, code: AbortCode, reason: str) -> None:
         """End for a fault."""
         self._pump.abort(code, reason)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the connection is lost and another is waited for."""
+        with self._pump.locked() as (machine, _):
+            return machine.is_away
+
+    def wait_here(self) -> None:
+        """Wait while the session is away; it is here, or has ended, after that."""
+        self._is_here.wait()
+
+    def goes_on_with(self, hello: Hello) -> bool:
+        """Server: whether ``hello`` asks to go on with this session, and may."""
+        with self._pump.locked() as (machine, _):
+            return machine.goes_on_with(hello) and not machine.is_closed
+
+    @property
+    def pump(self) -> Pump[SessionMachine]:
+        """What a new call has to carry."""
+        return self._pump
 
     # --- asking -------------------------------------------------------------------
 
@@ -167,19 +195,50 @@ class Session:
         """Forget a stream that is over."""
         with self._lock:
             self._streams.pop(pump.stream.stream_id, None)
-            self._withdrawn[pump.stream.stream_id] = pump.stream.name
+            self._withdrawn[pump.stream.stream_id] = pump
             while len(self._withdrawn) > _REMEMBERED:
                 del self._withdrawn[next(iter(self._withdrawn))]
 
     def withdrawn(self, stream_id: int) -> str:
         """Return the name of a stream that was withdrawn lately, or nothing."""
         with self._lock:
-            return self._withdrawn.get(stream_id, "")
+            pump = self._withdrawn.get(stream_id)
+            return pump.stream.name if pump else ""
 
     def stream(self, stream_id: int) -> StreamPump | None:
-        """Return the offered stream of that number."""
+        """Return the offered stream of that number, or one that was committed and withdrawn.
+
+        The commit may have been lost with its call; then it is said again.
+        """
         with self._lock:
-            return self._streams.get(stream_id)
+            over = self._withdrawn.get(stream_id)
+            is_committed = isinstance(over, ReceivePump) and over.stream.state is State.DONE
+            return self._streams.get(stream_id) or (over if is_committed else None)
+
+    def carry(self, stream_id: int, pump: StreamPump, cut: Callable[[], None], most: int) -> int:
+        """Let a new call carry a stream of this session; returns the number that call goes by.
+
+        Raises:
+            ProtocolError: ``most`` other streams of this session have a call already.
+        """
+        with self._lock:
+            others = self._calls.keys() - {stream_id}
+            if len(others) >= most:
+                error = ProtocolError(
+                    f"{self.peer} has {most} transfer calls open, the most a session may have",
+                    stream_id=stream_id,
+                )
+                error.code = AbortCode.REFUSED
+                raise error
+            call = pump.attach(cut)
+            self._calls[stream_id] = call
+        return call
+
+    def carried(self, stream_id: int, call: int) -> None:
+        """Note that a call is over."""
+        with self._lock:
+            if self._calls.get(stream_id) == call:
+                del self._calls[stream_id]
 
     # --- the peer ---------------------------------------------------------------------
 
@@ -206,6 +265,19 @@ class Session:
                 self.reply(request, error=f"nobody here answers {request.topic!r}")
             case CalledOff(number, reason) if self._on_called_off is not None:
                 self._on_called_off(number, reason)
+            case Away(reason):
+                self._is_here.clear()
+                seconds = self.config.timeouts.reconnect_timeout
+                logger.warning(
+                    "connection to %s lost (%s); waiting for another for up to %g s",
+                    self.peer,
+                    reason,
+                    seconds,
+                )
+            case Back(seconds):
+                self._renew_offers()
+                self._is_here.set()
+                logger.info("%s is back after %.1f s", self.peer, seconds)
             case Failed(error):
                 self._end(error)
             case Left(reason):
@@ -214,6 +286,14 @@ class Session:
                         AbortCode.SESSION_LOST, f"left: {reason}", by_peer=True, who=self.peer
                     )
                 )
+
+    def _renew_offers(self) -> None:
+        """Give the peer its time again to open what was offered: it may hear of it only now."""
+        with self._lock:
+            offered = [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
+        for pump in offered:
+            with pump.locked() as (machine, now):
+                machine.offer(now=now)
 
     def _own_goodbye(self) -> StreamAborted:
         return StreamAborted(AbortCode.CANCELLED, f"left: {self._left_because}", by_peer=False)
@@ -232,6 +312,7 @@ class Session:
         with self._lock:
             self.error = error
             self.closed.set()
+            self._is_here.set()
             numbers, streams = list(self._pending), list(self._streams.values())
             self._streams.clear()
         for number in numbers:

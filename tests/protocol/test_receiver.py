@@ -264,6 +264,38 @@ def test_bytes_are_durable_only_once_they_are_taken_and_stay_so() -> None:
     assert the(Ack, receiver.frames_to_send(now=0.0)).durable == 2 * KiB
 
 
+def test_a_receiver_that_has_a_part_already_begins_behind_it() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    receiver.accept(wants_spec=False, start=40 * KiB, now=0.0)
+    accept = the(Accept, receiver.frames_to_send(now=0.0))
+    assert (accept.received, accept.limit) == (40 * KiB, 56 * KiB)
+    fed(receiver, a_chunk(0, offset=40 * KiB))
+    receiver.release(4 * KiB, now=0.0)
+    receiver.mark_durable(0)
+    ack = the(Ack, receiver.frames_to_send(now=0.0))
+    assert (ack.received, ack.taken, ack.durable) == (44 * KiB, 44 * KiB, 40 * KiB)
+
+
+def test_a_receiver_that_has_everything_only_waits_for_the_finish() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    receiver.accept(wants_spec=False, start=64 * KiB, now=0.0)
+    receiver.receive(Finish(64 * KiB, "digest"), now=0.0)
+    assert receiver.state is State.COMMITTING
+
+
+@pytest.mark.parametrize("start", [-1, 64 * KiB + 1])
+def test_a_receiver_cannot_have_more_than_there_is(start: int) -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    with pytest.raises(LocalProtocolError, match="accept at byte"):
+        receiver.accept(wants_spec=False, start=start, now=0.0)
+
+
 def test_a_damaged_chunk_is_asked_for_again_by_its_number_alone() -> None:
     receiver = fed(streaming_receiver(), a_chunk(0), damaged(), a_chunk(2))
     assert the(Repair, receiver.frames_to_send(now=0.0)) == Repair(1)

@@ -96,6 +96,52 @@ def test_an_accept_that_cannot_be_ends_the_stream(accept: Accept) -> None:
     assert isinstance(sender.error, RemoteProtocolError)
 
 
+def a_resumable_sender() -> SendStream:
+    return SendStream(
+        small_config(), stream_id=1, total_bytes=64 * KiB, is_resumable=True, peer="site-1"
+    )
+
+
+def test_a_resumable_sender_begins_where_the_receiver_says() -> None:
+    sender = a_resumable_sender()
+    sender.attach(now=0.0)
+    sender.receive(Accept(40 * KiB, 56 * KiB, 4 * KiB), now=0.0)
+    assert events(sender) == [Accepted(40 * KiB)]
+    assert (sender.received, sender.taken, sender.durable) == (40 * KiB,) * 3
+    sender.frames_to_send(now=0.0)
+    sender.write(zeros(1 * KiB), now=0.0)
+    assert the(Chunk, sender.frames_to_send(now=0.0)).offset == 40 * KiB
+    sender.receive(Ack(41 * KiB, 41 * KiB, 40 * KiB, 56 * KiB), now=0.0)
+    assert sender.error is None
+    assert sender.stats.resent_bytes == 0
+
+
+def test_a_resumable_sender_may_have_nothing_left_to_send() -> None:
+    sender = a_resumable_sender()
+    sender.attach(now=0.0)
+    sender.receive(Accept(64 * KiB, 80 * KiB, 4 * KiB), now=0.0)
+    sender.finish("digest", now=0.0)
+    assert the(Finish, sender.frames_to_send(now=0.0)).total_bytes == 64 * KiB
+
+
+@pytest.mark.parametrize("received", [-1, 64 * KiB + 1])
+def test_a_resumable_sender_begins_inside_its_model(received: int) -> None:
+    sender = a_resumable_sender()
+    sender.attach(now=0.0)
+    sender.receive(Accept(received, 80 * KiB, 4 * KiB), now=0.0)
+    assert isinstance(sender.error, RemoteProtocolError)
+
+
+def test_only_the_first_accept_may_be_ahead_of_the_sender() -> None:
+    sender = a_resumable_sender()
+    sender.attach(now=0.0)
+    sender.receive(Accept(4 * KiB, 20 * KiB, 4 * KiB), now=0.0)
+    sender.detach(now=1.0)
+    sender.attach(now=2.0)
+    sender.receive(Accept(5 * KiB, 20 * KiB, 4 * KiB), now=2.0)
+    assert "accepted at byte 5120" in str(sender.error)
+
+
 def test_a_peer_that_never_accepts_is_named_after_the_open_timeout() -> None:
     sender = a_sender()
     sender.attach(now=0.0)

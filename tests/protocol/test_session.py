@@ -16,6 +16,9 @@ from streamlink.errors import (
 from streamlink.protocol.events import (
     Answered,
     Asked,
+    Away,
+    Back,
+    CalledOff,
     Failed,
     Greeted,
     Left,
@@ -34,7 +37,8 @@ from streamlink.protocol.frames import (
     TaskProgress,
     Welcome,
 )
-from streamlink.protocol.session import MOST_EVENTS, SessionDied, SessionMachine, SessionState
+from streamlink.protocol.requests import MOST_KEPT
+from streamlink.protocol.session import MOST_EVENTS, SessionLost, SessionMachine, SessionState
 from tests.support.machines import SMALL, KiB, a_hello, events, small_config, the
 
 SILENCE, BEAT, COMMUNICATION, OPEN = 30.0, 5.0, 60.0, 10.0
@@ -212,15 +216,23 @@ def test_a_client_beats_as_often_as_the_server_asks_but_never_as_a_flood(
     assert ready_client(beat=wanted).next_deadline() == interval
 
 
-def test_a_peer_that_is_not_heard_at_all_is_named_after_the_session_timeout() -> None:
+def test_a_peer_that_is_not_heard_at_all_is_away_after_the_session_timeout() -> None:
     server = ready_server()
     server.receive(Heartbeat(1), now=10.0)
     server.handle_timer(now=10.0 + SILENCE - 0.01)
-    assert not server.is_closed
+    assert server.state is SessionState.READY
     server.handle_timer(now=10.0 + SILENCE)
-    assert isinstance(server.error, SessionDied)
-    assert server.error.code is AbortCode.SESSION_LOST
-    assert "site-1 was not heard from for 30.0 s" in str(server.error)
+    assert server.is_away
+    assert not server.is_attached  # its carrier cuts the call
+    assert events(server) == [Away("nothing was heard for 30.0 s (session_timeout)")]
+
+
+def test_clocks_that_expire_with_the_silence_do_not_run_on_while_it_is_away() -> None:
+    server = ready_server(small_config(communication_timeout=SILENCE + 1.0))
+    server.request("train", now=0.0)
+    server.handle_timer(now=SILENCE + 1.0)
+    assert events(server) == [Away("nothing was heard for 31.0 s (session_timeout)")]
+    assert server.next_deadline() == SILENCE + 1.0 + AWAY
 
 
 def test_a_live_peer_is_never_lost() -> None:
@@ -243,14 +255,15 @@ def test_a_goodbye_ends_both_sides_without_an_error() -> None:
     assert not client.has_frames
 
 
-def test_a_lost_connection_ends_the_session() -> None:
-    server = ready_server()
-    server.detach(now=1.0)
-    assert isinstance(server.error, StreamAborted)
-    assert server.error.code is AbortCode.SESSION_LOST
-    assert not server.has_frames
-    server.detach(now=2.0)
-    assert len(events(server)) == 1
+@pytest.mark.parametrize("session_for", [a_server, a_client])
+def test_a_connection_lost_before_the_welcome_ends_the_session(session_for: object) -> None:
+    session: SessionMachine = session_for()  # type: ignore[operator]
+    session.detach(now=1.0)
+    assert isinstance(session.error, StreamAborted)
+    assert session.error.code is AbortCode.SESSION_LOST
+    assert not session.has_frames
+    session.detach(now=2.0)
+    assert len(events(session)) == 1
 
 
 def test_frames_after_the_end_are_ignored() -> None:
@@ -302,7 +315,7 @@ def test_asking_or_answering_outside_a_session_is_our_own_fault() -> None:
 
 def test_a_flood_of_requests_is_bounded() -> None:
     client = ready_client()
-    for number in range(MOST_EVENTS + 1):
+    for number in range(1, MOST_EVENTS + 2):
         client.receive(Request(number, "train"), now=0.0)
     assert isinstance(client.error, RemoteProtocolError)
     assert len(events(client)) == MOST_EVENTS + 1
@@ -388,3 +401,283 @@ def test_a_hello_keeps_its_token_out_of_an_event_in_a_log() -> None:
     assert isinstance(frame, Hello)
     assert "secret" not in repr(Greeted(frame))
     assert small_config().timeouts.open_timeout == OPEN
+
+
+# --- calls come and go ------------------------------------------------------------------------
+
+AWAY = 30.0  # reconnect_timeout
+
+
+def pair() -> tuple[SessionMachine, SessionMachine]:
+    """Return a client and a server that have greeted; nothing is on its way."""
+    client, server = a_client(), a_server()
+    exchange(client, server)
+    server.welcome("id", "epoch", now=0.0)
+    exchange(client, server)
+    events(client), events(server)
+    return client, server
+
+
+def cut(*sessions: SessionMachine, now: float) -> None:
+    for session in sessions:
+        session.detach(now=now)
+
+
+def join(client: SessionMachine, server: SessionMachine, now: float) -> None:
+    """Let a new call carry both, and everything they have to say."""
+    for session in (client, server):
+        session.attach(now=now)
+    while client.has_frames or server.has_frames:
+        exchange(client, server, now)
+
+
+def test_a_lost_call_is_made_good_by_another() -> None:
+    client, server = pair()
+    cut(client, server, now=1.0)
+    assert client.is_away
+    assert server.is_away
+    join(client, server, now=3.5)
+    assert client.state is server.state is SessionState.READY
+    assert events(client) == events(server) == [Away("the connection ended"), Back(2.5)]
+
+
+def test_a_session_that_is_away_is_silent_and_ends_after_the_reconnect_timeout() -> None:
+    server = ready_server()
+    server.detach(now=1.0)
+    assert server.next_deadline() == 1.0 + AWAY
+    server.handle_timer(now=1.0 + AWAY)
+    assert isinstance(server.error, SessionLost)
+    assert server.error.code is AbortCode.SESSION_LOST
+    assert "site-1 did not come back for 30.0 s" in str(server.error)
+    assert "raise reconnect_timeout" in str(server.error)
+    assert not server.has_frames
+
+
+def test_calls_that_bring_no_greeting_do_not_start_the_clock_again() -> None:
+    client, _ = pair()
+    client.detach(now=0.0)
+    for now in (1.0, 10.0, 20.0):
+        client.attach(now=now)
+        client.detach(now=now + 1.0)
+    client.handle_timer(now=AWAY)
+    assert isinstance(client.error, SessionLost)
+
+
+def test_a_new_call_that_brings_nothing_leaves_time_for_others() -> None:
+    client, _ = pair()
+    client.detach(now=0.0)
+    client.attach(now=1.0)
+    client.handle_timer(now=1.0 + AWAY / 3)
+    assert client.is_away
+    assert not client.is_attached
+
+
+def test_a_peer_that_only_greets_is_lost_in_the_end() -> None:
+    client, server = pair()
+    now = 0.0
+    while not server.is_closed:
+        now += SILENCE
+        server.handle_timer(now=now)
+        if server.is_away:
+            join(client, server, now)
+    assert now == 2 * SILENCE
+    assert isinstance(server.error, SessionLost)
+
+
+def test_what_was_missed_is_forgotten_once_the_peer_speaks() -> None:
+    client, server = pair()
+    for start in (0.0, 100.0, 200.0):
+        cut(client, server, now=start)
+        join(client, server, now=start + AWAY - 1.0)
+        kept_alive(server, start + 100.0)
+        kept_alive(client, start + 100.0)
+    assert server.error is client.error is None
+
+
+def test_a_server_replaces_a_call_it_still_thinks_alive() -> None:
+    client, server = pair()
+    client.detach(now=1.0)
+    server.detach(now=2.0)  # as its pump does when another call comes
+    join(client, server, now=2.0)
+    assert server.state is SessionState.READY
+
+
+@pytest.mark.parametrize("changes", [{"name": "site-2"}, {"instance": "b"}, {"resume": "other"}])
+def test_only_the_very_client_may_go_on(changes: dict[str, str]) -> None:
+    _, server = pair()
+    hello = a_hello(**{"resume": "id", **changes})
+    assert isinstance(hello, Hello)
+    assert not server.goes_on_with(hello)
+    server.detach(now=1.0)
+    server.attach(now=1.0)
+    server.receive(hello, now=1.0)
+    assert isinstance(server.error, RemoteProtocolError)
+
+
+def test_a_client_refused_at_its_return_ends_with_the_reason() -> None:
+    client, _ = pair()
+    client.detach(now=1.0)
+    client.attach(now=1.0)
+    client.receive(Abort(AbortCode.SESSION_LOST, "left: done"), now=1.0)
+    assert isinstance(client.error, StreamAborted)
+    assert client.error.reason == "left: done"
+
+
+def test_another_session_is_not_taken_for_the_one_that_was_lost() -> None:
+    client, _ = pair()
+    client.detach(now=1.0)
+    client.attach(now=1.0)
+    client.receive(Welcome(1, "another", "epoch", 4 * KiB, BEAT), now=1.0)
+    assert isinstance(client.error, RemoteProtocolError)
+
+
+def test_a_request_lost_with_its_call_is_asked_again() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    server.frames_to_send(now=0.0)  # on its way when the call breaks
+    cut(client, server, now=1.0)
+    join(client, server, now=2.0)
+    assert the(Asked, events(client)).request.request_id == number
+
+
+def test_a_request_that_arrived_is_not_done_twice() -> None:
+    client, server = pair()
+    server.request("train", now=0.0)
+    exchange(client, server)
+    cut(client, server, now=1.0)
+    join(client, server, now=2.0)
+    assert len([event for event in events(client) if isinstance(event, Asked)]) == 1
+
+
+def test_an_answer_lost_with_its_call_is_given_again() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    exchange(client, server)
+    client.reply(number, metadata={"n": "1"})
+    client.frames_to_send(now=1.0)  # lost
+    cut(client, server, now=1.0)
+    join(client, server, now=2.0)
+    assert the(Answered, events(server)).reply == Reply(number, metadata={"n": "1"})
+
+
+def test_an_answer_too_old_to_be_kept_is_named() -> None:
+    client, server = pair()
+    numbers = [server.request("train", now=0.0) for _ in range(MOST_KEPT + 1)]
+    exchange(client, server)
+    for number in numbers:
+        client.reply(number)
+    client.frames_to_send(now=1.0)
+    cut(client, server, now=1.0)
+    join(client, server, now=2.0)
+    answers = [event.reply for event in events(server) if isinstance(event, Answered)]
+    assert sorted(reply.request_id for reply in answers) == numbers
+    assert [reply.request_id for reply in answers if "is not kept" in reply.error] == numbers[:1]
+
+
+def test_what_is_asked_and_given_up_while_away_is_told_at_the_return() -> None:
+    client, server = pair()
+    kept, lost = (server.request("train", now=0.0) for _ in range(2))
+    exchange(client, server)
+    cut(client, server, now=1.0)
+    server.cancel(lost, "over")
+    later = server.request("evaluate", now=2.0)
+    assert not server.has_frames
+    join(client, server, now=3.0)
+    told = events(client)
+    asked = [event.request.request_id for event in told if isinstance(event, Asked)]
+    assert asked == [kept, lost, later]
+    assert the(CalledOff, told) == CalledOff(lost, "over")
+
+
+def test_only_the_latest_word_of_the_work_is_said() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    exchange(client, server)
+    cut(client, server, now=1.0)
+    for counter in range(1, 1000):
+        client.report_progress(number, counter)
+    client.attach(now=2.0)
+    client.frames_to_send(now=2.0)
+    client.receive(Welcome(1, "id", "epoch", 4 * KiB, BEAT), now=2.0)
+    assert client.frames_to_send(now=2.0) == [TaskProgress(number, 999)]
+
+
+def test_a_lost_call_is_not_the_works_fault() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    cut(client, server, now=COMMUNICATION - 1.0)
+    server.handle_timer(now=COMMUNICATION + 20.0)
+    join(client, server, now=COMMUNICATION + 20.0)
+    assert not the_failures(server)
+    kept_alive(server, 2 * COMMUNICATION + 20.0)
+    assert [failed.request_id for failed in the_failures(server)] == [number]
+
+
+def test_a_request_complete_while_away_is_watched_from_the_return() -> None:
+    client, server = pair()
+    server.request("train", sends=7, now=0.0)
+    cut(client, server, now=1.0)
+    server.request_complete(1, now=2.0)
+    join(client, server, now=3.0)
+    kept_alive(server, 3.0 + COMMUNICATION)
+    assert [failed.request_id for failed in the_failures(server)] == [1]
+
+
+@pytest.mark.parametrize("end", ["goodbye", "abort"])
+def test_a_session_may_be_ended_while_it_is_away(end: str) -> None:
+    _, server = pair()
+    server.detach(now=1.0)
+    if end == "goodbye":
+        server.goodbye("done")
+    else:
+        server.abort(AbortCode.CANCELLED, "enough")
+    assert server.is_closed
+    assert server.next_deadline() is None
+
+
+def test_a_session_that_failed_while_it_was_away_says_so_to_a_call_that_comes_late() -> None:
+    _, server = pair()
+    server.detach(now=1.0)
+    server.abort(AbortCode.CANCELLED, "enough")
+    server.attach(now=2.0)
+    assert server.frames_to_send(now=2.0) == [Abort(AbortCode.CANCELLED, "enough")]
+
+
+def test_a_session_that_said_goodbye_has_nothing_to_say_to_a_call_that_comes_late() -> None:
+    _, server = pair()
+    server.goodbye("done")
+    server.detach(now=1.0)
+    server.attach(now=2.0)
+    assert not server.has_frames
+
+
+def test_giving_up_what_is_answered_says_nothing() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    exchange(client, server)
+    client.reply(number)
+    exchange(client, server)
+    server.cancel(number, "over")
+    assert not server.has_frames
+
+
+def test_a_peer_that_asks_again_and_again_and_never_listens_is_cut_short() -> None:
+    client, server = pair()
+    number = server.request("train", now=0.0)
+    exchange(client, server)
+    client.reply(number)
+    for _ in range(MOST_EVENTS + 1):
+        client.receive(Request(number, "train"), now=1.0)
+    assert isinstance(client.error, RemoteProtocolError)
+    assert "does not listen" in str(client.error)
+
+
+def test_a_pause_of_our_own_is_not_time_without_a_call() -> None:
+    _, server = pair()
+    server.detach(now=0.0)
+    server.excuse(100.0)
+    server.handle_timer(now=100.0 + AWAY - 1.0)
+    assert server.is_away
+    server.handle_timer(now=100.0 + AWAY)
+    assert isinstance(server.error, SessionLost)
+    assert server.error.seconds == AWAY

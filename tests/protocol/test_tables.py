@@ -110,6 +110,18 @@ def ready_server() -> SessionMachine:
     return machine
 
 
+def away_server() -> SessionMachine:
+    machine = ready_server()
+    machine.detach(now=0.0)
+    return machine
+
+
+def returning_server() -> SessionMachine:
+    machine = away_server()
+    machine.attach(now=0.0)
+    return machine
+
+
 def client() -> SessionMachine:
     machine = SessionMachine(SMALL, peer="server", hello=a_hello())
     machine.attach(now=0.0)
@@ -128,6 +140,8 @@ MACHINES: dict[Callable[[], Machine], Enum] = {
     server: SessionState.WAITING,
     greeted_server: SessionState.GREETED,
     ready_server: SessionState.READY,
+    away_server: SessionState.AWAY,
+    returning_server: SessionState.WAITING,
     client: SessionState.GREETING,
 }
 

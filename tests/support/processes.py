@@ -24,8 +24,12 @@ from streamlink.fleet import peak_rss_bytes
 from tests.support.peers import ODD, Array, executor, initial
 
 ROOT = Path(__file__).parents[2]
-NARROW = sl.LinkConfig(stream=sl.StreamConfig(chunk_bytes="1MiB", window_bytes="4MiB"))
-"""Windows well below a model, so that a bound on memory means something."""
+NARROW = sl.LinkConfig(
+    stream=sl.StreamConfig(chunk_bytes="1MiB", window_bytes="4MiB"),
+    timeouts=sl.TimeoutConfig(reconnect_timeout=1.0),
+)
+"""Windows well below a model, so that a bound on memory means something; a killed client is given
+up after a second."""
 
 
 def tell(**facts: Any) -> None:

@@ -44,6 +44,9 @@ TRANSFER: dict[str, f.TransferFrame] = {
 
 SESSION: dict[str, f.SessionFrame] = {
     "hello": f.Hello(1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token"),
+    "hello_to_go_on": f.Hello(
+        1, 1, "site-1", "4f2a", 1 << 21, 1 << 26, 30.0, "token", resume="5e551011"
+    ),
     "welcome": f.Welcome(1, "5e551011", "e90c4", 1 << 21, 5.0),
     "heartbeat": f.Heartbeat(17),
     "request": f.Request(2, "train", ATTEMPT, 7, 8, {"rounds": "3"}),

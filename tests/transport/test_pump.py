@@ -12,7 +12,8 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.pump import ReceivePump, SendPump, Ticker
+from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.ticker import Ticker
 from tests.support.memory_carrier import MemoryCarrier
 from tests.support.peers import SMALL, WAIT, config
 
@@ -260,3 +261,146 @@ def test_closing_the_receiver_after_its_commit_is_no_error(
     assert not isinstance(outgoing.poll(0), Committed)
     with pytest.raises(StreamlinkError):
         incoming.release(1)
+
+
+# --- calls come and go ---------------------------------------------------------------------
+
+PATIENCE = SMALL.timeouts.reconnect_timeout
+ACCEPT = f.Accept(0, 8192, 4096)
+
+
+def test_a_new_call_cuts_the_one_that_was_thought_alive(time: Time) -> None:
+    cut = threading.Event()
+    pump = sender(time)
+    pump.attach(cut.set)
+    pump.attach(lambda: None)
+    assert cut.is_set()
+
+
+def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: Time) -> None:
+    pump = sender(time)
+    pump.detach(pump.attach(lambda: None))
+    time.now += PATIENCE
+    pump.tick()
+    assert not pump.is_closed
+    time.now += 0.1
+    pump.tick()
+    assert isinstance(pump.stream.error, StreamAborted)
+    assert pump.stream.error.code is AbortCode.SESSION_LOST
+    assert "not back within 30 s" in str(pump.stream.error)
+    assert "raise reconnect_timeout" in str(pump.stream.error)
+
+
+def test_calls_that_move_nothing_do_not_start_the_clock_again(time: Time) -> None:
+    pump = sender(time)
+    pump.detach(pump.attach(lambda: None))
+    for _ in range(4):
+        time.now += PATIENCE / 4 + 0.1
+        call = pump.attach(lambda: None)
+        pump.incoming([ACCEPT], call)
+        pump.detach(call)
+    pump.tick()
+    assert pump.is_lost
+    assert isinstance(pump.stream.error, StreamAborted)
+
+
+def test_a_call_that_moves_starts_the_clock_again(time: Time) -> None:
+    pump = sender(time)
+    call = pump.attach(lambda: None)
+    for held in range(1, 5):
+        pump.detach(call)
+        time.now += PATIENCE - 0.1
+        call = pump.attach(lambda: None)
+        pump.incoming([ACCEPT, f.Held(held, "lockstep", "site-2")], call)
+        assert pump.has_moved
+    pump.tick()
+    assert pump.stream.error is None
+
+
+def test_time_on_a_call_that_works_is_not_time_without(time: Time) -> None:
+    pump = sender(time)
+    pump.detach(pump.attach(lambda: None))
+    time.now += 1.0
+    call = pump.attach(lambda: None)
+    pump.incoming([ACCEPT], call)
+    time.now += 10 * PATIENCE  # nothing to say, and nothing wrong
+    pump.detach(call)
+    lost = []
+    for seconds in (PATIENCE - 2.0, 2.0):
+        time.now += seconds
+        lost.append(pump.is_lost)
+    assert lost == [False, True]
+
+
+def test_our_own_standstill_is_not_time_without_a_call(time: Time) -> None:
+    pump = sender(time)
+    pump.detach(pump.attach(lambda: None))
+    time.now += 10 * PATIENCE
+    pump.tick(excused=10 * PATIENCE)
+    assert pump.stream.error is None
+
+
+def test_who_waits_for_the_end_is_woken_by_it() -> None:
+    pump = sender()
+    assert not pump.wait_closed(0.0)
+    threading.Timer(0.05, pump.abort, (AbortCode.CANCELLED, "enough")).start()
+    assert pump.wait_closed(WAIT)
+
+
+def test_a_stream_the_peer_has_ended_needs_no_other_call(time: Time) -> None:
+    pump = sender(time)
+    pump.incoming([f.Abort(AbortCode.REFUSED, "no")], pump.attach(lambda: None))
+    assert pump.is_settled
+
+
+def test_a_stream_we_have_ended_has_to_be_told(time: Time) -> None:
+    pump = sender(time)
+    call = pump.attach(lambda: None)
+    pump.detach(call)
+    pump.abort(AbortCode.STORE_FAILED, "the disk is full")
+    assert not pump.is_settled
+    assert list(pump.outgoing(pump.attach(lambda: None))) == [
+        f.Abort(AbortCode.STORE_FAILED, "the disk is full")
+    ]
+
+
+def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> None:
+    pump = sender()
+    inside, goes_on, goes_well = (threading.Event() for _ in range(3))
+    asked: list[int] = []
+
+    def supply(offset: int, nbytes: int) -> f.Payload:
+        asked.append(offset)
+        if len(asked) == 1:
+            inside.set()
+            goes_on.wait(WAIT)
+        if len(asked) == 3:
+            goes_well.set()
+        return (memoryview(DATA)[offset : offset + nbytes],)
+
+    def write(call: int, sent: list[f.Frame]) -> threading.Thread:
+        thread = threading.Thread(target=lambda: sent.extend(pump.outgoing(call)), daemon=True)
+        thread.start()
+        pump.incoming([f.Accept(0, len(DATA), 4096)], call)
+        return thread
+
+    def draw() -> None:
+        with pytest.raises(StreamAborted):
+            pump.draw(supply)
+
+    threading.Thread(target=draw, daemon=True).start()
+    first: list[f.Frame] = []
+    old = write(pump.attach(lambda: None), first)
+    assert inside.wait(WAIT)
+    second: list[f.Frame] = []
+    new = write(pump.attach(lambda: None), second)
+    new.join(0.1)
+    assert asked == [0]
+    goes_on.set()
+    assert goes_well.wait(WAIT)
+    pump.abort(AbortCode.CANCELLED, "the test is over")
+    for thread in (old, new):
+        thread.join(WAIT)
+    assert asked == sorted(set(asked))
+    offsets = [frame.offset for frame in second if isinstance(frame, f.Chunk)]
+    assert offsets == asked[: len(offsets)]

@@ -14,9 +14,11 @@ from streamlink.errors import AbortCode, CommunicationTimeout, StreamAborted, St
 from streamlink.protocol.events import Greeted, Ready
 from streamlink.protocol.frames import Attempt, Hello, Request
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import SessionMachine
-from streamlink.transport.pump import Pump, SendPump, Ticker
+from streamlink.protocol.session import SessionLost, SessionMachine
+from streamlink.transport.driver import Pump
+from streamlink.transport.pump import SendPump
 from streamlink.transport.session import PendingReply, Session
+from streamlink.transport.ticker import Ticker
 from tests.support.memory_carrier import MemoryCarrier
 from tests.support.peers import SMALL, WAIT, config
 
@@ -64,7 +66,7 @@ class Pair:
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    pair = Pair(config(communication_timeout=0.5))
+    pair = Pair(config(communication_timeout=0.5, reconnect_timeout=0.5))
     yield pair
     pair.close()
 
@@ -131,10 +133,40 @@ def test_a_fault_ends_both_with_its_reason(pair: Pair) -> None:
     assert "nonsense" in str(pair.client.error)
 
 
-def test_a_lost_connection_fails_what_is_pending(pair: Pair) -> None:
+def test_a_connection_that_does_not_come_back_fails_what_is_pending(pair: Pair) -> None:
     pending = pair.server.request("train")
     pair.carrier.cut()
-    assert "the connection ended" in str(pending.exception(WAIT))
+    assert pair.server.is_away
+    assert isinstance(pending.exception(WAIT), SessionLost)
+
+
+def test_what_was_pending_is_answered_over_another_connection(pair: Pair) -> None:
+    pending = pair.server.request("train")
+    request = pair.asked.result(WAIT)
+    pair.carrier.cut()
+    pair.client.reply(request, metadata={"loss": "1"})
+    pair.carrier.join()
+    assert pending.result(WAIT).metadata == {"loss": "1"}
+    assert not pair.server.is_away
+
+
+def test_what_is_asked_while_the_peer_is_away_reaches_it_later(pair: Pair) -> None:
+    pair.carrier.cut()
+    pair.server.request("train")
+    pair.carrier.join()
+    assert pair.asked.result(WAIT).topic == "train"
+
+
+def test_a_session_says_when_it_lost_its_peer_and_when_it_is_back(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "streamlink")
+    pair.carrier.cut()
+    pair.carrier.join()
+    pair.server.request("train")
+    pair.asked.result(WAIT)
+    pair.server.wait_here()
+    assert "connection to site-1 lost (the connection ended); waiting" in caplog.text
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

@@ -267,7 +267,7 @@ class SessionFrame(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout")
+    __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout", "resume")
     VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -276,6 +276,7 @@ class Hello(_message.Message):
     CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
     version_min: int
     version_max: int
     name: str
@@ -284,7 +285,8 @@ class Hello(_message.Message):
     chunk_bytes: int
     max_message_bytes: int
     session_timeout: float
-    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., name: _Optional[str] = ..., instance: _Optional[str] = ..., token: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., session_timeout: _Optional[float] = ...) -> None: ...
+    resume: str
+    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., name: _Optional[str] = ..., instance: _Optional[str] = ..., token: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., session_timeout: _Optional[float] = ..., resume: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "session_id", "epoch", "chunk_bytes", "heartbeat_interval")

@@ -1,0 +1,153 @@
+"""Two session machines over calls that break anywhere: every request is answered exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.protocol.events import Answered, Asked, CalledOff, Failed, RequestFailed
+from streamlink.protocol.frames import Frame
+from streamlink.protocol.requests import MOST_KEPT
+from streamlink.protocol.session import SessionMachine, SessionState
+from tests.support.machines import SMALL, a_hello, events
+
+STEP = 0.1
+STEPS = st.sampled_from(
+    ["ask", "ask back", "answer", "answer back", "report", "give up", "carry", "carry one", "cut"]
+)
+
+
+class Ends:
+    """A client and a server, what is on its way between them, and what their owners know."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.client = SessionMachine(SMALL, peer="server", hello=a_hello())
+        self.server = SessionMachine(SMALL, peer="client")
+        self.ways: dict[SessionMachine, deque[Frame]] = {
+            self.client: deque(),
+            self.server: deque(),
+        }
+        self.to_answer: dict[SessionMachine, list[int]] = {self.client: [], self.server: []}
+        self.asked: dict[SessionMachine, Counter[int]] = {}
+        self.answered: dict[SessionMachine, Counter[int]] = {}
+        self.given_up: dict[SessionMachine, set[int]] = {}
+        for end in self.ways:
+            self.asked[end], self.answered[end] = Counter(), Counter()
+            self.given_up[end] = set()
+            end.attach(now=0.0)
+        self.carry()
+        self.server.welcome("id", "epoch", now=0.0)
+        self.carry()
+
+    def other(self, end: SessionMachine) -> SessionMachine:
+        return self.server if end is self.client else self.client
+
+    def ask(self, end: SessionMachine) -> None:
+        self.asked[end][end.request("work", now=self.now)] += 1
+
+    def answer(self, end: SessionMachine) -> None:
+        if self.to_answer[end]:
+            number = self.to_answer[end].pop(0)
+            end.reply(number, metadata={"n": str(number)})
+
+    def report(self, end: SessionMachine) -> None:
+        for number in self.to_answer[end]:
+            end.report_progress(number, int(self.now / STEP))
+
+    def give_up(self, end: SessionMachine) -> None:
+        still_open = sorted(set(self.asked[end]) - set(self.answered[end]) - self.given_up[end])
+        if still_open:
+            end.cancel(still_open[-1], "over")
+            self.given_up[end].add(still_open[-1])
+
+    def cut(self) -> None:
+        for end, way in self.ways.items():
+            way.clear()
+            end.detach(now=self.now)
+        for end in self.ways:
+            end.attach(now=self.now)
+
+    def carry(self, most: int = 1 << 30) -> None:
+        """Deliver up to so many frames each way, again and again while anything moves."""
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            for end, way in self.ways.items():
+                way.extend(end.frames_to_send(now=self.now))
+                for _ in range(min(most, len(way))):
+                    self.other(end).receive(way.popleft(), now=self.now)
+                    has_moved = most > 1
+            for end in self.ways:
+                self.heed(end)
+
+    def heed(self, end: SessionMachine) -> None:
+        for event in events(end):
+            match event:
+                case Asked(request):
+                    assert request.request_id not in self.to_answer[end]
+                    self.to_answer[end].append(request.request_id)
+                case Answered(reply):
+                    assert reply.metadata == {"n": str(reply.request_id)}
+                    self.answered[end][reply.request_id] += 1
+                case CalledOff(number, _) if number in self.to_answer[end]:
+                    self.to_answer[end].remove(number)
+                case Failed(error) | RequestFailed(_, error):
+                    raise error
+
+    def do(self, step: str) -> None:
+        self.now += STEP
+        match step:
+            case "ask":
+                self.ask(self.server)
+            case "ask back":
+                self.ask(self.client)
+            case "answer":
+                self.answer(self.client)
+            case "answer back":
+                self.answer(self.server)
+            case "report":
+                self.report(self.client)
+            case "give up":
+                self.give_up(self.server)
+            case "carry":
+                self.carry()
+            case "carry one":
+                self.carry(1)
+            case "cut":
+                self.cut()
+
+
+@given(st.lists(STEPS, max_size=MOST_KEPT))
+def test_every_request_is_answered_exactly_once_wherever_calls_break(steps: list[str]) -> None:
+    ends = Ends()
+    for step in steps:
+        ends.do(step)
+    ends.carry()
+    for end in ends.ways:
+        while ends.to_answer[end]:
+            ends.answer(end)
+    ends.carry()
+    for end in ends.ways:
+        assert end.state is SessionState.READY
+        wanted = set(ends.asked[end]) - ends.given_up[end]
+        assert ends.answered[end] == Counter(wanted)
+
+
+@given(st.lists(st.sampled_from(["ask", "report", "give up", "answer"]), max_size=500))
+def test_nothing_piles_up_while_a_session_is_away(steps: list[str]) -> None:
+    ends = Ends()
+    for _ in range(3):
+        ends.do("ask")
+    ends.carry()
+    for end in ends.ways:
+        end.detach(now=ends.now)
+    for step in steps:
+        ends.do(step)
+        assert not any(end._outbox for end in ends.ways)
+    for end in ends.ways:
+        assert len(end._asked._cancelled) <= MOST_KEPT
+        assert len(end._served._replies) <= MOST_KEPT
+        assert len(end._served._due) <= 3

@@ -1,0 +1,169 @@
+"""Transfer calls over real gRPC: how many there may be, and what is said last on them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.link.incoming import IncomingModel, receive_model
+from streamlink.link.outgoing import OutgoingModel, send_model
+from streamlink.protocol import frames as f
+from streamlink.protocol.frames import Attempt
+from streamlink.protocol.machine import State
+from streamlink.stores.memory import MemoryStore
+from streamlink.transport import messages
+from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc_server import STREAMS_PER_SESSION, GrpcServer
+from tests.support.models import content, float_spec, pattern_model
+from tests.support.peers import SMALL, WAIT, Federation, exchange_models
+
+SPEC = float_spec(50_001, 0, 3)
+FIRST = Attempt("job", 0, 1)
+
+
+class Joined:
+    """A server and a client with a session, and streams between them as a test wants them."""
+
+    def __init__(self) -> None:
+        self.server = GrpcServer("127.0.0.1:0", SMALL)
+        self.client = GrpcClient(f"127.0.0.1:{self.server.port}", SMALL, name="site-1")
+        self.near = self.client.connect(lambda session, request: None)
+        (self.far,) = self.server.sessions
+
+    def offered(self) -> OutgoingModel:
+        """Offer the client a model; nothing of it is sent yet."""
+        number = self.server.new_stream_id()
+        model = OutgoingModel(self.far.config, SPEC, stream_id=number, peer="site-1", name="model")
+        self.far.offer(model.pump)
+        return model
+
+    def opened(self, offered: OutgoingModel) -> IncomingModel:
+        """Open what was offered, at the client."""
+        number = offered.pump.stream.stream_id
+        model = IncomingModel(self.near.config, stream_id=number, peer="server", name="model")
+        self.client.open_transfer(self.near, model.pump)
+        return model
+
+    def close(self) -> None:
+        self.near.close("the test is over")
+        self.client.close()
+        self.server.close()
+
+
+@pytest.fixture
+def joined() -> Iterator[Joined]:
+    joined = Joined()
+    yield joined
+    joined.close()
+
+
+def test_a_surplus_stream_of_a_session_is_refused_in_words(joined: Joined) -> None:
+    models = [joined.opened(joined.offered()) for _ in range(STREAMS_PER_SESSION)]
+    for model in models:
+        assert model.pump.next(WAIT) is not None  # its call is there
+    surplus = joined.opened(joined.offered())
+    with pytest.raises(StreamAborted, match="site-1 has 4 transfer calls open") as refused:
+        surplus.open(WAIT)
+    assert refused.value.code is AbortCode.REFUSED
+    assert not joined.near.closed.is_set()
+
+
+def test_a_place_is_free_again_once_a_stream_has_ended(joined: Joined) -> None:
+    for _ in range(2 * STREAMS_PER_SESSION):
+        offered, store = joined.offered(), MemoryStore()
+        incoming = joined.opened(offered)
+        sending = threading.Thread(target=send_model, args=(offered, pattern_model(SPEC)))
+        sending.start()
+        receive_model(incoming, lambda model, store=store: store.begin(model.spec))  # type: ignore[misc]
+        sending.join(WAIT)
+        assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def test_a_second_call_for_one_stream_takes_over_and_takes_no_place(joined: Joined) -> None:
+    offered = joined.offered()
+    for _ in range(STREAMS_PER_SESSION + 1):
+        assert joined.far.carry(offered.pump.stream.stream_id, offered.pump, _ignore, 1) > 0
+
+
+def _ignore() -> None:
+    pass
+
+
+def lost_once(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> threading.Event:
+    """Break the call that would carry the first frame of ``kind``, which is lost; say when."""
+    lost, encode = threading.Event(), messages.encode_transfer
+
+    def wrapped(frame: f.TransferFrame, stream_id: int) -> bytes:
+        if isinstance(frame, kind) and not lost.is_set():
+            lost.set()
+            raise RuntimeError("the network is gone")  # ends the call, as gRPC sees it
+        return encode(frame, stream_id)
+
+    monkeypatch.setattr(messages, "encode_transfer", wrapped)
+    return lost
+
+
+@pytest.mark.parametrize("kind", [f.Open, f.Accept, f.Ack, f.Chunk, f.Finish, f.Commit])
+def test_any_frame_may_be_the_last_of_a_call(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost, store = lost_once(monkeypatch, kind), MemoryStore()
+    with Federation() as federation:
+        federation.link("site-1")
+        exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+        exchange_models(exchange, pattern_model(SPEC), store)
+    assert lost.is_set()
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def test_a_commit_that_was_lost_is_said_again_though_the_stream_was_withdrawn(
+    joined: Joined,
+) -> None:
+    number = joined.server.new_stream_id()
+    incoming = IncomingModel(joined.far.config, stream_id=number, peer="site-1", name="update")
+    joined.far.offer(incoming.pump)
+    outgoing = OutgoingModel(
+        joined.near.config, SPEC, stream_id=number, peer="server", name="update"
+    )
+    joined.client.open_transfer(joined.near, outgoing.pump)
+    store = MemoryStore()
+    committed = incoming.pump.commit
+
+    def commit(digest: str) -> None:
+        incoming.pump.cut()  # before it can leave
+        committed(digest)
+        joined.far.withdraw(incoming.pump)
+
+    incoming.pump.commit = commit  # type: ignore[method-assign]
+    receiving = threading.Thread(
+        target=receive_model, args=(incoming, lambda model: store.begin(model.spec))
+    )
+    receiving.start()
+    send_model(outgoing, pattern_model(SPEC))
+    receiving.join(WAIT)
+    assert outgoing.pump.stream.state is State.DONE
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def test_what_ended_a_stream_while_it_had_no_call_is_told_on_the_next(joined: Joined) -> None:
+    offered = joined.offered()
+    incoming = joined.opened(offered)
+    assert incoming.pump.next(WAIT) is not None
+    offered.pump.cut()
+    incoming.abort(AbortCode.STORE_FAILED, "the disk is full")
+    with pytest.raises(StreamAborted, match="the disk is full"):
+        send_model(offered, pattern_model(SPEC))
+
+
+def test_a_stream_of_a_session_nobody_knows_is_refused(joined: Joined) -> None:
+    offered = joined.offered()
+    joined.near.session_id = "another"
+    incoming = joined.opened(offered)
+    with pytest.raises(StreamlinkError, match="does not know its session") as refused:
+        incoming.open(WAIT)
+    assert isinstance(refused.value, StreamAborted)
+    assert refused.value.code is AbortCode.SESSION_LOST
