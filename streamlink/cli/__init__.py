@@ -1,8 +1,8 @@
 """The ``streamlink`` command: parse, load settings, call the library, print; no logic of its own.
 
 ``settings`` makes flags out of the configuration, ``command`` is the frame every command runs in
-(logging, signals, errors in words), ``tasks`` finds the user's code, and ``jobs``, ``simulate`` and
-``models`` are the commands.
+(logging, signals, errors in words), ``tasks`` finds the user's code, and ``jobs``, ``simulate``,
+``models`` and ``copies`` are the commands.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from streamlink import __version__
+from streamlink.cli.copies import receive, send
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.simulate import simulate
@@ -26,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (server, client, simulate, inspect, export):
+for command in (server, client, simulate, inspect, export, send, receive):
     app.command()(command)
 
 

@@ -15,7 +15,7 @@ import typer
 from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
-from streamlink.cli.places import model_digest, store_with_a_model, stored_bytes
+from streamlink.cli.places import host_of, model_digest, store_with_a_model, stored_bytes
 from streamlink.cli.settings import LINK, ROUNDS
 from streamlink.cli.tasks import executor_for
 from streamlink.fleet import Reporter
@@ -26,9 +26,9 @@ from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
-from streamlink.rounds.controller import RoundReport, ScatterAndGather, Standing
+from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.executor import Executor, Task, TaskOutcome
-from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.report import RoundReport, Standing
 
 __all__ = ["client", "server"]
 
@@ -72,6 +72,14 @@ Weight = Annotated[
 JobName = Annotated[
     str, typer.Option(metavar="NAME", help="Name of the run; updates of another one are refused.")
 ]
+Spool = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where updates wait until enough are here, so that stragglers can be let go. Takes "
+        "the disk of one model for each client; what is there is removed after each round.",
+    ),
+]
 ReportFd = Annotated[int | None, typer.Option("--report-fd", hidden=True)]
 
 
@@ -83,6 +91,7 @@ def server(
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
     ] = "127.0.0.1:8517",
     job: JobName = "job",
+    spool: Spool = None,
     report_fd: ReportFd = None,
     *,
     common: Common,
@@ -92,7 +101,9 @@ def server(
     The store must hold an initial model. Each round replaces it, at once or not at all.
     """
     tune_allocator()
-    host = _host_of("--listen", listen)
+    host = host_of("--listen", listen)
+    if common.config.rounds.gather == "spool" and spool is None:
+        raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     reporter = Reporter(report_fd)
     place = store_with_a_model(store, compress)
     reporter.tell_base()
@@ -100,7 +111,7 @@ def server(
         reporter.tell(port=listening.port)
         logger.info("listening on %s:%d", host, listening.port)
         rules = common.config.rounds
-        rounds = ScatterAndGather(listening, place, rules, job=job)
+        rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool)
         with a_job():
             listening.wait_for_peers(rules.min_clients, rules.wait_for_clients_seconds)
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
@@ -131,7 +142,7 @@ def client(
 ) -> None:
     """Take part in a job until the server says goodbye."""
     tune_allocator()
-    _host_of("--server", server)
+    host_of("--server", server)
     reporter = Reporter(report_fd)
     if not 0 <= weight < math.inf:
         raise CommandError(f"--weight must be finite and not negative, not {weight}")
@@ -147,19 +158,13 @@ def client(
     reporter.tell_usage()
 
 
-def _host_of(option: str, address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise CommandError(f"{option} {address!r} is not of the form HOST:PORT")
-    return host
-
-
 class _Told:
     """An executor whose transfers are logged as they end, and watched while they run."""
 
     def __init__(self, work: Executor, name: str) -> None:
         self._work = work
         self._name = name
+        self.overlaps = bool(getattr(work, "overlaps", False))
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
         outcome = self._work.execute(task, assignment)
@@ -169,11 +174,12 @@ class _Told:
 
     def standings(self) -> Sequence[Standing]:
         """Return how far the task that runs is, where the executor can say."""
-        watched = self._work.watched if isinstance(self._work, StreamingExecutor) else None
+        watched = getattr(self._work, "watched", None)
         if watched is None:
             return []
-        model, update = (each.stats.received_bytes for each in watched)
-        return [Standing("server", "streaming", update, model, watched[1].spec.nbytes)]
+        model, update = watched
+        down, up = model.stats, update.stats.received_bytes if update is not None else 0
+        return [Standing("server", "streaming", up, down.received_bytes, down.total_bytes)]
 
 
 def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:

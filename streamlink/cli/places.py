@@ -1,4 +1,4 @@
-"""Where models are, as users name them: which store a path is, and what it holds."""
+"""Where models and peers are, as users name them: which store a path is, and what it holds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from streamlink.model.digest import HasLeaves
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.stores import CompressedSource, CompressedStore, open_store
 
-__all__ = ["is_filled", "model_digest", "place_at", "store_with_a_model", "stored_bytes"]
+__all__ = ["host_of", "is_filled", "model_digest", "place_at", "store_with_a_model", "stored_bytes"]
 
 _SUFFIX = ".slz"
 _KINDS: dict[str, Literal["none", "zstd"]] = {"none": "none", "zstd": "zstd"}
+
+
+def host_of(option: str, address: str) -> str:
+    """Return the host of ``HOST:PORT``.
+
+    Raises:
+        CommandError: the address is not of that form; names the option it was given for.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise CommandError(f"{option} {address!r} is not of the form HOST:PORT")
+    return host
 
 
 def place_at(path: Path, compress: str | None) -> ModelStore:

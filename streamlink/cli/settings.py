@@ -10,7 +10,7 @@ import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import BaseModel, ValidationError
@@ -38,6 +38,11 @@ ROUNDS = (
     "rounds.train_timeout",
     "rounds.wait_time_after_min_received",
     "rounds.train_task_name",
+    "rounds.gather",
+    "rounds.weights",
+    "rounds.non_finite",
+    "rounds.part",
+    "rounds.duplex_bytes",
 )
 """Rules of a round that have a flag of their own."""
 
@@ -97,8 +102,12 @@ def spelled(config: JobConfig) -> list[str]:
         word
         for section, keys in found.items()
         for key, value in keys.items()
-        for word in ("--set", f"{section}.{key}={value}")
+        for word in ("--set", f"{section}.{key}={_spelled(value)}")
     ]
+
+
+def _spelled(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def explain(error: ValidationError) -> str:
@@ -155,7 +164,9 @@ def _metavar(field: FieldInfo) -> str:
         return "SIZE"
     if "(seconds)" in text:
         return "SECONDS"
-    return "TEXT" if field.annotation is str else "N"
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    return "N" if field.annotation in (int, float) else "TEXT"
 
 
 def _help(field: FieldInfo) -> str:
@@ -165,6 +176,8 @@ def _help(field: FieldInfo) -> str:
         shown = _size(default)
     elif isinstance(default, float):
         shown = f"{default:g}"
+    elif default == ():
+        shown = "all"
     else:
         shown = str(default)
     return f"{text} [default: {shown}]"
@@ -173,6 +186,6 @@ def _help(field: FieldInfo) -> str:
 def _size(nbytes: int) -> str:
     """Return a size in the largest unit that divides it."""
     for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if nbytes % factor == 0:
+        if nbytes and nbytes % factor == 0:
             return f"{nbytes // factor}{unit}"
     return str(nbytes)

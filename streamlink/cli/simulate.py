@@ -12,7 +12,7 @@ from rich.table import Table
 
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
-from streamlink.cli.jobs import Compress, ExecutorOption, JobName, Store, TaskOption, Weight
+from streamlink.cli.jobs import Compress, ExecutorOption, JobName, Spool, Store, TaskOption, Weight
 from streamlink.cli.places import store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
 from streamlink.cli.tasks import executor_for
@@ -31,6 +31,7 @@ def simulate(
     weight: Weight = 1.0,
     compress: Compress = None,
     job: JobName = "job",
+    spool: Spool = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
     ] = None,
@@ -49,6 +50,8 @@ def simulate(
     server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
     if compress is not None:
         server += ["--compress", compress]
+    if spool is not None:
+        server += ["--spool", str(spool)]
     work = ["--task", task] if task is not None else ["--executor", str(executor)]
     settings = spelled(config)
     fleet = Fleet()

@@ -150,6 +150,13 @@ class Assignment:
         """Answer the request."""
         self._session.reply(self._request, error=error, traceback=traceback, metadata=metadata)
 
+    def decline(self, error: StreamlinkError) -> None:
+        """Answer that nothing was done, and let go of the model that would have come."""
+        if self._incoming is not None:
+            self._incoming.abort(AbortCode.CANCELLED, str(error))
+            self.close(self._incoming)
+        self.reply(error=str(error))
+
     def close(self, *models: IncomingModel | OutgoingModel) -> None:
         """Let go of streams that are over."""
         for model in models:
@@ -176,6 +183,7 @@ class ClientLink:
         self._serve = serve
         self._known = KnownSpecs()
         self._assignments: dict[int, Assignment] = {}
+        self._changed = threading.Condition()
         try:
             self._session = self._grpc.connect(self._on_request, self._on_called_off)
         except BaseException:
@@ -185,6 +193,11 @@ class ClientLink:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the session has ended; False: not within ``seconds``."""
         return self._session.closed.wait(seconds)
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Wait until no task is being done; False: not within ``seconds``."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._assignments, seconds)
 
     @property
     def error(self) -> StreamlinkError | None:
@@ -198,17 +211,21 @@ class ClientLink:
 
     def _on_request(self, session: Session, request: Request) -> None:
         assignment = Assignment(self._grpc, session, request, self._known)
-        self._assignments[request.request_id] = assignment
+        with self._changed:
+            self._assignments[request.request_id] = assignment
 
         def serve() -> None:
             try:
                 self._serve(assignment)
             finally:
-                self._assignments.pop(request.request_id, None)
+                with self._changed:
+                    del self._assignments[request.request_id]
+                    self._changed.notify_all()
 
         threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
 
     def _on_called_off(self, number: int, reason: str) -> None:
-        assignment = self._assignments.get(number)
+        with self._changed:
+            assignment = self._assignments.get(number)
         if assignment is not None:
             assignment.call_off(reason)

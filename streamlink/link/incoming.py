@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     ChecksumError,
+    ModelError,
     SpecMismatch,
+    StoreError,
+    StoreFull,
     StreamAborted,
     StreamlinkError,
 )
 from streamlink.link.faults import abort_code
-from streamlink.link.outgoing import Receipt
+from streamlink.link.outgoing import Pulse, Receipt, Tell, ignore
 from streamlink.model.digest import DigestBuilder
-from streamlink.model.interfaces import ModelSink, Payload
+from streamlink.model.interfaces import ModelSink, Payload, ResumableSink
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
@@ -28,10 +32,15 @@ from streamlink.transport.pump import ReceivePump
 
 __all__ = ["IncomingModel", "KnownSpecs", "receive_model"]
 
+logger = logging.getLogger("streamlink.transfer")
+
 E = TypeVar("E", bound=Event)
 
 SinkFor = Callable[["IncomingModel"], ModelSink]
 """Gives the sink for a model that was announced, or raises to refuse it."""
+
+Resume = Callable[[bytes], ResumableSink | None]
+"""Gives the sink that an interrupted transfer of the model with this spec digest has left."""
 
 
 class KnownSpecs:
@@ -77,17 +86,18 @@ class IncomingModel:
         self.began_at = time.monotonic()
         self._belongs = attempt
         self._known = known or KnownSpecs()
+        self.resumed_at = 0
         self._opened: Open | None = None
+        self._is_accepted = False
         self._spec: ModelSpec | None = None
         self._digest: DigestBuilder | None = None
 
     # --- what it is -------------------------------------------------------------------
 
-    def open(self, seconds: float | None = None) -> bool:
-        """Wait until the model is announced and described. False: not within ``seconds``.
+    def announced(self, seconds: float | None = None) -> bool:
+        """Wait until the model is announced: ``spec_digest``. False: not within ``seconds``.
 
         Raises:
-            SpecMismatch: the description is not of what was announced; the peer has been told.
             StreamAborted: the model belongs to another attempt; the peer has been told.
         """
         if self._opened is None:
@@ -96,8 +106,32 @@ class IncomingModel:
                 return False
             self._opened = opened.open
             self._check_attempt(opened.open.attempt)
-            self._spec = self._known.get(opened.open.spec_digest)
-            self.pump.accept(wants_spec=self._spec is None)
+        return True
+
+    def accept_at(self, spec: ModelSpec, start: int) -> None:
+        """Let the sender of what was announced begin at byte ``start``; the rest is here already.
+
+        ``recall`` has to be given what is here before the first ``read``.
+
+        Raises:
+            SpecMismatch: it is not the model that was announced.
+        """
+        assert self._opened is not None, "announced() comes first"
+        self._require_announced(spec)
+        self.resumed_at = start
+        self._accept(spec, start)
+
+    def open(self, seconds: float | None = None) -> bool:
+        """Wait until the model is announced and described. False: not within ``seconds``.
+
+        Raises:
+            SpecMismatch: the description is not of what was announced; the peer has been told.
+            StreamAborted: the model belongs to another attempt; the peer has been told.
+        """
+        if not self.announced(seconds):
+            return False
+        if not self._is_accepted:
+            self._accept(self._known.get(self.spec_digest))
         if self._spec is None:
             pages = self._wait_for(SpecReceived, seconds)
             if pages is None:
@@ -105,6 +139,12 @@ class IncomingModel:
             self._spec = self._described(pages.pages)
             self._known.add(self._spec)
         return True
+
+    @property
+    def spec_digest(self) -> bytes:
+        """The digest of its spec; known once ``announced`` has returned True."""
+        assert self._opened is not None, "announced() comes first"
+        return self._opened.spec_digest
 
     @property
     def spec(self) -> ModelSpec:
@@ -155,6 +195,19 @@ class IncomingModel:
             self.is_complete = True
         return None
 
+    def recall(self, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
+        """Take the bytes that are here from before into the digest; the sender hears of it.
+
+        Raises:
+            CorruptStore: they are not what was written.
+        """
+        pulse = Pulse(self.pump, "reading what came before")
+        self._digest = DigestBuilder(self.spec)
+        for view in saved:
+            self._digest.update(view)
+            pulse.beat()
+            tell("checking", self._digest.offset)
+
     @property
     def is_exhausted(self) -> bool:
         """Whether every byte has been read; what remains is its finish."""
@@ -163,6 +216,12 @@ class IncomingModel:
     def release(self, nbytes: int) -> None:
         """Say that ``nbytes`` more are where they belong; the sender may send as many."""
         self.pump.release(nbytes)
+
+    def mark_durable(self, durable: int) -> None:
+        """Say that bytes below ``durable`` would survive this process."""
+        with self.pump.locked() as (machine, _):
+            machine.mark_durable(durable)
+        logger.debug("%s: %d bytes are durable", self.pump.stream.name, durable)
 
     @property
     def digest(self) -> str:
@@ -178,7 +237,12 @@ class IncomingModel:
     def commit(self) -> Receipt:
         """Tell the sender that its model is here, whole."""
         self.pump.commit(self.digest)
-        return Receipt(self.digest, time.monotonic() - self.began_at, self.stats, self.metrics)
+        return self.receipt()
+
+    def receipt(self) -> Receipt:
+        """Return what it was, and what it took."""
+        seconds = time.monotonic() - self.began_at
+        return Receipt(self.digest, seconds, self.stats, self.metrics, self.resumed_at)
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Say that this end waits for somebody else."""
@@ -200,6 +264,13 @@ class IncomingModel:
             if isinstance(event, kind):
                 return event
 
+    def _accept(self, spec: ModelSpec | None, start: int = 0) -> None:
+        self._is_accepted = True
+        self._spec = spec
+        with self.pump.locked() as (machine, now):
+            if not machine.is_closed:  # else the next wait says why
+                machine.accept(wants_spec=spec is None, start=start, now=now)
+
     def _check_attempt(self, sent: Attempt) -> None:
         if self._belongs is not None and sent != self._belongs:
             reason = f"{self.peer} sent a model of {sent}; this is {self._belongs}"
@@ -210,15 +281,19 @@ class IncomingModel:
         assert self._opened is not None
         try:
             spec = ModelSpec(tuple(TensorSpec(*entry) for entry in decode_spec(pages)))
-            if spec.digest != self._opened.spec_digest or spec.nbytes != self._opened.total_bytes:
-                raise SpecMismatch(
-                    f"{self.peer} described a model of {spec.nbytes} bytes that is not the one of "
-                    f"{self._opened.total_bytes} bytes it announced"
-                )
+            self._require_announced(spec)
         except StreamlinkError as error:
             self.abort(AbortCode.SPEC_MISMATCH, str(error))
             raise
         return spec
+
+    def _require_announced(self, spec: ModelSpec) -> None:
+        assert self._opened is not None
+        if spec.digest != self._opened.spec_digest or spec.nbytes != self._opened.total_bytes:
+            raise SpecMismatch(
+                f"{self.peer} described a model of {spec.nbytes} bytes that is not the one of "
+                f"{self._opened.total_bytes} bytes it announced"
+            )
 
     def _check_digest(self, sent: str) -> None:
         if self.digest != sent:
@@ -229,27 +304,57 @@ class IncomingModel:
             )
 
 
-def receive_model(model: IncomingModel, sink_for: SinkFor) -> Receipt:
+def receive_model(
+    model: IncomingModel, sink_for: SinkFor, resume: Resume | None = None, tell: Tell = ignore
+) -> Receipt:
     """Receive one model into the sink that ``sink_for`` gives, and commit it.
+
+    Args:
+        model: what comes.
+        sink_for: see ``SinkFor``.
+        resume: where interrupted transfers go on. With it a sender that leaves after the last byte,
+            before it heard of the commit, does not count as a failure: the model is here.
+        tell: told how far it is.
 
     Raises:
         StreamlinkError: the stream failed, or the sink could not take it; nothing of it is visible.
     """
     sink: ModelSink | None = None
     try:
-        model.open()
-        sink = sink_for(model)
-        _fill(model, sink)
+        if resume is not None:
+            sink = _resumed(model, resume, tell)
+        if sink is None:
+            model.open()
+            sink = sink_for(model)
+        _fill(model, sink, tell)
         sink.commit(lambda _: model.committing())
-        return model.commit()
     except BaseException as error:
         model.abort(abort_code(error), str(error))
         if sink is not None:
-            sink.discard()
+            _leave(model, sink, error)
         raise
+    return model.commit() if resume is None else _committed(model)
 
 
-def _fill(model: IncomingModel, sink: ModelSink) -> None:
+def _resumed(model: IncomingModel, resume: Resume, tell: Tell) -> ModelSink | None:
+    """Go on where an interrupted transfer of this model stopped, if there is one."""
+    model.announced()
+    sink = resume(model.spec_digest)
+    if sink is None:
+        return None
+    try:
+        # First the word, then the check: the sender reads its part at the same time.
+        model.accept_at(sink.spec, sink.durable)
+        model.recall(sink.saved(), tell)
+    except BaseException as error:
+        _leave(model, sink, error)
+        raise
+    return sink
+
+
+def _fill(model: IncomingModel, sink: ModelSink, tell: Tell) -> None:
+    keeper = sink if isinstance(sink, ResumableSink) else None
+    durable = model.resumed_at
     while not model.is_complete:
         piece = model.read()
         if piece is None:
@@ -259,3 +364,27 @@ def _fill(model: IncomingModel, sink: ModelSink) -> None:
             sink.write(offset + taken, view)
             taken += view.nbytes
         model.release(taken)
+        if keeper is not None and keeper.durable > durable:
+            durable = keeper.durable
+            model.mark_durable(durable)
+        tell("receiving", offset + taken)
+
+
+def _leave(model: IncomingModel, sink: ModelSink, error: BaseException) -> None:
+    """Keep what came for another time where that is possible and the bytes are not to blame."""
+    is_wrong = isinstance(error, ModelError) or (
+        isinstance(error, ChecksumError) and model.is_exhausted
+    )
+    is_broken = isinstance(error, StoreError) and not isinstance(error, StoreFull)
+    if isinstance(sink, ResumableSink) and not (is_wrong or is_broken):
+        sink.suspend()
+    else:
+        sink.discard()
+
+
+def _committed(model: IncomingModel) -> Receipt:
+    try:
+        return model.commit()
+    except StreamlinkError as error:
+        logger.warning("the model is whole, but its sender may not know: %s", error)
+        return model.receipt()

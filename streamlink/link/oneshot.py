@@ -1,29 +1,90 @@
-"""One model between two machines, without rounds: ``receive`` listens, ``send`` brings it."""
+"""One model between two machines, without rounds: ``receive`` listens, ``send`` brings it.
+
+Either process may be killed and started again. A store that can keeps what has come, under the
+identity that the sender gives its model; the next transfer of it begins there. What is not sent
+again is read again at both ends, so the digest that is compared last is that of every byte.
+"""
 
 from __future__ import annotations
 
-import queue
+import logging
+import os
+import secrets
+import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    wait_exponential,
+    wait_random,
+)
+
 from streamlink.config import LinkConfig
-from streamlink.errors import ConnectFailed, StreamlinkError
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
-from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.errors import (
+    AbortCode,
+    AuthenticationFailed,
+    ConnectFailed,
+    CorruptStore,
+    ModelError,
+    StoreError,
+    StreamAborted,
+    StreamlinkError,
+    StreamTimeout,
+    TransportError,
+)
+from streamlink.link.door import Door, Visit
+from streamlink.link.incoming import IncomingModel, Resume, receive_model
+from streamlink.link.outgoing import OutgoingModel, Receipt, Tell, send_model
+from streamlink.model.interfaces import (
+    HasIdentity,
+    ModelInPlace,
+    ModelSink,
+    ModelSource,
+    ModelStore,
+    ResumableStore,
+)
 from streamlink.model.spec import ModelSpec, require_same
-from streamlink.protocol.frames import Request
 from streamlink.transport.grpc_client import GrpcClient
 from streamlink.transport.grpc_server import GrpcServer
 from streamlink.transport.session import Session
 
-__all__ = ["receive", "send"]
+__all__ = ["Told", "receive", "send"]
 
-_TOPIC = "push"
-_STREAM = "stream"
+logger = logging.getLogger("streamlink.transfer")
 
-Into = ModelSink | Callable[[ModelSpec], ModelSink]
-"""Where a model goes: a sink whose tensors it must have, or a function that makes one for them."""
+TOPIC = "push"
+_STREAM, _IDENTITY = "stream", "identity"
+_HEARD_SECONDS = 2.0  # what a sender that is told of a failure may take to leave by itself
+
+Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
+"""Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
+function that makes a sink for its tensors."""
+
+Told = Callable[[str, str, int, int], None]
+"""``told(peer, phase, done, total)``: how far a transfer is. Bytes; any thread may call."""
+
+_PASSING = {
+    AbortCode.SESSION_LOST,
+    AbortCode.CANCELLED,
+    AbortCode.REFUSED,
+    AbortCode.UNKNOWN_STREAM,
+    AbortCode.OPEN_TIMEOUT,
+    AbortCode.ACK_TIMEOUT,
+    AbortCode.READ_TIMEOUT,
+    AbortCode.COMMUNICATION_TIMEOUT,
+}
+"""Ends of a transfer that another attempt may not meet: somebody was stopped, or too slow."""
+
+
+def _ignore(peer: str, phase: str, done: int, total: int) -> None:
+    pass
+
+
+# --- receiving ------------------------------------------------------------------------------
 
 
 def receive(
@@ -32,96 +93,239 @@ def receive(
     *,
     config: LinkConfig | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
+    timeout: float | None = None,
+    progress: Told = _ignore,
 ) -> Receipt:
-    """Listen, take one model into ``into``, commit it, and return what it was.
+    """Listen until one model is whole in ``into`` and committed, and return what it was.
+
+    A sender that fails, leaves, or brings other tensors than ``into`` takes is logged, and the next
+    one is waited for; a second one at the same time is refused. Into a ``ResumableStore``, such as
+    ``SafetensorsStore``, a transfer goes on where an interrupted one of the same model stopped,
+    also one of another process.
 
     Args:
-        into: see ``Into``.
+        into: see ``Into``. A sink that is no ``ModelInPlace`` gets one attempt only.
         listen: ``host:port``; port 0 takes a free one.
         config: settings of this end.
         on_listening: told the port, once it can be reached.
+        timeout: how long to wait while no sender is here (seconds); None: for ever.
+        progress: told how far it is.
 
     Raises:
         AddressInUse: the address is taken.
-        SpecMismatch: the model has other tensors than the sink.
-        StreamlinkError: the transfer failed; nothing of it is visible.
+        ConnectFailed: no sender came within ``timeout``.
+        StoreError: this end's disk is full or broken; what has come may be kept for another time.
+        StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
-    pushes: queue.SimpleQueue[tuple[Session, Request]] = queue.SimpleQueue()
-    server = GrpcServer(
-        listen,
-        config or LinkConfig(),
-        on_request=lambda session, request: pushes.put((session, request)),
-    )
+    door = Door(TOPIC)
+    server = GrpcServer(listen, config or LinkConfig(), on_request=door.knock)
+    reason = "the receiver has stopped"
     try:
         on_listening(server.port)
-        session, request = pushes.get()
-        while request.topic != _TOPIC:
-            session.reply(request, error=f"this end takes one model; it knows no {request.topic!r}")
-            session, request = pushes.get()
-        return _take(server, session, request, into)
+        while True:
+            visit = door.next(timeout)
+            if visit is None:
+                raise ConnectFailed(f"no sender came to {listen} within {timeout:g} s")
+            try:
+                receipt = _take(server, visit, into, progress)
+                reason = "the model was taken"
+                return receipt
+            except StreamlinkError as error:
+                if not _may_go_on(into, error):
+                    raise
+                logger.warning("%s: %s; waiting for the next sender", visit.peer, error)
+            finally:
+                door.leave(visit)
     finally:
-        server.close("the model was taken")
+        server.close(reason)
 
 
-def send(
-    model: ModelSource, to: str, *, name: str = "sender", config: LinkConfig | None = None
-) -> Receipt:
-    """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
-
-    Raises:
-        ConnectFailed: nobody answers there.
-        StreamlinkError: the transfer failed; the receiver has nothing of it.
-    """
-    client = GrpcClient(to, config or LinkConfig(), name=name)
-    try:
-        session = client.connect(
-            lambda session, request: session.reply(request, error="this end only sends")
-        )
-        seconds = session.config.timeouts.open_timeout
-        try:
-            reply = session.request(_TOPIC).result(timeout=seconds)
-        except FutureTimeout as error:
-            raise ConnectFailed(
-                f"{to} takes no model within {seconds:g} s (open_timeout); is it busy with another?"
-            ) from error
-        if reply.error or _STREAM not in reply.metadata:
-            raise ConnectFailed(f"{to} does not take a model: {reply.error or 'no stream'}")
-        outgoing = OutgoingModel(
-            session.config,
-            model.spec,
-            stream_id=int(reply.metadata[_STREAM]),
-            peer=session.peer,
-            name=f"model to {to}",
-        )
-        client.open_transfer(session, outgoing.pump)
-        receipt = send_model(outgoing, model)
-        session.close("sent")
-        return receipt
-    finally:
-        client.close()
-
-
-def _take(server: GrpcServer, session: Session, request: Request, into: Into) -> Receipt:
-    incoming = IncomingModel(
+def _take(server: GrpcServer, visit: Visit, into: Into, progress: Told) -> Receipt:
+    session = visit.session
+    incoming = visit.incoming = IncomingModel(
         session.config,
         stream_id=server.new_stream_id(),
-        peer=session.peer,
-        name=f"model from {session.peer}",
+        peer=visit.peer,
+        name=f"model from {visit.peer}",
     )
+    identity = visit.request.metadata.get(_IDENTITY, "")
     session.offer(incoming.pump)
     server.ticker.add(incoming.pump)
-    session.reply(request, metadata={_STREAM: str(incoming.pump.stream.stream_id)})
+    session.reply(visit.request, metadata={_STREAM: str(incoming.pump.stream.stream_id)})
+    logger.info("receiving a model from %s", visit.peer)
     try:
-        receipt = receive_model(incoming, lambda model: _sink(model.spec, into))
+        receipt = receive_model(
+            incoming,
+            lambda model: _sink(model.spec, into, identity),
+            _resume_in(into, identity),
+            lambda phase, done: progress(visit.peer, phase, done, incoming.spec.nbytes),
+        )
         session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has heard it
         return receipt
     except StreamlinkError:
+        if incoming.pump.stream.is_attached:  # its last words say more than a goodbye
+            session.closed.wait(_HEARD_SECONDS)
         session.close("the transfer failed")
         raise
+    finally:
+        session.withdraw(incoming.pump)
 
 
-def _sink(spec: ModelSpec, into: Into) -> ModelSink:
-    if not isinstance(into, ModelSink):
-        return into(spec)
-    require_same(into.spec, spec, "the sender")
-    return into
+def _resume_in(into: Into, identity: str) -> Resume:
+    if isinstance(into, ResumableStore):
+        store = into
+        return lambda spec_digest: store.resume(spec_digest, identity)
+    return lambda spec_digest: None
+
+
+def _sink(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
+    if isinstance(into, ModelSink):
+        require_same(into.spec, spec, "the sender")
+        return into
+    if isinstance(into, ResumableStore):
+        return into.begin(spec, identity)
+    return into.begin(spec) if isinstance(into, ModelStore) else into(spec)
+
+
+def _may_go_on(into: Into, error: StreamlinkError) -> bool:
+    """Tell whether another sender could do better."""
+    if isinstance(error, ModelError):
+        return True  # refused before its first byte
+    if isinstance(error, StoreError) and not isinstance(error, CorruptStore):
+        return False  # the next one would meet the same disk
+    return isinstance(into, ModelInPlace) or not isinstance(into, ModelSink)
+
+
+# --- sending --------------------------------------------------------------------------------
+
+
+def send(
+    model: ModelSource,
+    to: str,
+    *,
+    name: str = "",
+    config: LinkConfig | None = None,
+    retry: float = 60.0,
+    progress: Told = _ignore,
+) -> Receipt:
+    """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
+
+    Where nobody answers, or the connection or the receiver is lost, it tries again, and goes on
+    where the receiver is: after this process was started again, too, if the model comes from files.
+
+    Args:
+        model: must not change meanwhile.
+        to: ``host:port``.
+        name: what the receiver calls this end; by default the host and the process.
+        config: settings of this end.
+        retry: how long to try again without coming any further (seconds); 0: not once.
+        progress: told how far it is.
+
+    Raises:
+        ConnectFailed: nobody answers there, or it is busy with another model.
+        StreamlinkError: the transfer failed; no part of it is visible at the receiver.
+    """
+    sending = _Sending(model, to, name or _own_name(), config or LinkConfig(), retry, progress)
+    again = Retrying(
+        retry=retry_if_exception(_is_passing),
+        stop=sending.is_hopeless,
+        wait=wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2),
+        before_sleep=sending.log,
+        reraise=True,
+    )
+    return again(sending.attempt)
+
+
+class _Sending:
+    """One model on its way to one place, in as many attempts as it takes."""
+
+    def __init__(
+        self,
+        model: ModelSource,
+        to: str,
+        name: str,
+        config: LinkConfig,
+        retry: float,
+        progress: Told,
+    ) -> None:
+        self._model, self._to, self._name = model, to, name
+        self._config, self._retry = config, retry
+        self._progress = progress
+        known = model.identity() if isinstance(model, HasIdentity) else ""
+        self._identity = known or secrets.token_hex(16)
+        self._furthest = -1  # bytes that arrived, in the best attempt so far
+        self._since = time.monotonic()
+
+    def attempt(self) -> Receipt:
+        """Connect, send, and wait for the commit."""
+        client = GrpcClient(self._to, self._config, name=self._name)
+        try:
+            session = client.connect(
+                lambda session, request: session.reply(request, error="this end only sends")
+            )
+            try:
+                receipt = self._send_over(client, session)
+            except BaseException as error:
+                # The goodbye may overtake what the stream says of it.
+                session.close(str(error) or type(error).__name__)
+                raise
+            session.close("sent")
+            return receipt
+        finally:
+            client.close()
+
+    def is_hopeless(self, state: RetryCallState) -> bool:
+        """Tell whether it is long enough that nothing moved."""
+        return time.monotonic() - self._since >= self._retry
+
+    def log(self, state: RetryCallState) -> None:
+        """Say why there will be another attempt."""
+        if state.outcome is not None:
+            logger.warning("%s; trying again", state.outcome.exception())
+
+    def _send_over(self, client: GrpcClient, session: Session) -> Receipt:
+        outgoing = OutgoingModel(
+            session.config,
+            self._model.spec,
+            stream_id=self._ask(session),
+            peer=session.peer,
+            name=f"model to {self._to}",
+            is_resumable=True,
+        )
+        client.open_transfer(session, outgoing.pump)
+        try:
+            return send_model(outgoing, self._model, tell=self._teller())
+        finally:
+            if outgoing.stats.received_bytes > self._furthest:
+                self._furthest = outgoing.stats.received_bytes
+                self._since = time.monotonic()
+
+    def _ask(self, session: Session) -> int:
+        """Return the number of the stream that the receiver opens for the model."""
+        seconds = session.config.timeouts.open_timeout
+        try:
+            asked = session.request(TOPIC, metadata={_IDENTITY: self._identity})
+            reply = asked.result(timeout=seconds)
+        except FutureTimeout as error:
+            raise ConnectFailed(
+                f"{self._to} does not answer within {seconds:g} s (open_timeout)"
+            ) from error
+        if reply.error or _STREAM not in reply.metadata:
+            raise ConnectFailed(f"{self._to} takes no model: {reply.error or 'no stream'}")
+        return int(reply.metadata[_STREAM])
+
+    def _teller(self) -> Tell:
+        total = self._model.spec.nbytes
+        return lambda phase, done: self._progress(self._to, phase, done, total)
+
+
+def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, StreamAborted):
+        return error.code in _PASSING
+    return isinstance(error, TransportError | StreamTimeout) and not isinstance(
+        error, AuthenticationFailed
+    )
+
+
+def _own_name() -> str:
+    return f"{socket.gethostname()[:100]}-{os.getpid()}"

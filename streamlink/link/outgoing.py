@@ -9,19 +9,23 @@ from dataclasses import dataclass, field
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, LocalProtocolError, StreamlinkError
 from streamlink.link.faults import abort_code
-from streamlink.model.digest import DigestBuilder
+from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update
 from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.messages import encode_spec
-from streamlink.transport.pump import SendPump, Supply
+from streamlink.transport.pump import ReceivePump, SendPump, Supply
 
-__all__ = ["OutgoingModel", "Receipt", "send_model"]
+__all__ = ["OutgoingModel", "Pulse", "Receipt", "Tell", "ignore", "send_model"]
 
 SPEC_PAGE_BYTES = 256 * 1024
 """Size of one page of a model's description on the wire (bytes), about."""
+
+
+Tell = Callable[[str, int], None]
+"""``tell(phase, done)``: how far a transfer is. Bytes; any thread may call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,36 @@ class Receipt:
     seconds: float
     stats: StreamStats
     metrics: Mapping[str, float] = field(default_factory=dict)
+    resumed_at: int = 0
+    """The receiver had the bytes below from an interrupted transfer; they did not travel again."""
+
+
+class Pulse:
+    """Tells the other end every few seconds that this one is at work by itself.
+
+    Args:
+        pump: of the stream that waits.
+        reason: what the work is.
+    """
+
+    def __init__(self, pump: SendPump | ReceivePump, reason: str) -> None:
+        self._pump = pump
+        self._reason = reason
+        self._seconds = pump.stream.config.timeouts.held_interval
+        self._due = time.monotonic()
+
+    def beat(self) -> None:
+        """Say so if it is time.
+
+        Raises:
+            StreamlinkError: the stream has failed, and the work is for nothing.
+        """
+        if (error := self._pump.stream.error) is not None:
+            raise error
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + self._seconds
+            self._pump.hold(self._reason, "")
 
 
 class OutgoingModel:
@@ -51,6 +85,7 @@ class OutgoingModel:
         name: str,
         attempt: Attempt = Attempt(),
         update: Update = Update(),
+        is_resumable: bool = False,
     ) -> None:
         self.spec = spec
         self.update = update
@@ -64,11 +99,14 @@ class OutgoingModel:
                 spec_pages=_pages(spec, config),
                 attempt=attempt,
                 update=update,
+                is_resumable=is_resumable,
                 peer=peer,
                 name=name,
             )
         )
+        self.resumed_at = 0
         self._digest = DigestBuilder(spec)
+        self._stored_digest = ""
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of what the stream can take next; None once all is written."""
@@ -94,7 +132,7 @@ class OutgoingModel:
 
     def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
         """Say that all is written and wait until the receiver has committed it."""
-        self.pump.finish(self._digest.hexdigest(), metrics)
+        self.pump.finish(self._hexdigest(), metrics)
         if not self.pump.wait_committed():
             raise LocalProtocolError("the receiver went back behind what can be sent again")
         return self._receipt(metrics)
@@ -114,15 +152,24 @@ class OutgoingModel:
 
         self.pump.draw(hashed)
 
-    def send(self, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
+    def send(
+        self,
+        source: ModelSource,
+        metrics: Mapping[str, float] = NO_METRICS,
+        tell: Tell | None = None,
+    ) -> Receipt:
         """Send the whole of ``source`` and wait for the commit; goes back where a resume asks."""
+        supply = source.read if tell is None else _told(source, tell)
         while True:
             try:
-                self.draw(source.read)
+                self._skip(source, tell or ignore)
+                self.draw(supply)
             finally:
                 self.pump.wait_undrawn()
-            self.pump.finish(self._digest.hexdigest(), metrics)
+            self.pump.finish(self._hexdigest(), metrics)
             if self.pump.wait_committed():
+                if tell is not None:
+                    tell("sending", self.spec.nbytes)
                 return self._receipt(metrics)
 
     def hold(self, reason: str, waiting_for: str) -> None:
@@ -147,7 +194,30 @@ class OutgoingModel:
         """Why the stream failed, if it did."""
         return self.pump.stream.error
 
+    def _skip(self, source: ModelSource, tell: Tell) -> None:
+        """Take what the receiver has from an earlier sender into the digest of the whole."""
+        self.wait_room()
+        start = self.pump.stream.position
+        if start <= self._digest.offset or self._stored_digest:
+            return
+        self.resumed_at = start
+        if isinstance(source, HasLeaves) and source.leaf(0) is not None:
+            # Each block that is read is checked against its leaf, so this is what will be sent.
+            self._stored_digest = source.digest()
+            return
+        pulse = Pulse(self.pump, "reading what was sent before")
+        while (offset := self._digest.offset) < start:
+            pulse.beat()
+            for view in source.read(offset, min(BLOCK_BYTES, start - offset)):
+                self._digest.update(view)
+            tell("checking", self._digest.offset)
+
+    def _hexdigest(self) -> str:
+        return self._stored_digest or self._digest.hexdigest()
+
     def _hash(self, offset: int, view: memoryview) -> None:
+        if self._stored_digest:
+            return
         # What a resume writes again is counted once.
         known = self._digest.offset - offset
         if known < view.nbytes:
@@ -155,22 +225,43 @@ class OutgoingModel:
 
     def _receipt(self, metrics: Mapping[str, float]) -> Receipt:
         seconds = time.monotonic() - self.began_at
-        return Receipt(self._digest.hexdigest(), seconds, self.stats, metrics)
+        return Receipt(self._hexdigest(), seconds, self.stats, metrics, self.resumed_at)
 
 
 def send_model(
-    model: OutgoingModel, source: ModelSource, metrics: Mapping[str, float] = NO_METRICS
+    model: OutgoingModel,
+    source: ModelSource,
+    metrics: Mapping[str, float] = NO_METRICS,
+    tell: Tell | None = None,
 ) -> Receipt:
     """Send ``source``; whatever goes wrong here is told to the peer.
+
+    Args:
+        model: where to.
+        source: the bytes.
+        metrics: facts about the work on it, told with the last byte.
+        tell: told how far it is.
 
     Raises:
         StreamlinkError: the stream failed, or the source could not be read.
     """
     try:
-        return model.send(source, metrics)
+        return model.send(source, metrics, tell)
     except BaseException as error:
         model.abort(abort_code(error), str(error))
         raise
+
+
+def ignore(phase: str, done: int) -> None:
+    """Take no notice."""
+
+
+def _told(source: ModelSource, tell: Tell) -> Supply:
+    def supply(offset: int, nbytes: int) -> Payload:
+        tell("sending", offset)  # what is asked for now follows what was sent
+        return source.read(offset, nbytes)
+
+    return supply
 
 
 def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:

@@ -7,18 +7,21 @@ inherit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol, runtime_checkable
 
 from streamlink.model.spec import ModelSpec
 
 __all__ = [
+    "HasIdentity",
     "ModelInPlace",
     "ModelSink",
     "ModelSource",
     "ModelStore",
     "Payload",
     "Progress",
+    "ResumableSink",
+    "ResumableStore",
     "payload_bytes",
 ]
 
@@ -111,3 +114,44 @@ class ModelStore(Protocol):
 
     def begin(self, spec: ModelSpec) -> ModelSink:
         """Return a sink for the next model; its ``commit`` replaces the present one atomically."""
+
+
+# --- what outlives the process that receives it ------------------------------------------------
+
+
+@runtime_checkable
+class HasIdentity(Protocol):
+    """A source that knows its bytes by a name, so that an interrupted transfer finds them again."""
+
+    def identity(self) -> str:
+        """Return a short text that stays as long as the bytes do, found without reading them."""
+
+
+@runtime_checkable
+class ResumableSink(ModelSink, Protocol):
+    """A sink that can be left and taken up again, by another process too."""
+
+    @property
+    def durable(self) -> int:
+        """All bytes below would survive this process (bytes)."""
+
+    def saved(self) -> Iterator[memoryview]:
+        """Yield the durable bytes in order, read back; a view is valid until the next one.
+
+        Raises:
+            CorruptStore: they are not what was written.
+        """
+
+    def suspend(self) -> None:
+        """Let go, and keep what has come for ``ResumableStore.resume``."""
+
+
+@runtime_checkable
+class ResumableStore(ModelStore, Protocol):
+    """A store that keeps what an interrupted transfer has brought."""
+
+    def begin(self, spec: ModelSpec, identity: str = "") -> ResumableSink:
+        """Return a sink for the next model, one that ``resume`` finds by ``identity``."""
+
+    def resume(self, spec_digest: bytes, identity: str) -> ResumableSink | None:
+        """Return the sink of an interrupted transfer of this very model, if there is one."""

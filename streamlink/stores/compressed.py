@@ -85,6 +85,10 @@ class CompressedSource:
         """Return the model's digest, from the stored leaves."""
         return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
 
+    def identity(self) -> str:
+        """Return a name for these very bytes: their digest."""
+        return self.digest()
+
     def close(self) -> None:
         """Close the file and let go of decoded blocks; to be called when no read is under way."""
         self._closer()

@@ -31,7 +31,8 @@ INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
 
 _OURS = re.compile(
-    r"model-[0-9a-f]{8}(-\d{5,}-of-\d{5,}\.safetensors|\.digests|\.index\.json\.part)"
+    r"model-([0-9a-f]{8})"
+    r"(-\d{5,}-of-\d{5,}\.safetensors(\.part)?|\.digests|\.partial|\.index\.json\.part)"
 )
 
 
@@ -96,10 +97,13 @@ def shard_name(generation: str, number: int, count: int) -> str:
     return f"model-{generation}-{number + 1:05d}-of-{count:05d}.safetensors"
 
 
-def remove_dead_files(directory: Path, superseded: Collection[str] = ()) -> None:
+def remove_dead_files(
+    directory: Path, superseded: Collection[str] = (), *, spared: str = ""
+) -> None:
     """Remove what the present index does not name: leftovers of ours, and ``superseded`` files.
 
-    Where there is an index that cannot be read, nothing is removed: its shards may be all there is.
+    Files of the generation ``spared`` stay. Where there is an index that cannot be read, nothing is
+    removed: its shards may be all there is.
     """
     try:
         alive = ShardIndex.read(directory).files
@@ -108,7 +112,9 @@ def remove_dead_files(directory: Path, superseded: Collection[str] = ()) -> None
     except CorruptStore:
         return
     for name in os.listdir(directory):
-        if (name in superseded or _OURS.fullmatch(name)) and name not in alive:
+        ours = _OURS.fullmatch(name)
+        is_spared = name in alive or (ours is not None and ours[1] == spared)
+        if (name in superseded or ours) and not is_spared:
             remove(directory / name)
 
 

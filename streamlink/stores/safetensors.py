@@ -7,6 +7,8 @@ model in a directory atomically: new shards under new names, then one rename of 
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 import weakref
 from collections.abc import Iterable
@@ -23,10 +25,13 @@ from streamlink.stores.files import close_all, disk_errors, read_into
 from streamlink.stores.header import ShardHeader, read_header
 from streamlink.stores.index import INDEX_NAME, SINGLE_NAME, ShardIndex
 from streamlink.stores.layout import Layout
+from streamlink.stores.partial import Partial, find_partials
 from streamlink.stores.shards import ShardSink
 from streamlink.stores.sidecar import read_leaves
 
 __all__ = ["SafetensorsSource", "SafetensorsStore"]
+
+logger = logging.getLogger("streamlink.stores")
 
 _IDLE_BUFFER_BYTES = 8 << 20
 
@@ -89,6 +94,16 @@ class SafetensorsSource:
         if self._leaves is None:
             return digest_of(self)
         return root_from_leaves(self._spec, [self._leaves])
+
+    def identity(self) -> str:
+        """Return a name for these very bytes, found without reading them.
+
+        The digest where it is stored; else what the files are called, and when they were written.
+        """
+        if self._leaves is not None:
+            return self.digest()
+        about = [(file.name, *_stamp(fd)) for file, fd in zip(self._files, self._fds, strict=True)]
+        return "files " + hashlib.sha256(repr(about).encode()).hexdigest()
 
     def close(self) -> None:
         """Close the files and let go of blocks; to be called when no read is under way."""
@@ -183,6 +198,11 @@ class SafetensorsSource:
         return view
 
 
+def _stamp(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_size, status.st_mtime_ns
+
+
 class SafetensorsStore:
     """Holds one model as safetensors shards in a directory that Hugging Face tools can load.
 
@@ -211,11 +231,40 @@ class SafetensorsStore:
         """Return the last whole model; raises as ``SafetensorsSource`` does."""
         return SafetensorsSource(self._directory, self._cache_blocks)
 
-    def begin(self, spec: ModelSpec) -> ShardSink:
+    def begin(self, spec: ModelSpec, identity: str = "") -> ShardSink:
         """Return a sink for the next model. What crashed attempts left behind is removed first.
+
+        Args:
+            spec: the tensors.
+            identity: what the sender calls its model. Where there is one, the sink says how far it
+                is ``durable``, and a later ``resume`` goes on from there. Price: each 64 MiB are
+                brought to the disk before the next are taken.
 
         Raises:
             StoreFull: the disk has no room for another copy; says how much is needed.
             StoreError: another writer is at work.
         """
-        return ShardSink(self._directory, spec, self._shard_bytes, self._reserve)
+        return ShardSink(self._directory, spec, self._shard_bytes, self._reserve, identity=identity)
+
+    def resume(self, spec_digest: bytes, identity: str) -> ShardSink | None:
+        """Return the sink of an interrupted attempt at this very model; ``None``: there is none.
+
+        Raises:
+            StoreFull: the disk has no room for the rest.
+            StoreError: another writer is at work.
+        """
+        if not identity or not self._directory.is_dir():
+            return None
+        for partial in find_partials(self._directory):
+            if partial.identity == identity and partial.spec.digest == spec_digest:
+                return self._go_on(partial)
+        return None
+
+    def _go_on(self, partial: Partial) -> ShardSink | None:
+        try:
+            return ShardSink(
+                self._directory, partial.spec, partial.shard_bytes, self._reserve, partial=partial
+            )
+        except CorruptStore as error:
+            logger.warning("%s; the transfer begins again", error)
+            return None

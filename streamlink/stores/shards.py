@@ -2,21 +2,28 @@
 
 Until that rename the old model is untouched; after it the old shards are removed. A process killed
 at any point leaves either the old model or the new one, and files that the next attempt removes.
+
+An attempt with an ``identity`` is kept instead: a journal (``partial``) says how far it is on the
+disk, and a later process goes on from there. Its shards end in ``.part`` and get their headers last
+of all, so that no tool takes them for a model.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from streamlink.errors import StoreError
-from streamlink.model.digest import leaf_of
+from streamlink.errors import CorruptStore, StoreError
+from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count, leaf_of
 from streamlink.model.interfaces import Progress
 from streamlink.model.leaves import LeafTracker, block_range
 from streamlink.model.ranges import RangeSet, require_complete
-from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.blocks import verify
 from streamlink.stores.files import (
     Flusher,
     Steps,
@@ -38,31 +45,60 @@ from streamlink.stores.index import (
     shard_name,
 )
 from streamlink.stores.layout import Layout, split_into_shards
+from streamlink.stores.partial import Journal, Partial, find_partials
 from streamlink.stores.sidecar import write_leaves
 
 __all__ = ["ShardSink"]
 
+logger = logging.getLogger("streamlink.stores")
+
+DURABLE_BYTES = 64 << 20
+"""How much may have to be sent again after a crash of the receiver (bytes)."""
+
+_PART = ".part"
+
 
 class ShardSink:
-    """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin``.
+    """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin`` and ``resume``.
 
     Bytes are hashed as they come in order; a block that came in other ways is read back by
     ``commit``.
+
+    Args:
+        directory: of the store.
+        spec: the tensors.
+        shard_bytes: see ``SafetensorsStore``.
+        reserve: see ``SafetensorsStore``.
+        identity: what the sender calls the model; empty: a crash loses all of it.
+        partial: what an earlier attempt left, to go on with.
     """
 
-    def __init__(self, directory: Path, spec: ModelSpec, shard_bytes: int, reserve: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        spec: ModelSpec,
+        shard_bytes: int,
+        reserve: int,
+        *,
+        identity: str = "",
+        partial: Partial | None = None,
+    ) -> None:
         self._directory = directory
         self._spec = spec
+        self._shard_bytes = shard_bytes
+        self._reserve = reserve
         self._written = RangeSet()
-        self._generation = new_generation()
+        self._generation = partial.generation if partial else new_generation()
         self._fds: list[int] = []
         self._lock: list[int] = []
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
+        self._journal: Journal | None = None
+        self._durable = self._front = 0
         self._is_open = True
         self._has_made_directory = False
         try:
             with disk_errors(directory, "beginning a new model"):
-                self._begin(shard_bytes, reserve)
+                self._begin(identity, partial)
         except BaseException:
             self.discard()
             raise
@@ -87,8 +123,42 @@ class ShardSink:
                 write_all(self._fds[shard], payload[taken : taken + length], place)
                 self._flushers[shard].wrote(place, length)
                 taken += length
-        self._leaves.take(offset, payload)
-        self._written.add(offset, offset + taken)
+            self._leaves.take(offset, payload)
+            self._written.add(offset, offset + taken)
+            if self._journal is not None:
+                self._note_progress(self._journal, offset, taken)
+
+    @property
+    def durable(self) -> int:
+        """All bytes below would survive this process, for ``resume`` to find (bytes)."""
+        return self._durable
+
+    def saved(self) -> Iterator[memoryview]:
+        """Yield the durable bytes in order, read back and verified, in one buffer used again.
+
+        Raises:
+            CorruptStore: a block is not what was written.
+        """
+        buffer = memoryview(bytearray(min(BLOCK_BYTES, self._durable)))
+        leaves = self._leaves.leaves
+        with disk_errors(self._directory, "reading back"):
+            for block in range(block_count(self._durable)):
+                view = self._read_back(block, buffer)
+                leaf = leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
+                verify(self._spec, block, view, leaf, self._directory)
+                yield view
+
+    def suspend(self) -> None:
+        """Let go of the attempt, and keep what has come in order for ``resume``.
+
+        An attempt without an identity is discarded.
+        """
+        if self._journal is None:
+            self.discard()
+        elif self._is_open:
+            with suppress(OSError):  # what is not durable by now comes again
+                self._advance(self._journal)
+            self._close()
 
     def commit(self, progress: Progress | None = None) -> None:
         """Bring everything to the disk, replace the index, remove the old shards.
@@ -102,9 +172,13 @@ class ShardSink:
         steps = Steps(progress)
         with disk_errors(self._directory, "committing the model"):
             self._hash_unknown(steps)
+            if self._journal is not None:
+                self._write_headers()
             for fd in self._fds:
                 os.fdatasync(fd)
                 steps.tell()
+            if self._journal is not None:
+                self._mark(self._journal, self._spec.nbytes)
             self._publish()
         self._close()
         steps.tell()
@@ -119,27 +193,29 @@ class ShardSink:
             with suppress(OSError):  # not empty: it holds a model by now
                 self._directory.rmdir()
 
-    def _begin(self, shard_bytes: int, reserve: int) -> None:
+    # --- beginning ------------------------------------------------------------------
+
+    def _begin(self, identity: str, partial: Partial | None) -> None:
         self._has_made_directory = not self._directory.exists()
         self._directory.mkdir(parents=True, exist_ok=True)
         self._take_lock()
-        remove_dead_files(self._directory)
-        require_free(self._directory, self._spec.nbytes, reserve)
+        self._make_room(partial)
         self._leaves = LeafTracker(self._spec.nbytes)  # after: an absurd spec must cost nothing
-        shards = split_into_shards(self._spec.tensors, shard_bytes)
-        self._names = [
-            shard_name(self._generation, number, len(shards)) for number in range(len(shards))
-        ]
-        places: list[tuple[int, int]] = []
-        for number, tensors in enumerate(shards):
-            places.extend((number, offset) for offset in self._create(number, tensors))
-        self._weight_map = {
-            tensor.name: name
-            for name, tensors in zip(self._names, shards, strict=True)
-            for tensor in tensors
-        }
-        self._layout = Layout(self._spec, places)
-        self._flushers = [Flusher(fd, self._directory, reserve) for fd in self._fds]
+        self._suffix = _PART if identity or partial else ""
+        self._lay_out()
+        if partial is not None:
+            self._go_on(partial)
+        else:
+            self._create_shards()
+            if identity:
+                self._keep(
+                    Journal.create(
+                        self._directory, self._generation, identity, self._spec, self._shard_bytes
+                    )
+                )
+            else:
+                self._write_headers()
+        self._flushers = [Flusher(fd, self._directory, self._reserve) for fd in self._fds]
 
     def _take_lock(self) -> None:
         fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -150,33 +226,118 @@ class ShardSink:
             raise
         self._lock.append(fd)
 
-    def _create(self, number: int, tensors: list[TensorSpec]) -> tuple[int, ...]:
-        """Make a shard of its full size, with its header; return each tensor's offset in it."""
-        header, offsets = encode_header(tensors)
-        path = self._directory / self._names[number]
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        self._fds.append(fd)
-        os.ftruncate(fd, len(header) + sum(tensor.nbytes for tensor in tensors))
-        write_all(fd, header, 0)
-        return offsets
+    def _make_room(self, partial: Partial | None) -> None:
+        if partial is None:
+            for other in find_partials(self._directory):
+                logger.info(
+                    "%s: removing what came of another transfer, %d of %d bytes",
+                    self._directory,
+                    other.mark,
+                    other.spec.nbytes,
+                )
+        remove_dead_files(self._directory, spared=self._generation)
+        kept = partial.mark if partial else 0
+        require_free(self._directory, self._spec.nbytes - kept, self._reserve)
+
+    def _lay_out(self) -> None:
+        shards = split_into_shards(self._spec.tensors, self._shard_bytes)
+        self._names = [
+            shard_name(self._generation, number, len(shards)) for number in range(len(shards))
+        ]
+        self._headers, self._sizes = [], []
+        places: list[tuple[int, int]] = []
+        for number, tensors in enumerate(shards):
+            header, offsets = encode_header(tensors)
+            self._headers.append(header)
+            self._sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
+            places.extend((number, offset) for offset in offsets)
+        self._weight_map = {
+            tensor.name: name
+            for name, tensors in zip(self._names, shards, strict=True)
+            for tensor in tensors
+        }
+        self._layout = Layout(self._spec, places)
+
+    def _create_shards(self) -> None:
+        """Make the shards of their full size, still empty."""
+        for name, size in zip(self._names, self._sizes, strict=True):
+            path = self._directory / (name + self._suffix)
+            self._fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+            os.ftruncate(self._fds[-1], size)
+
+    def _write_headers(self) -> None:
+        for fd, header in zip(self._fds, self._headers, strict=True):
+            write_all(fd, header, 0)
+
+    # --- an attempt that is kept ------------------------------------------------------
+
+    def _keep(self, journal: Journal) -> None:
+        self._journal = journal
+        weakref.finalize(self, journal.close)
+
+    def _go_on(self, partial: Partial) -> None:
+        """Take the shards and the marks of an attempt that was interrupted."""
+        for name, size in zip(self._names, self._sizes, strict=True):
+            path, final = self._directory / (name + self._suffix), self._directory / name
+            if final.exists():  # a commit had begun
+                os.replace(final, path)
+            if not path.exists() or path.stat().st_size != size:
+                raise CorruptStore("a file of the interrupted transfer is gone", path=str(path))
+            self._fds.append(os.open(path, os.O_RDWR))
+        self._keep(Journal.reopen(self._directory, partial))
+        for block in range(block_count(partial.mark)):
+            leaf = partial.leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
+            self._leaves.set(block, leaf)
+        self._written.add(0, partial.mark)
+        self._durable = self._front = partial.mark
+
+    def _note_progress(self, journal: Journal, offset: int, length: int) -> None:
+        if offset == self._front:
+            self._front += length
+        # The first marks come early, so that small models and slow links have some, too.
+        step = min(DURABLE_BYTES, max(BLOCK_BYTES, self._durable))
+        if self._front - self._durable >= step:
+            self._advance(journal)
+
+    def _advance(self, journal: Journal) -> None:
+        """Bring what came in order to the disk, and say so in the journal."""
+        front = self._front
+        mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
+        fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
+        for shard in {shard for shard, _, _ in fresh}:
+            os.fdatasync(self._fds[shard])
+        self._mark(journal, mark)
+
+    def _mark(self, journal: Journal, mark: int) -> None:
+        if mark > self._durable:
+            first, last = block_count(self._durable), block_count(mark)
+            journal.advance(mark, self._leaves.leaves[first * LEAF_BYTES : last * LEAF_BYTES])
+            self._durable = mark
+
+    # --- the end ------------------------------------------------------------------------
 
     def _hash_unknown(self, steps: Steps) -> None:
         """Read back the blocks that did not come in order, to know their leaves."""
-        buffer = bytearray(min(self._spec.nbytes, block_range(0, self._spec.nbytes)[1]))
+        buffer = memoryview(bytearray(min(self._spec.nbytes, BLOCK_BYTES)))
         for block in self._leaves.unknown():
-            start, stop = block_range(block, self._spec.nbytes)
-            view = memoryview(buffer)[: stop - start]
-            filled = 0
-            for shard, place, length in self._layout.pieces(start, stop - start):
-                path = self._directory / self._names[shard]
-                read_into(self._fds[shard], view[filled : filled + length], place, path)
-                filled += length
-            self._leaves.set(block, leaf_of(view))
+            self._leaves.set(block, leaf_of(self._read_back(block, buffer)))
             steps.tell()
+
+    def _read_back(self, block: int, buffer: memoryview) -> memoryview:
+        """Return what the files hold of a block, in ``buffer``."""
+        start, stop = block_range(block, self._spec.nbytes)
+        view, filled = buffer[: stop - start], 0
+        for shard, place, length in self._layout.pieces(start, stop - start):
+            path = self._directory / (self._names[shard] + self._suffix)
+            read_into(self._fds[shard], view[filled : filled + length], place, path)
+            filled += length
+        return view
 
     def _publish(self) -> None:
         digests = f"model-{self._generation}.digests"
         write_leaves(self._directory / digests, self._spec, self._leaves.leaves)
+        for name in self._names if self._suffix else ():
+            os.replace(self._directory / (name + self._suffix), self._directory / name)
         # The names of shards and digests must be durable before an index that relies on them.
         sync_directory(self._directory)
         superseded = _files_of_present_model(self._directory)
@@ -190,6 +351,8 @@ class ShardSink:
 
     def _close(self) -> None:
         self._is_open = False
+        if self._journal is not None:
+            self._journal.close()
         self._closer()
 
 

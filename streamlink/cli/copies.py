@@ -1,0 +1,143 @@
+"""``streamlink send`` and ``streamlink receive``: copy one model to another machine."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamlink.allocator import tune_allocator
+from streamlink.cli.command import Common, command
+from streamlink.cli.faults import CommandError, JobFailed, sentence
+from streamlink.cli.places import host_of, place_at
+from streamlink.cli.settings import LINK
+from streamlink.errors import AddressInUse, StreamlinkError
+from streamlink.link import oneshot
+from streamlink.link.outgoing import Receipt
+from streamlink.logs import escape
+from streamlink.progress import LinkProgress
+from streamlink.stores import open_model
+
+__all__ = ["receive", "send"]
+
+logger = logging.getLogger("streamlink.command")
+
+
+@command(*LINK)
+def receive(
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A directory, or an .slz file; a model it holds is replaced."
+        ),
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where to listen; 0.0.0.0:8470 is heard from other machines, port 0 is a free one."
+            " Anyone who reaches it may send.",
+        ),
+    ] = "127.0.0.1:8470",
+    compress: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|zstd",
+            help="Safetensors or one compressed file [default: zstd where PATH ends in .slz]. "
+            "Only safetensors can go on after an interruption of this end.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Give up when no sender is here for so long [default: never]."
+        ),
+    ] = None,
+    *,
+    common: Common,
+) -> None:
+    """Wait for a model that streamlink send brings, and store it.
+
+    PATH shows the new model at once and whole, or not at all. If this command is interrupted, run
+    it again: it goes on where it was. It ends when one model is whole.
+    """
+    tune_allocator()
+    host = host_of("--listen", listen)
+    _require_seconds("--timeout", timeout)
+    store = place_at(target, compress)
+    with LinkProgress(common.console) as progress:
+        try:
+            receipt = oneshot.receive(
+                store,
+                listen,
+                config=common.config,
+                on_listening=lambda port: logger.info("listening on %s:%d", host, port),
+                timeout=timeout,
+                progress=progress.update,
+            )
+        except AddressInUse:
+            raise  # the command was wrong, not the transfer
+        except (StreamlinkError, OSError) as error:
+            raise JobFailed(sentence(error)) from error
+    _show(f"{target}: received", receipt)
+
+
+@command(*LINK)
+def send(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="A directory, a .safetensors or an .slz file."),
+    ],
+    to: Annotated[
+        str, typer.Argument(metavar="HOST:PORT", help="Where streamlink receive listens.")
+    ],
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="What the receiver calls this end [default: host and process]."
+        ),
+    ] = "",
+    retry: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Try again for so long while the receiver is away or busy; 0: not once.",
+        ),
+    ] = 60.0,
+    *,
+    common: Common,
+) -> None:
+    """Send a model to streamlink receive, and wait until it is stored there, verified.
+
+    If this command or the receiver is interrupted, run it again: what has arrived is not sent
+    again.
+    """
+    tune_allocator()
+    host_of("HOST:PORT", to)
+    _require_seconds("--retry", retry)
+    model = open_model(source)
+    with LinkProgress(common.console) as progress:
+        try:
+            receipt = oneshot.send(
+                model, to, name=name, config=common.config, retry=retry, progress=progress.update
+            )
+        except (StreamlinkError, OSError) as error:
+            raise JobFailed(sentence(error)) from error
+    _show(f"{source}: sent to {to}", receipt)
+
+
+def _show(what: str, receipt: Receipt) -> None:
+    total = receipt.stats.total_bytes
+    moved = total - receipt.resumed_at
+    rate = f", {moved / receipt.seconds / 1e6:.1f} MB/s" if receipt.seconds > 0 else ""
+    before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""
+    typer.echo(escape(f"{what}: {moved} bytes in {receipt.seconds:.1f} s{rate}{before}"))
+    typer.echo(f"digest {receipt.digest}")
+
+
+def _require_seconds(option: str, seconds: float | None) -> None:
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise CommandError(f"{option} must be finite and not negative, not {seconds}")

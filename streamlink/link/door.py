@@ -1,0 +1,77 @@
+"""Who may bring a model now: one sender at a time, and one that comes back takes its own place."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from streamlink.errors import AbortCode
+from streamlink.link.incoming import IncomingModel
+from streamlink.protocol.frames import Request
+from streamlink.transport.session import Session
+
+__all__ = ["Door", "Visit"]
+
+
+class Visit:
+    """A sender that was let in. ``incoming`` is its model, once it has been offered a stream."""
+
+    def __init__(self, session: Session, request: Request) -> None:
+        self.session = session
+        self.request = request
+        self.incoming: IncomingModel | None = None
+
+    @property
+    def peer(self) -> str:
+        """The sender's name."""
+        return self.session.peer
+
+    def makes_way_for(self, other: Visit) -> bool:
+        """Tell whether ``other`` is this very sender, which lost its connection and is back."""
+        if self.session.closed.is_set():
+            return True  # whoever comes: this one is over and only not cleared away yet
+        is_same = self.request.metadata == other.request.metadata
+        stream = self.incoming.pump.stream if self.incoming else None
+        has_lost_call = stream is not None and stream.opened is not None and not stream.is_attached
+        return is_same and has_lost_call
+
+
+class Door:
+    """Lets senders in that ask for ``topic``; ``knock`` is called by the sessions' threads."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._inside: Visit | None = None
+        self._waiting: queue.SimpleQueue[Visit] = queue.SimpleQueue()
+
+    def knock(self, session: Session, request: Request) -> None:
+        """Answer a request: let the sender in, or tell it why not."""
+        if request.topic != self._topic:
+            reason = f"this end takes one model; it knows no {request.topic!r}"
+            session.reply(request, error=reason)
+            return
+        visit = Visit(session, request)
+        with self._lock:
+            before = self._inside
+            is_free = before is None or before.makes_way_for(visit)
+            if is_free:
+                self._inside = visit
+                self._waiting.put(visit)
+        if before is not None and not is_free:
+            session.reply(request, error=f"it is busy with a model from {before.peer}")
+        elif before is not None and before.incoming is not None:
+            before.incoming.abort(AbortCode.STALE_ATTEMPT, f"{session.peer} took its place")
+
+    def next(self, seconds: float | None = None) -> Visit | None:
+        """Wait for the next sender; None: nobody came within ``seconds``."""
+        try:
+            return self._waiting.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def leave(self, visit: Visit) -> None:
+        """Let the next sender in."""
+        with self._lock:
+            if self._inside is visit:
+                self._inside = None
