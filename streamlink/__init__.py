@@ -14,6 +14,8 @@ stream), ``rounds`` (scatter and gather). Import from here; ``streamlink.errors`
 exception.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from streamlink.allocator import tune_allocator
 from streamlink.config import (
     GrpcConfig,
@@ -36,13 +38,19 @@ from streamlink.model.mapped import map_model
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
-from streamlink.rounds.controller import RoundReport, ScatterAndGather
+from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.events import Happening, RoundEvent, always
+from streamlink.rounds.executor import Executor, Task, TaskResult
+from streamlink.rounds.ondisk import OnDiskExecutor
+from streamlink.rounds.report import RoundReport
 from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores import (
     ArrayModel,
     CompressedStore,
     MemoryStore,
     SafetensorsStore,
+    as_model,
     open_model,
     open_store,
 )
@@ -63,6 +71,8 @@ __all__ = [
     "ModelSink",
     "ModelStore",
     "ArrayModel",
+    "TorchModel",
+    "as_model",
     "GeneratedModel",
     "map_model",
     "digest_of",
@@ -81,7 +91,16 @@ __all__ = [
     "ScatterAndGather",
     "RoundReport",
     "Client",
+    "Executor",
     "StreamingExecutor",
+    "WholeExecutor",
+    "OnDiskExecutor",
+    "Task",
+    "TaskResult",
+    # around each step of a round
+    "always",
+    "RoundEvent",
+    "Happening",
     # processes
     "Fleet",
     "show_progress",
@@ -90,5 +109,17 @@ __all__ = [
     # errors
     "StreamlinkError",
 ]
+
+if TYPE_CHECKING:
+    from streamlink.stores.torch import TorchModel
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TorchModel":  # torch is an extra, and takes seconds to import
+        from streamlink.stores.torch import TorchModel
+
+        return TorchModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __version__ = "0.1.0"

@@ -17,10 +17,12 @@
     │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
+    │  └─ NonFiniteUpdate (peer, tensor, index, setting)
     ├─ StoreError, also an OSError
     │  ├─ CorruptStore (tensor, offset) · StoreFull
     └─ RoundError (failures by peer)
-       └─ QuorumNotReached
+       ├─ QuorumNotReached
+       └─ NonFiniteRound (peer)
 
 Attributes hold facts; ``__str__`` makes the sentence out of them, so that a log line, a test and a
 program read the same thing. The same fault is *local* if we did it and *remote* if the peer did.
@@ -44,6 +46,8 @@ __all__ = [
     "FrameTooLarge",
     "LocalProtocolError",
     "ModelError",
+    "NonFiniteRound",
+    "NonFiniteUpdate",
     "OpenTimeout",
     "ProtocolError",
     "QuorumNotReached",
@@ -280,6 +284,25 @@ class TornModel(ModelError):
     """The target of an unfinished transfer was used: part old model, part new."""
 
 
+class NonFiniteUpdate(ModelError):
+    """An update has NaN or infinity where the round's rules allow none.
+
+    Attributes:
+        peer: whose update. tensor: the first one hit. index: the element's flat position in it.
+        setting: the value of ``non_finite`` that forbids it.
+    """
+
+    def __init__(self, peer: str, tensor: str, index: int, setting: str) -> None:
+        self.peer = peer
+        self.tensor = tensor
+        self.index = index
+        self.setting = setting
+        super().__init__(
+            f"element {index} of tensor {tensor!r} in the update of {peer} is NaN or infinite, and "
+            f"non_finite is {setting!r}"
+        )
+
+
 class StoreError(StreamlinkError, OSError):
     """A stored model cannot be read or written."""
 
@@ -332,3 +355,11 @@ class RoundError(StreamlinkError):
 
 class QuorumNotReached(RoundError):
     """Fewer clients than ``min_clients`` gave a whole update; the old model stands."""
+
+
+class NonFiniteRound(RoundError):
+    """An update has NaN or infinity, and ``non_finite`` is ``"fail"``; the old model stands."""
+
+    def __init__(self, peer: str, error: NonFiniteUpdate) -> None:
+        self.peer = peer
+        super().__init__(f"the update of {peer} is not finite", {peer: error})

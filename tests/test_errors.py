@@ -21,6 +21,8 @@ from streamlink.errors import (
     FrameTooLarge,
     LocalProtocolError,
     ModelError,
+    NonFiniteRound,
+    NonFiniteUpdate,
     OpenTimeout,
     ProtocolError,
     QuorumNotReached,
@@ -79,6 +81,8 @@ STALL: dict[str, Any] = {
 }
 FAILURES = {"site-2": ValueError("was late"), "site-1": ConnectFailed("is gone")}
 
+NOT_FINITE = NonFiniteUpdate("site-1", "w1", 512, "reject")
+
 # One error of each class; its sentence must hold each of its facts.
 SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
     *((kind("wrong shape of w1"), ["wrong shape of w1"]) for kind in PLAIN),
@@ -94,6 +98,8 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
         ["digest differs", "m/block-3", "w1", 512],
     ),
     (RoundError("round 3 failed", FAILURES), ["round 3 failed", "site-1: is gone", "was late"]),
+    (NOT_FINITE, ["site-1", "w1", 512, "reject"]),
+    (NonFiniteRound("site-1", NOT_FINITE), ["site-1", "w1"]),
     (QuorumNotReached("1 of 2", FAILURES), ["1 of 2", "site-1: is gone", "site-2: was late"]),
 ]
 

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "stores": frozenset({"model", "errors"}),
     "transport": frozenset({"protocol", "config", "errors"}),
     "link": frozenset({"transport", "protocol", "model", "config", "errors"}),
-    "rounds": frozenset({"link", "model", "config", "errors"}),
+    "rounds": frozenset({"link", "stores", "model", "config", "errors"}),
     "allocator": frozenset[str](),
     "fleet": frozenset({"errors"}),
     "logs": frozenset[str](),

@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.errors import ModelError, UnsupportedDtype
+from streamlink.link import UpdateKind
 from streamlink.model.spec import DTYPES, dtype_name
 
-__all__ = ["WeightedMean"]
+__all__ = ["WeightedMean", "first_non_finite"]
 
 _Array = npt.NDArray[Any]
 _Floats = npt.NDArray[np.float64]
@@ -42,18 +43,28 @@ class WeightedMean:
     *Integers* of every width are averaged exactly, as fractions, and rounded half to even: nothing
     is lost beyond 2^53. *Booleans*: true where the true ones have at least half of the weight.
 
+    *Differences*: as soon as one contributor sends them, floating point and complex elements become
+    ``base + sum(weight * difference) / sum(weight)``, where the difference of a contributor that
+    sends values is ``value - base``. All of it is float64, rounded once. Where the sum is zero the
+    result is the base, bit for bit (but NaN, as above). Integers and booleans are always values.
+
     Not thread-safe: the scratch memory is part of the object. Each thread has one of its own.
 
     Args:
         weights: one per contributor, finite, none negative, not all zero.
+        kinds: what each contributor sends; empty: all send values.
 
     Raises:
-        ModelError: the weights are not of this kind, or their sum is beyond float64.
+        ModelError: the weights are not of this kind, or their sum is beyond float64, or there are
+            not as many kinds.
     """
 
-    def __init__(self, weights: Sequence[float]) -> None:
+    def __init__(self, weights: Sequence[float], kinds: Sequence[UpdateKind] = ()) -> None:
         self._weights = tuple(float(weight) for weight in weights)
         _check_weights(self._weights)
+        if kinds and len(kinds) != len(self._weights):
+            raise ModelError(f"{len(kinds)} kinds of update for {len(self._weights)} weights")
+        self._is_difference = tuple(kind == UpdateKind.DIFFERENCES for kind in kinds)
         # Added up as the elements will be, so that equal elements keep their value wherever no step
         # rounds; sum() would not do: it compensates for rounding since Python 3.12.
         self._total = reduce(add, self._weights)
@@ -75,34 +86,54 @@ class WeightedMean:
         """
         return self._scratch.nbytes + self._mask.nbytes
 
-    def combine(self, dtype: str | np.dtype[Any], inputs: Sequence[_Array], out: _Array) -> None:
+    def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
+        """Tell whether ``combine`` needs the base's elements of this dtype."""
+        return any(self._is_difference) and _known_dtype(dtype).kind not in "iub"
+
+    def combine(
+        self,
+        dtype: str | np.dtype[Any],
+        inputs: Sequence[_Array],
+        out: _Array,
+        base: _Array | None = None,
+    ) -> None:
         """Set ``out`` to the weighted mean of ``inputs``.
 
         Args:
             dtype: the elements' type, by safetensors' name (``"F32"``) or as NumPy's dtype.
             inputs: one contiguous 1-D array per weight, in order; may be read-only and unaligned.
             out: the same, writable; may be one of the inputs, but not overlap one partly.
+            base: the old model's elements, as the inputs; only where ``needs_base`` says so.
 
         Raises:
             ModelError: the arrays do not fit the weights, each other, or ``dtype``.
             UnsupportedDtype: ``dtype`` cannot travel, so it cannot be averaged either.
         """
         elements = _known_dtype(dtype)
-        self._check_arrays(elements, inputs, out)
+        if not self.needs_base(elements):
+            base = None
+        elif base is None:
+            raise ModelError(f"differences of dtype {elements} need the base they are from")
+        self._check_arrays(elements, inputs, out, base)
         with np.errstate(all="ignore"):
             if elements.kind in "iub":
                 self._mean_of_integers(inputs, out)
             elif elements.kind == "c":
                 part = np.dtype(np.float32)
-                self._mean_of_floats([values.view(part) for values in inputs], out.view(part))
+                base = None if base is None else base.view(part)
+                self._mean_of_floats([values.view(part) for values in inputs], out.view(part), base)
             else:
-                self._mean_of_floats(inputs, out)
+                self._mean_of_floats(inputs, out, base)
 
-    def _check_arrays(self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array) -> None:
+    def _check_arrays(
+        self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array, base: _Array | None
+    ) -> None:
         if len(inputs) != len(self._weights):
             raise ModelError(f"{len(inputs)} inputs for {len(self._weights)} weights")
-        for number, values in enumerate((*inputs, out)):
-            name = "out" if number == len(inputs) else f"input {number}"
+        arrays = [(f"input {number}", values) for number, values in enumerate(inputs)]
+        if base is not None:
+            arrays.append(("base", base))
+        for name, values in [*arrays, ("out", out)]:
             if values.dtype != dtype:
                 raise ModelError(f"{name} has dtype {values.dtype}, expected {dtype}")
             if values.shape != (out.size,):
@@ -112,7 +143,10 @@ class WeightedMean:
 
     # --- floating point -----------------------------------------------------
 
-    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array) -> None:
+    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> None:
+        if base is not None:
+            self._shift_base(inputs, out, base)
+            return
         for block in _blocks(out.size, _FLOAT_BLOCK):
             size = block.stop - block.start
             mean, term = self._scratch[0, :size], self._scratch[1, :size]
@@ -128,6 +162,31 @@ class WeightedMean:
                 # Never times 1/total: that rounds twice.
                 np.divide(mean, self._total, out=mean)
             self._store(mean, term, out[block])
+
+    def _shift_base(self, inputs: Sequence[_Array], out: _Array, base: _Array) -> None:
+        arrays = self._scratch.reshape(4, _INTEGER_BLOCK)
+        for block in _blocks(out.size, _INTEGER_BLOCK):
+            before, shift, term = (array[: block.stop - block.start] for array in arrays[:3])
+            np.copyto(before, base[block], casting="unsafe")
+            shift.fill(0.0)
+            for weight, is_difference, values in zip(
+                self._weights, self._is_difference, inputs, strict=True
+            ):
+                np.copyto(term, values[block], casting="unsafe")
+                if not is_difference:
+                    np.subtract(term, before, out=term)
+                np.multiply(term, weight, out=term)
+                np.add(shift, term, out=shift)
+            np.divide(shift, self._total, out=shift)
+            self._add(shift, before)
+            self._store(before, term, out[block])
+
+    def _add(self, shift: _Floats, target: _Floats) -> None:
+        mask = self._mask[: shift.size]
+        np.equal(shift, 0.0, out=mask)
+        # Adding -0.0 leaves every number as it is; adding 0.0 would make 0.0 of -0.0.
+        np.copyto(shift, -0.0, where=mask)
+        np.add(target, shift, out=target)
 
     def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> None:
         mask = self._mask[: mean.size]
@@ -151,6 +210,18 @@ class WeightedMean:
             _divide_in_digits(self._ratio, [values[block] for values in inputs], work)
             _round_up(work, sum(self._ratio), ties_up=out.dtype.kind == "b")
             _store_integers(work.quotient, out[block])
+
+
+def first_non_finite(values: _Array) -> int:
+    """Return the position of the first NaN or infinity in a 1-D array of any dtype; -1: none."""
+    if values.dtype.kind in "iub":
+        return -1
+    with np.errstate(all="ignore"):
+        for block in _blocks(values.size, _FLOAT_BLOCK):
+            is_finite: npt.NDArray[np.bool_] = np.isfinite(values[block])
+            if not is_finite.all():
+                return int(block.start + is_finite.argmin())
+    return -1
 
 
 def _known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:

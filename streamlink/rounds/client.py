@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, StreamAborted
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.rounds.executor import Executor, TaskOutcome, serve
 
@@ -48,8 +48,9 @@ class Client:
         """
         while not self._link.wait(1.0):
             pass  # short waits, so that Ctrl-C is heard
-        with self._busy:  # a task that is just ending may finish its last line
-            error = self._link.error
+        while not self._link.wait_idle(1.0):
+            pass  # a task that is just ending may finish its last line
+        error = self._link.error
         if isinstance(error, StreamAborted) and _is_goodbye(error):
             logger.info("the server said goodbye: %s", error.reason)
             return self.outcomes
@@ -73,8 +74,18 @@ class Client:
         self.close()
 
     def _serve(self, assignment: Assignment) -> None:
-        with self._busy:  # one task at a time: an older attempt ends before the next begins
-            outcome = serve(self._executor, assignment)
+        if getattr(self._executor, "overlaps", False):
+            self._do(assignment)  # it knows itself what may go on at the same time
+            return
+        try:
+            with assignment.turn(self._busy, "the task before"):
+                self._do(assignment)  # an older attempt ends before the next begins
+        except StreamlinkError as error:
+            logger.warning("%s was called off before it began: %s", assignment.attempt, error)
+            assignment.decline(error)
+
+    def _do(self, assignment: Assignment) -> None:
+        outcome = serve(self._executor, assignment)
         if outcome is not None:
             self.outcomes.append(outcome)
 

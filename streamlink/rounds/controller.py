@@ -1,65 +1,43 @@
 """``ScatterAndGather``: the server's side of the rounds.
 
-Each round offers the model to every client that is there, gathers their updates in lockstep, and
-lets the new model appear at once or not at all. A round that loses a client starts again without
-it, as a new attempt, after a grace time in which the client may come back.
+Each round offers the model to every client that is there, gathers their updates, in lockstep or
+through a spool, and lets the new model appear at once or not at all.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from streamlink.config import RoundConfig
-from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
+from streamlink.errors import QuorumNotReached, StreamlinkError
 from streamlink.link import Attempt
-from streamlink.link.outgoing import send_model
-from streamlink.link.server import Exchange, Peer, Server
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
-from streamlink.rounds.gather import (
-    PIECE_BYTES,
-    Contributor,
-    ContributorFailed,
-    LockstepGather,
-    OutOfTime,
-)
+from streamlink.link.server import Peer, Server
+from streamlink.model.interfaces import ModelStore
+from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
+from streamlink.rounds.events import Filter, Happening, RoundEvent
+from streamlink.rounds.gather import OutOfTime
+from streamlink.rounds.lockstep import Lockstep
+from streamlink.rounds.report import RoundReport, Standing, standing_of
+from streamlink.rounds.scatter import Metadata, Plan
+from streamlink.rounds.spooled import SpooledRound
 
-__all__ = ["RoundReport", "ScatterAndGather", "Standing"]
+__all__ = ["ScatterAndGather"]
 
 logger = logging.getLogger("streamlink.rounds")
 
 _CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, an allowance
-_REPLY_SECONDS = 1.0  # a client's reply follows the end of its stream on another connection
-_TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
 _STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
 
 
-@dataclass(frozen=True, slots=True)
-class RoundReport:
-    """What one round gave."""
-
-    round: int
-    attempt: int
-    seconds: float
-    weights: dict[str, float]
-    """Contributors and their weights: exactly those whose whole update is in the new model."""
-    metrics: dict[str, float]
-    failures: dict[str, str] = field(default_factory=dict)
-    """Clients that were asked and are not in it, and why."""
+def _no_facts(attempt: Attempt, peer: str) -> Mapping[str, str]:
+    return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How far one client is, for progress bars. Bytes."""
-
-    peer: str
-    phase: str
-    sent: int
-    received: int
-    total: int
+def _unheard(event: RoundEvent) -> None:
+    pass
 
 
 class ScatterAndGather:
@@ -70,6 +48,17 @@ class ScatterAndGather:
         store: holds the global model; each round replaces it atomically.
         config: the rules of a round.
         job: a name for this run; updates of another job are refused.
+        spool: a directory for updates that wait for the rule of their round to be met; it takes a
+            model per client. None: every round is gathered in lockstep.
+        weights: weights by client's name, instead of those the clients give.
+        filters_down: applied to the model on its way to each client, the first one first.
+        filters_up: applied to each update before it is averaged.
+        on_event: told what happens, from the thread that runs the rounds; what it raises fails the
+            round, and the old model stands.
+        metadata: ``metadata(attempt, peer)`` gives small facts that go with a client's task.
+
+    Raises:
+        ValueError: ``gather="spool"`` without a directory.
     """
 
     def __init__(
@@ -79,13 +68,24 @@ class ScatterAndGather:
         config: RoundConfig | None = None,
         *,
         job: str = "job",
+        spool: str | Path | None = None,
+        weights: Mapping[str, float] | None = None,
+        filters_down: Sequence[Filter] = (),
+        filters_up: Sequence[Filter] = (),
+        on_event: Callable[[RoundEvent], None] = _unheard,
+        metadata: Metadata = _no_facts,
     ) -> None:
         self._server = server
         self._store = store
         self._config = config or RoundConfig()
-        self._job = job
-        self._exchanges: list[Exchange] = []
-        self._offered_at = 0.0
+        self._spool = Path(spool) if spool is not None else None
+        if self._config.gather == "spool" and self._spool is None:
+            raise ValueError("gather is 'spool', and there is no directory for it (spool)")
+        self._plan = Plan(
+            job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights
+        )
+        self._lockstep = Lockstep(server, store, self._plan)
+        self._spooled: SpooledRound | None = None
 
     def run(self) -> list[RoundReport]:
         """Run all rounds and return what each gave.
@@ -97,123 +97,101 @@ class ScatterAndGather:
         """
         config = self._config
         self._server.wait_for_peers(config.min_clients, config.wait_for_clients_seconds)
-        first = config.start_round
-        return [self.run_round(number) for number in range(first, first + config.num_rounds)]
+        last = config.start_round + config.num_rounds - 1
+        try:
+            return [
+                self.run_round(number, is_last=number == last)
+                for number in range(config.start_round, last + 1)
+            ]
+        finally:
+            self._lockstep.forget("the job is over")
 
-    def run_round(self, number: int) -> RoundReport:
-        """Run one round, over as many attempts as it needs."""
-        began = self._offered_at = time.monotonic()
-        failures: dict[str, StreamlinkError] = {}
-        for attempt in range(1, self._config.max_attempts + 1):
-            peers = self._quorum(number, failures)
-            belongs = Attempt(self._job, number, attempt)
-            logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
-            try:
-                gather = self._attempt(belongs, peers)
-            except ContributorFailed as failed:
-                logger.warning("%s: %s", belongs, failed)
-                failures.update(self._causes(failed))
-                self._grace(failed.peer, failures)
-            except OutOfTime as late:
-                raise QuorumNotReached(f"round {number}: {late}", failures) from late
-            else:
-                seconds = time.monotonic() - began
-                return self._report(number, attempt, seconds, gather, failures)
-        raise QuorumNotReached(
-            f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures
-        )
+    def run_round(self, number: int, *, is_last: bool = True) -> RoundReport:
+        """Run one round, over as many attempts as it needs.
+
+        Args:
+            number: of the round.
+            is_last: no round follows at once, so nothing of the new model goes down early.
+        """
+        began, first = time.monotonic(), Attempt(self._plan.job, number, 1)
+        self._plan.tell(Happening.ROUND_STARTED, first)
+        try:
+            report = self._run_round(number, is_last)
+        except BaseException as error:
+            self._lockstep.forget(f"round {number} failed")
+            self._plan.tell(Happening.ROUND_FAILED, first, detail=str(error))
+            raise
+        logger.info(
+            "round %d done in %.1f s: %d updates in the new model", number,
+            time.monotonic() - began, len(report.weights),
+        )  # fmt: skip
+        self._plan.tell(Happening.ROUND_DONE, Attempt(self._plan.job, number, report.attempt))
+        return report
 
     def standings(self) -> list[Standing]:
         """Return how far each client is in the round that runs; cheap, from any thread."""
-        return [_standing(exchange) for exchange in list(self._exchanges)]
+        running = self._spooled.exchanges if self._spooled else self._lockstep.exchanges
+        return [standing_of(exchange) for exchange in list(running)]
 
     def peak_bytes(self, clients: int) -> int:
         """Return what this job may hold over base with so many clients (bytes), buffers included.
 
-        For each client two streams; beside them what the store reads and writes with, and one piece
-        of the new model with the mean's scratch. None of it grows with the model.
+        For each client two streams; beside them what the store reads and writes with, one piece of
+        the new model and of each update with the mean's scratch, and what ``duplex_bytes`` grants.
+        None of it grows with the model.
         """
-        stream = self._server.config.stream.stream_bytes
-        return clients * (2 * stream + _CLIENT_BYTES) + _STORE_BYTES + 2 * PIECE_BYTES
+        streams = 2 * self._server.config.stream.stream_bytes
+        if self._config.duplex_bytes:
+            streams += self._server.config.stream.stream_bytes  # of the next round's model
+        pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES
+        shared = _STORE_BYTES + pieces + self._config.duplex_bytes
+        return clients * (streams + _CLIENT_BYTES) + shared
 
-    # --- one attempt --------------------------------------------------------------------
+    # --- the rules ------------------------------------------------------------------------
 
-    def _attempt(self, belongs: Attempt, peers: Sequence[Peer]) -> LockstepGather:
-        source = self._store.open()
-        try:
-            return self._scatter_and_gather(belongs, peers, source)
-        finally:
-            self._exchanges = []
-            source.close()
+    def _run_round(self, number: int, is_last: bool) -> RoundReport:
+        failures: dict[str, StreamlinkError] = {}
+        peers = self._quorum(number, failures)
+        if self._spool is not None and self._is_spooled(peers):
+            self._spooled = SpooledRound(self._server, self._store, self._plan, self._spool, number)
+            try:
+                return self._spooled.run(peers)
+            finally:
+                self._spooled = None
+        return self._run_in_lockstep(number, failures, is_last)
 
-    def _scatter_and_gather(
-        self, belongs: Attempt, peers: Sequence[Peer], source: ModelSource
-    ) -> LockstepGather:
-        exchanges: list[Exchange] = []
-        senders: list[threading.Thread] = []
-        faults: list[Exception] = []
-        sink = self._store.begin(source.spec)
-        try:
-            for peer in peers:  # one by one: those asked before one that fails are told so
-                exchanges.append(  # noqa: PERF401
-                    _ask(peer, self._config.train_task_name, source, belongs)
-                )
-            self._exchanges = exchanges
-            senders = [_start_sending(exchange, source, faults) for exchange in exchanges]
-            gather = self._lockstep(exchanges, source, sink)
-            gather.run()
-        except BaseException as error:
-            self._give_up(exchanges, sink, f"{belongs} is over: {error}", error)
-            if faults:
-                raise faults[0] from error  # our own store's, not that client's
-            raise
-        finally:
-            # The source is read by these threads: nobody closes it under them.
-            for sender in senders:
-                sender.join()
-        for exchange in exchanges:
-            _hear_out(exchange)
-            _summarise(exchange, belongs)
-            exchange.close()
-        return gather
+    def _is_spooled(self, peers: Sequence[Peer]) -> bool:
+        gather = self._config.gather
+        return gather == "spool" or (gather == "auto" and len(peers) > self._config.min_clients)
 
-    @staticmethod
-    def _give_up(
-        exchanges: Sequence[Exchange], sink: ModelSink, reason: str, error: BaseException
-    ) -> None:
-        try:
-            if isinstance(error, ContributorFailed):
-                _tell_traceback(exchanges, error.peer)
-            for exchange in exchanges:
-                exchange.end(AbortCode.STALE_ATTEMPT, reason)
-        finally:
-            sink.discard()
-
-    def _lockstep(
-        self, exchanges: Sequence[Exchange], source: ModelSource, sink: ModelSink
-    ) -> LockstepGather:
-        timeout = self._config.train_timeout
-        contributors = [
-            Contributor(
-                exchange.peer,
-                exchange.incoming,
-                on_begin=exchange.reply_began,
-                failure=lambda exchange=exchange: exchange.failure,  # type: ignore[misc]
-            )
-            for exchange in exchanges
-        ]
-        return LockstepGather(
-            source.spec,
-            contributors,
-            sink,
-            held_interval=self._server.config.timeouts.held_interval,
-            deadline=self._offered_at + timeout if timeout else None,
-            train_timeout=timeout,
+    def _run_in_lockstep(
+        self, number: int, failures: dict[str, StreamlinkError], is_last: bool
+    ) -> RoundReport:
+        began = time.monotonic()
+        for attempt in range(1, self._config.max_attempts + 1):
+            peers = self._quorum(number, failures)
+            belongs = Attempt(self._plan.job, number, attempt)
+            try:
+                outcome = self._lockstep.run(belongs, peers, began=began, is_last=is_last)
+            except ContributorFailed as failed:
+                logger.warning("%s: %s", belongs, failed)
+                failures.update(_causes(failed))
+                self._plan.tell(Happening.CLIENT_DROPPED, belongs, failed.peer, str(failed))
+                self._grace(failed.peer, peers, failures)
+            except OutOfTime as late:
+                raise QuorumNotReached(f"round {number}: {late}", failures) from late
+            else:
+                missing = {name: str(error) for name, error in failures.items()}
+                seconds = time.monotonic() - began
+                return RoundReport(
+                    number, attempt, seconds, outcome.weights, outcome.metrics, missing,
+                    outcome.metadata,
+                )  # fmt: skip
+        raise QuorumNotReached(
+            f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures
         )
 
-    # --- the rules ----------------------------------------------------------------------
-
-    def _quorum(self, number: int, failures: dict[str, StreamlinkError]) -> list[Peer]:
+    def _quorum(self, number: int, failures: Mapping[str, StreamlinkError]) -> list[Peer]:
         """Return who takes part in the next attempt: all that are here and have not failed."""
         peers = [peer for peer in self._server.peers if peer.name not in failures]
         if len(peers) < self._config.min_clients:
@@ -224,108 +202,19 @@ class ScatterAndGather:
             )
         return peers
 
-    def _grace(self, name: str, failures: dict[str, StreamlinkError]) -> None:
+    def _grace(
+        self, name: str, peers: Sequence[Peer], failures: dict[str, StreamlinkError]
+    ) -> None:
         """Wait for a client that dropped out; if it comes back, its failure is forgiven."""
-        if any(peer.name == name and peer.is_here for peer in self._server.peers):
+        # Of the session that was asked: another process of that name may be here already.
+        if any(peer.name == name and peer.is_here for peer in peers):
             return  # it is here and failed all the same: its task raised, or its stream stalled
         seconds = self._config.wait_time_after_min_received
         logger.info("waiting up to %g s for %s to come back", seconds, name)
         if self._server.wait_for_peer(name, seconds) is not None:
             failures.pop(name, None)
 
-    @staticmethod
-    def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:
-        cause = failed.__cause__
-        return {failed.peer: cause if isinstance(cause, StreamlinkError) else failed}
 
-    def _report(
-        self,
-        number: int,
-        attempt: int,
-        seconds: float,
-        gather: LockstepGather,
-        failures: dict[str, StreamlinkError],
-    ) -> RoundReport:
-        missing = {name: str(error) for name, error in failures.items()}
-        report = RoundReport(number, attempt, seconds, gather.weights, gather.metrics, missing)
-        logger.info(
-            "round %d done in %.1f s: %d updates in the new model", number, seconds,
-            len(report.weights),
-        )  # fmt: skip
-        return report
-
-
-def _ask(peer: Peer, topic: str, source: ModelSource, belongs: Attempt) -> Exchange:
-    try:
-        return peer.ask(topic, source.spec, attempt=belongs)
-    except StreamlinkError as error:
-        raise ContributorFailed(peer.name, error) from error
-
-
-def _start_sending(
-    exchange: Exchange, source: ModelSource, faults: list[Exception]
-) -> threading.Thread:
-    def send() -> None:
-        try:
-            send_model(exchange.outgoing, source)
-            exchange.request_complete()
-        except Exception as error:
-            if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-                faults.append(error)  # of reading the store
-            # The gather waits on the other stream: end it, with the reason.
-            logger.debug("sending to %s ended: %s", exchange.peer, error)
-            exchange.incoming.abort(AbortCode.CANCELLED, f"sending it the model failed: {error}")
-
-    thread = threading.Thread(target=send, name=f"send-{exchange.peer}", daemon=True)
-    thread.start()
-    return thread
-
-
-def _hear_out(exchange: Exchange) -> None:
-    """Wait until the client has heard that its update counts: no goodbye may overtake that."""
-    try:
-        exchange.wait_reply(_REPLY_SECONDS)
-    except StreamlinkError as error:
-        logger.debug("%s left before its reply: %s", exchange.peer, error)
-
-
-def _tell_traceback(exchanges: Sequence[Exchange], peer: str) -> None:
-    """Log what the task of ``peer`` raised, as its client tells it right after the stream's end."""
-    exchange = next((each for each in exchanges if each.peer == peer), None)
-    try:
-        reply = exchange.wait_reply(_REPLY_SECONDS) if exchange is not None else None
-    except StreamlinkError:
-        return  # the client is gone; why is in the round's own error
-    if reply is None or not reply.traceback:
-        return
-    logger.error("%s: the task raised %s", peer, reply.error[:_TRACEBACK_WIDTH])
-    # A line each: it came from outside, and a record's line breaks are escaped.
-    for line in reply.traceback.splitlines()[-_TRACEBACK_LINES:]:
-        logger.error("%s: | %s", peer, line[:_TRACEBACK_WIDTH])
-
-
-def _summarise(exchange: Exchange, belongs: Attempt) -> None:
-    for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
-        stats, seconds = model.stats, time.monotonic() - model.began_at
-        facts = {
-            "peer": exchange.peer,
-            "direction": way,
-            "round": belongs.round,
-            "attempt": belongs.attempt,
-            "bytes": stats.received_bytes,
-            "seconds": round(seconds, 3),
-            "rate": f"{stats.received_bytes / max(seconds, 1e-9) / 1e6:.4g}MB/s",
-            "chunks": stats.chunks,
-            "repairs": stats.repairs,
-            "resumes": stats.resumes,
-        }
-        text = " ".join(f"{name}={fact}" for name, fact in facts.items())
-        # The facts as such are for a log that is made of JSON.
-        logger.info("transfer done %s", text, extra={"event": "transfer done", "facts": facts})
-
-
-def _standing(exchange: Exchange) -> Standing:
-    down, up = exchange.outgoing.stats, exchange.incoming.stats
-    total = exchange.outgoing.spec.nbytes
-    phase = "committing" if up.received_bytes == total else "streaming"
-    return Standing(exchange.peer, phase, down.received_bytes, up.received_bytes, total)
+def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:
+    cause = failed.__cause__
+    return {failed.peer: cause if isinstance(cause, StreamlinkError) else failed}

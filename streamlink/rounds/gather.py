@@ -8,39 +8,44 @@ the model.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
-from streamlink.errors import ModelError, QuorumNotReached, RoundError, StreamlinkError
+from streamlink.errors import ModelError, RoundError, StreamlinkError
+from streamlink.link import UpdateKind
 from streamlink.link.incoming import IncomingModel
-from streamlink.model.digest import BLOCK_BYTES
-from streamlink.model.interfaces import ModelSink
-from streamlink.model.spec import ModelSpec, require_same
-from streamlink.rounds.aggregate import WeightedMean
+from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.combine import (
+    PIECE_BYTES,
+    Combiner,
+    ContributorFailed,
+    NonFinite,
+    Step,
+    check_announced,
+    check_metrics,
+    check_weight,
+    weighted_metrics,
+)
 
-__all__ = ["Contributor", "ContributorFailed", "LockstepGather", "OutOfTime"]
+__all__ = [
+    "PIECE_BYTES",
+    "Contributor",
+    "ContributorFailed",
+    "GatherRules",
+    "LockstepGather",
+    "OutOfTime",
+    "Outlet",
+    "Step",
+]
 
-PIECE_BYTES = BLOCK_BYTES
-"""The new model is computed in pieces of at most this much (bytes): a block of the digest tree."""
-
-
-_LARGEST_ELEMENT_BYTES = 16
 _CHECK_SECONDS = 1.0  # a client that is lost while another is waited for is noticed this soon
-
-
-class ContributorFailed(RoundError):
-    """One client's update cannot be had; ``peer`` is its name, ``__cause__`` says why."""
-
-    def __init__(self, peer: str, error: StreamlinkError) -> None:
-        self.peer = peer
-        super().__init__(f"the update of {peer} failed", {peer: error})
+_OURSELVES = "the server"
 
 
 class OutOfTime(RoundError):
@@ -54,8 +59,51 @@ class OutOfTime(RoundError):
         )
 
 
+class Outlet(Protocol):
+    """Where the new model's bytes go on to while it is still being computed."""
+
+    def wait_room(self, nbytes: int, seconds: float) -> str:
+        """Wait up to ``seconds`` for room for ``nbytes`` more of the new model.
+
+        Returns:
+            ``""``: there is room; else the name of whom it waits for.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class GatherRules:
+    """How a lockstep gathering waits, what it refuses, and who is told of its steps."""
+
+    held_interval: float
+    """How often those ahead are told that they are held (seconds)."""
+
+    deadline: float | None = None
+    """Monotonic seconds after which ``OutOfTime`` is raised; None: never."""
+
+    train_timeout: float = 0.0
+    """The setting behind the deadline, for the error's sentence."""
+
+    non_finite: NonFinite = "accept"
+    """What NaN or infinity in an update leads to, looked for after the filters."""
+
+    on_step: Callable[[Step], None] = lambda _: None
+    """Called at each step, in the gathering's thread; what it raises fails the round."""
+
+    outlet: Outlet | None = None
+    """Asked for room before each piece is computed."""
+
+
 class Contributor:
-    """One client's update: its stream, and the bytes of it that have come and are not used yet."""
+    """One client's update: its stream, and the bytes of it that have come and are not used yet.
+
+    Args:
+        peer: the client's name.
+        model: its stream.
+        on_begin: called once, when the client's answer has begun.
+        failure: tells what is known from elsewhere of why the update cannot be had.
+        filters: applied to its elements, one after the other, before they are combined.
+        weigh: gives the weight that counts for the one the client announced.
+    """
 
     def __init__(
         self,
@@ -64,14 +112,28 @@ class Contributor:
         *,
         on_begin: Callable[[], None] = lambda: None,
         failure: Callable[[], StreamlinkError | None] = lambda: None,
+        filters: Sequence[RangeFunction] = (),
+        weigh: Callable[[float], float] = lambda weight: weight,
     ) -> None:
         self.peer = peer
         self.model = model
+        self.filters = tuple(filters)
         self.end = 0
+        self._weigh = weigh
         self._begin = on_begin
         self._has_begun = False
         self._failure = failure
         self._views: deque[memoryview] = deque()
+
+    @property
+    def weight(self) -> float:
+        """The weight that counts; known once the update is announced."""
+        return self._weigh(self.model.update.weight)
+
+    @property
+    def kind(self) -> UpdateKind:
+        """What the update is; known once it is announced."""
+        return self.model.update.kind
 
     def open(self, seconds: float) -> bool:
         """Wait until the update is announced; False: not within ``seconds``."""
@@ -135,36 +197,38 @@ class Contributor:
 
 
 class LockstepGather:
-    """Averages the updates of ``contributors`` into ``sink``, in their fixed order.
+    """Combines the updates of ``contributors`` into ``sink``, in their fixed order.
 
     Args:
-        spec: the model every update must have.
+        base: the model the clients were given. Read, never closed.
+        part: the tensors every update must have: all of the base's, or an ordered subset. The new
+            model has the base's bytes in the others.
         contributors: in the order of accumulation, so that the result is the same bits each time.
-        sink: takes the new model; committed at the very end, discarded by the caller otherwise.
-        held_interval: how often those ahead are told that they are held (seconds).
-        deadline: monotonic seconds after which ``OutOfTime`` is raised; None: never.
-        train_timeout: the setting behind the deadline, for the error's sentence.
+        sink: takes the new model from 0 to its end; committed at the very end, discarded by the
+            caller otherwise.
+        rules: how it waits, what it refuses, who is told.
     """
 
     def __init__(
         self,
-        spec: ModelSpec,
+        base: ModelSource,
+        part: ModelSpec,
         contributors: Sequence[Contributor],
         sink: ModelSink,
-        *,
-        held_interval: float,
-        deadline: float | None = None,
-        train_timeout: float = 0.0,
+        rules: GatherRules,
     ) -> None:
-        self._spec = spec
+        self._base = base
+        self._part = part
         self._contributors = list(contributors)
         self._sink = sink
-        self._held_interval = held_interval
-        self._deadline = deadline
-        self._train_timeout = train_timeout
-        self._out = np.empty(PIECE_BYTES + _LARGEST_ELEMENT_BYTES, np.uint8)
-        self.position = 0
+        self._rules = rules
+        self._combiner: Combiner | None = None
+        self._excused_until = 0.0
+
+    @property
+    def position(self) -> int:
         """Bytes of the new model that are computed."""
+        return self._combiner.position if self._combiner is not None else 0
 
     def run(self) -> None:
         """Gather, and commit the new model.
@@ -172,57 +236,106 @@ class LockstepGather:
         Raises:
             ContributorFailed: an update cannot be had; nothing of the new model counts.
             OutOfTime: ``train_timeout`` passed.
-            StoreError: the new model cannot be stored.
+            QuorumNotReached: every update has weight 0.
+            NonFiniteRound: an update has NaN or infinity, and the rules say that this fails all.
+            StoreError: the base cannot be read, or the new model not be stored.
         """
         for contributor in self._contributors:
             self._wait(contributor, contributor.open)
             self._check_announced(contributor)
-        if not any(each.model.update.weight for each in self._contributors):
-            raise QuorumNotReached("every update has weight 0, so there is no mean of them")
-        mean = WeightedMean([each.model.update.weight for each in self._contributors])
-        while self.position < self._spec.nbytes:
-            usable = self._usable()
-            if usable == self.position:
-                slowest = min(self._contributors, key=lambda each: each.end)
-                self._wait(slowest, slowest.fetch)
-            else:
-                self._combine(mean, usable)
+        combiner = self._combiner = Combiner(
+            self._base,
+            self._part,
+            self._contributors,
+            self._sink,
+            non_finite=self._rules.non_finite,
+        )
+        self._rules.on_step(Step.AGGREGATING)
+        while not combiner.is_done:
+            self._advance(combiner)
         for contributor in self._contributors:
             self._wait(contributor, self._completed(contributor))
+            self._check_metrics(contributor)
+        self._rules.on_step(Step.AGGREGATED)
         self._commit()
 
     @property
     def weights(self) -> dict[str, float]:
-        """Each contributor's weight, by name."""
-        return {each.peer: each.model.update.weight for each in self._contributors}
+        """Each contributor's weight, by name: the one that counted."""
+        return {each.peer: each.weight for each in self._contributors}
 
     @property
     def metrics(self) -> dict[str, float]:
         """The contributors' metrics, averaged with the same weights as the model."""
-        return weighted_metrics(
-            [(each.model.update.weight, each.model.metrics) for each in self._contributors]
-        )
+        return weighted_metrics([(each.weight, each.model.metrics) for each in self._contributors])
+
+    def _advance(self, combiner: Combiner) -> None:
+        """Compute one piece, or wait for the slowest where nothing can be computed."""
+        slowest = min(self._contributors, key=lambda each: each.end)
+        nbytes = combiner.ahead(slowest.end)
+        if not nbytes:
+            self._wait(slowest, slowest.fetch)
+            return
+        self._make_room(nbytes)
+        used = combiner.compute(nbytes)
+        if used:
+            for contributor in self._contributors:
+                contributor.release(used)
+        else:
+            self._excuse_copying()
+
+    def _commit(self) -> None:
+        def moved(_: int) -> None:
+            for contributor in self._contributors:
+                contributor.tell(contributor.model.committing)
+
+        self._sink.commit(moved)
+        self._rules.on_step(Step.PERSISTED)
+        for contributor in self._contributors:
+            contributor.tell(contributor.model.commit)
 
     # --- waiting ------------------------------------------------------------------------
 
     def _wait(self, contributor: Contributor, step: Callable[[float], bool]) -> None:
         """Repeat ``step`` until it is done; meanwhile the others are told whom they wait for."""
-        while not step(self._patience(contributor)):
-            for other in self._contributors:
-                if other is contributor:
-                    continue
-                other.check()
-                other.notice()
-                if other.model.pump.stream.opened is not None:
-                    other.model.hold("lockstep", contributor.peer)
+        while not step(self._patience(contributor.peer)):
+            self._hold(contributor.peer, contributor)
 
-    def _patience(self, contributor: Contributor) -> float:
-        patience = min(self._held_interval, _CHECK_SECONDS)
-        if self._deadline is None:
+    def _make_room(self, nbytes: int) -> None:
+        """Wait until what the new model goes on to has room; meanwhile all are held."""
+        outlet = self._rules.outlet
+        if outlet is None:
+            return
+        name = outlet.wait_room(nbytes, 0.0)
+        while name:
+            name = outlet.wait_room(nbytes, self._patience(name))
+            if name:
+                self._hold(name)
+
+    def _excuse_copying(self) -> None:
+        """Tell all now and then that nothing of theirs is taken while the base is copied."""
+        now = time.monotonic()
+        if now >= self._excused_until:
+            self._excused_until = now + self._patience(_OURSELVES)
+            self._hold(_OURSELVES)
+
+    def _hold(self, waiting_for: str, but: Contributor | None = None) -> None:
+        for each in self._contributors:
+            if each is but:
+                continue
+            each.check()
+            each.notice()
+            if each.model.pump.stream.opened is not None:
+                each.model.hold("lockstep", waiting_for)
+
+    def _patience(self, waiting_for: str) -> float:
+        patience = min(self._rules.held_interval, _CHECK_SECONDS)
+        if self._rules.deadline is None:
             return patience
-        left = self._deadline - time.monotonic()
+        left = self._rules.deadline - time.monotonic()
         if left <= 0:
-            raise OutOfTime(contributor.peer, self._train_timeout, self.position, self._spec.nbytes)
+            timeout, total = self._rules.train_timeout, self._base.spec.nbytes
+            raise OutOfTime(waiting_for, timeout, self.position, total)
         return min(patience, left)
 
     @staticmethod
@@ -234,77 +347,19 @@ class LockstepGather:
 
         return step
 
+    # --- what is refused ----------------------------------------------------------------
+
     def _check_announced(self, contributor: Contributor) -> None:
+        peer, model = contributor.peer, contributor.model
         try:
-            require_same(self._spec, contributor.model.spec, contributor.peer)
-            weight = contributor.model.update.weight
-            if not math.isfinite(weight) or weight < 0:
-                raise ModelError(f"{contributor.peer} gave its update the weight {weight}")
+            check_announced(peer, model.spec, model.update, self._part, self._base.spec)
+            check_weight(peer, contributor.weight)
+        except ModelError as error:
+            raise ContributorFailed(peer, error) from error
+
+    @staticmethod
+    def _check_metrics(contributor: Contributor) -> None:
+        try:
+            check_metrics(contributor.peer, contributor.model.metrics)
         except ModelError as error:
             raise ContributorFailed(contributor.peer, error) from error
-
-    # --- computing ----------------------------------------------------------------------
-
-    def _usable(self) -> int:
-        """Return how far every update has come, in whole elements and within one piece."""
-        reach = min(each.end for each in self._contributors)
-        limit = (self.position // PIECE_BYTES + 1) * PIECE_BYTES
-        if reach > limit:
-            # The element that a piece's limit cuts belongs to the piece.
-            before, itemsize = self._cut_at(limit)
-            reach = min(reach, limit + (itemsize - before if before else 0))
-        return reach - self._cut_at(reach)[0]
-
-    def _cut_at(self, offset: int) -> tuple[int, int]:
-        """Return how many bytes of an element lie before ``offset``, and that element's size."""
-        if offset >= self._spec.nbytes:
-            return 0, 1
-        index, inside = self._spec.locate(offset)
-        itemsize = self._spec.tensors[index].itemsize
-        return inside % itemsize, itemsize
-
-    def _combine(self, mean: WeightedMean, usable: int) -> None:
-        nbytes = usable - self.position
-        inputs = [each.take(nbytes) for each in self._contributors]
-        done = 0
-        for dtype, length in self._runs(nbytes):
-            views = [_elements(view[done : done + length], dtype) for view in inputs]
-            mean.combine(dtype, views, self._out[done : done + length].view(dtype))
-            done += length
-        self._sink.write(self.position, self._out.data[:nbytes])
-        self.position = usable
-        for contributor in self._contributors:
-            contributor.release(nbytes)
-
-    def _runs(self, nbytes: int) -> list[tuple[np.dtype[Any], int]]:
-        """Return (dtype, bytes) of what lies ahead; neighbours of one dtype are one run."""
-        runs: list[tuple[np.dtype[Any], int]] = []
-        for segment in self._spec.segments(self.position, nbytes):
-            dtype, length = segment.tensor.numpy_dtype, segment.stop - segment.start
-            if runs and runs[-1][0] == dtype:
-                length += runs.pop()[1]
-            runs.append((dtype, length))
-        return runs
-
-    def _commit(self) -> None:
-        def moved(_: int) -> None:
-            for contributor in self._contributors:
-                contributor.tell(contributor.model.committing)
-
-        self._sink.commit(moved)
-        for contributor in self._contributors:
-            contributor.tell(contributor.model.commit)
-
-
-def weighted_metrics(reports: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """Return the weighted mean of each metric over those who reported it."""
-    sums: dict[str, tuple[float, float]] = {}
-    for weight, metrics in reports:
-        for name, value in metrics.items():
-            total, weights = sums.get(name, (0.0, 0.0))
-            sums[name] = total + weight * value, weights + weight
-    return {name: total / weights for name, (total, weights) in sums.items() if weights}
-
-
-def _elements(view: memoryview, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    return np.frombuffer(view, dtype=dtype)

@@ -6,50 +6,71 @@ not two, and memory is two windows whatever the model's size.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from streamlink.errors import LocalProtocolError, ModelError
-from streamlink.link import Update
+from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
-from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import OutgoingModel
+from streamlink.model.difference import subtract
 from streamlink.model.interfaces import Payload, payload_bytes
 from streamlink.model.mapped import RangeFunction
+from streamlink.model.part import part_of
 from streamlink.model.payloads import as_bytes_view, join
-from streamlink.model.spec import ModelSpec, Segment
-from streamlink.rounds.executor import Task, TaskOutcome
+from streamlink.model.spec import ModelSpec, Segment, TensorSpec
+from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
+from streamlink.rounds.work import TaskStreams
 
 __all__ = ["StreamingExecutor"]
+
+Array = npt.NDArray[Any]
 
 
 class StreamingExecutor:
     """Applies a function to each range of the model as it arrives, and sends the result at once.
+
+    Where the server asks for a part of the model, the function is asked for that part only; the
+    rest arrives and is dropped.
 
     Args:
         function: ``function(tensor, start, values)`` returns the updated elements
             ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and
             has the tensor's dtype, and so must the result. A function of its arguments only: it may
             be asked for any range again.
-        weight: this client's weight in the mean (for example its number of samples).
+        weight: this client's weight in the mean (for example its number of samples), or a function
+            of the task that gives it. Called before the first range.
         metrics: numbers to report with the update; called when the last range was sent.
+        metadata: small facts for the server; called after the metrics.
+        returns: ``"weights"``: the function's results are sent; ``"differences"``: what they differ
+            by from the values. Integers and booleans are sent as values either way.
+
+    Raises:
+        ValueError: another word for ``returns``.
     """
 
     def __init__(
         self,
         function: RangeFunction,
         *,
-        weight: float = 1.0,
+        weight: float | Callable[[Task], float] = 1.0,
         metrics: Callable[[], Mapping[str, float]] = dict,
+        metadata: Callable[[], Mapping[str, str]] = dict,
+        returns: Literal["weights", "differences"] = "weights",
     ) -> None:
+        if returns not in ("weights", "differences"):
+            raise ValueError(f"returns must be 'weights' or 'differences', not {returns!r}")
         self._function = function
         self._weight = weight
         self._metrics = metrics
+        self._metadata = metadata
+        self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self.watched: tuple[IncomingModel, OutgoingModel] | None = None
         """The two streams of the running task, for progress bars."""
 
@@ -57,31 +78,42 @@ class StreamingExecutor:
         """Receive the model, and send each range on as soon as it is computed.
 
         Raises:
-            StreamlinkError: a stream failed, or the function's result does not fit.
+            ModelError: weight or metrics are not finite numbers, or a pattern of the part matches
+                nothing, or the function's result does not fit.
+            StreamlinkError: a stream failed.
         """
-        incoming = assignment.incoming()
-        outgoing: OutgoingModel | None = None
-        try:
+        with TaskStreams(assignment) as streams:
+            incoming = streams.incoming
             incoming.open()
-            outgoing = assignment.outgoing(incoming.spec, Update(self._weight))
+            part = part_of(incoming.spec, task.part)
+            weight = self._weight(task) if callable(self._weight) else self._weight
+            update = Update(float(TaskResult(weight).weight), self._kind)
+            outgoing = streams.answer(part, update)
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
-            outgoing.draw(_Answers(incoming, self._function).supply)
-            while not incoming.is_complete:
-                incoming.read()
-            received = incoming.commit()
-            sent = outgoing.finish(self._metrics())
-            return TaskOutcome(task, received, sent)
-        except BaseException as error:
-            for model in (incoming, outgoing):
-                if model is not None:
-                    model.abort(abort_code(error), str(error))
-            if outgoing is not None:
-                outgoing.pump.wait_undrawn()  # the work may still run: one task at a time
-            raise
-        finally:
-            self.watched = None
-            assignment.close(incoming, *([outgoing] if outgoing else []))
+            try:
+                answers = _Answers(incoming, outgoing, _Ranges(incoming.spec, self._map, part))
+                outgoing.draw(answers.supply)
+                answers.finish()
+                received = incoming.commit()
+                result = TaskResult(weight, self._metrics(), self._metadata())
+                sent = outgoing.finish(result.metrics)
+            finally:
+                self.watched = None
+        return TaskOutcome(task, received, sent, result.metadata)
+
+    def _map(self, tensor: TensorSpec, start: int, values: Array) -> Array:
+        result = self._function(tensor, start, values)
+        if result.dtype != values.dtype or result.shape != values.shape:
+            raise ModelError(
+                f"tensor {tensor.name!r}: the task's function returned {result.dtype} of shape "
+                f"{result.shape}, expected {values.dtype} of shape {values.shape}"
+            )
+        if self._kind is UpdateKind.VALUES or values.dtype.kind in "iub":
+            return result
+        difference = np.empty_like(values)
+        subtract(result, values, difference)
+        return difference
 
 
 class _Answers:
@@ -91,15 +123,20 @@ class _Answers:
     answer no thread has to wake another.
     """
 
-    def __init__(self, incoming: IncomingModel, function: RangeFunction) -> None:
+    def __init__(self, incoming: IncomingModel, outgoing: OutgoingModel, ranges: _Ranges) -> None:
         self._incoming = incoming
-        self._ranges = _Ranges(incoming.spec, function)
+        self._outgoing = outgoing
+        self._ranges = ranges
         self._ready: deque[memoryview] = deque()
         self._to_release = 0
         self._position = 0
+        self._held_at = time.monotonic()
 
     def supply(self, offset: int, nbytes: int) -> Payload:
-        """Return the next answer, at most ``nbytes`` of it; waits for the range it is of."""
+        """Return the next answer, at most ``nbytes`` of it; waits for the range it is of.
+
+        Nothing where what came is not in the part: then the writer may say that we hold.
+        """
         if offset != self._position:
             raise LocalProtocolError(
                 f"asked for byte {offset} again; answers are at {self._position}"
@@ -108,9 +145,19 @@ class _Answers:
         self._position += payload_bytes(payload)
         return payload
 
-    def _next(self, nbytes: int) -> Payload:
-        while not self._ready:
+    def finish(self) -> None:
+        """Take what of the model is not in the part, to its end."""
+        while not self._incoming.is_complete:
             self._read()
+        self._release()
+
+    def _next(self, nbytes: int) -> Payload:
+        if not self._ready:
+            self._read()
+        if not self._ready:
+            if self._incoming.is_complete:
+                raise ModelError("the model is complete, and its answer is not")
+            return ()
         view = self._ready.popleft()
         if view.nbytes > nbytes:
             self._ready.appendleft(view[nbytes:])
@@ -122,11 +169,19 @@ class _Answers:
         piece = self._incoming.read()
         if piece is not None:
             self._to_release = payload_bytes(piece[1])
-            self._ready.extend(self._ranges.apply(*piece))
-        elif self._incoming.is_complete:
-            raise ModelError("the model is complete, and its answer is not")
+            answers = self._ranges.apply(*piece)
+            self._ready.extend(answers)
+            if not answers:
+                self._hold()
         if self._incoming.is_exhausted:
             self._release()  # nobody will ask again
+
+    def _hold(self) -> None:
+        """Say now and then that there is nothing to send while the rest of the model arrives."""
+        now = time.monotonic()
+        if now - self._held_at >= self._outgoing.pump.stream.config.timeouts.held_interval:
+            self._held_at = now
+            self._outgoing.hold("part", "the model's other tensors")
 
     def _release(self) -> None:
         if self._to_release:
@@ -135,15 +190,18 @@ class _Answers:
 
 
 class _Ranges:
-    """Cuts what arrives into ranges of whole elements of one tensor, and maps each."""
+    """Cuts what arrives into ranges of whole elements of one tensor, and maps those of the part."""
 
-    def __init__(self, spec: ModelSpec, function: RangeFunction) -> None:
+    def __init__(
+        self, spec: ModelSpec, function: RangeFunction, part: ModelSpec | None = None
+    ) -> None:
         self._spec = spec
+        self._wanted = (part or spec).names
         self._function = function
         self._cut = memoryview(b"")  # the first bytes of an element whose rest has not arrived
 
     def apply(self, offset: int, payload: tuple[memoryview, ...]) -> list[memoryview]:
-        """Return the results for every whole element that is now here, in order."""
+        """Return the results for every whole element of the part that is now here, in order."""
         if self._cut:
             payload, offset = (self._cut, *payload), offset - self._cut.nbytes
         view = payload[0] if len(payload) == 1 else join(payload)
@@ -151,7 +209,7 @@ class _Ranges:
         for segment in self._spec.segments(offset, view.nbytes):
             length = segment.stop - segment.start
             whole = length - length % segment.tensor.itemsize
-            if whole:
+            if whole and segment.tensor.name in self._wanted:
                 results.append(self._map(segment, view[at : at + whole]))
             at += whole
         self._cut = memoryview(bytes(view[at:]))
@@ -159,11 +217,6 @@ class _Ranges:
 
     def _map(self, segment: Segment, view: memoryview) -> memoryview:
         tensor = segment.tensor
-        values: npt.NDArray[Any] = np.frombuffer(view, dtype=tensor.numpy_dtype)
+        values: Array = np.frombuffer(view, dtype=tensor.numpy_dtype)
         result = self._function(tensor, segment.start // tensor.itemsize, values)
-        if result.dtype != values.dtype or result.shape != values.shape:
-            raise ModelError(
-                f"tensor {tensor.name!r}: the task's function returned {result.dtype} of shape "
-                f"{result.shape}, expected {values.dtype} of shape {values.shape}"
-            )
         return as_bytes_view(np.ascontiguousarray(result))

@@ -13,7 +13,8 @@ from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import RoundError
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.controller import RoundReport, ScatterAndGather
+from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.report import RoundReport
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.peers import (
@@ -182,7 +183,7 @@ def test_what_the_server_buffers_never_exceeds_a_window_for_each_client() -> Non
         job = ScatterAndGather(federation.server, MemoryStore(initial(spec)), rules)
 
         def sample(tensor: TensorSpec, start: int, values: Array) -> Array:
-            held = [each.incoming.stats for each in list(job._exchanges)]
+            held = [each.incoming.stats for each in job._lockstep.exchanges]
             most.append(sum(stats.received_bytes - stats.taken_bytes for stats in held))
             return values
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import ModelError, StreamAborted
+from streamlink.link import UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.server import Exchange
+from streamlink.model.difference import DifferenceSource
+from streamlink.model.interfaces import ModelSource
 from streamlink.model.mapped import RangeFunction, map_model
+from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.frames import Attempt
 from streamlink.rounds.executor import Task, TaskOutcome
@@ -27,6 +32,7 @@ from tests.support.peers import (
     Array,
     Federation,
     Site,
+    config,
     exchange_models,
     initial,
     trained,
@@ -64,10 +70,15 @@ def federation() -> Iterator[Federation]:
         yield federation
 
 
-def asked(federation: Federation, function: RangeFunction) -> tuple[Exchange, Site]:
-    site = federation.client("site-1", StreamingExecutor(function, weight=2.5))
-    exchange = federation.peer("site-1").ask("train", ODD, attempt=Attempt("job", 3, 1))
-    return exchange, site
+def asked(
+    federation: Federation,
+    work: RangeFunction | StreamingExecutor,
+    part: Sequence[str] = (),
+) -> tuple[Exchange, Site]:
+    executor = work if isinstance(work, StreamingExecutor) else StreamingExecutor(work, weight=2.5)
+    site = federation.client("site-1", executor)
+    peer = federation.peer("site-1")
+    return peer.ask("train", ODD, attempt=Attempt("job", 3, 1), part=part), site
 
 
 def answer(federation: Federation, function: RangeFunction) -> dict[str, Array]:
@@ -84,6 +95,96 @@ def test_the_answer_is_the_functions(federation: Federation) -> None:
     for tensor in ODD.tensors:
         expected = trained(2)(tensor, 0, before[tensor.name].reshape(-1))
         assert found[tensor.name].tobytes() == expected.tobytes()
+
+
+PARTS: list[tuple[str, ...]] = [
+    (),
+    ("f64",),
+    ("c64",),
+    ("*16", "i*", "scalar"),
+    ("none",),
+    ("flag", "u8"),
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("returns", ["weights", "differences"])
+def test_the_part_that_is_asked_for_is_computed_and_sent(
+    federation: Federation, returns: Any, part: tuple[str, ...]
+) -> None:
+    computed: set[str] = set()
+
+    def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        computed.add(tensor.name)
+        return trained(2)(tensor, start, values)
+
+    exchange, _ = asked(federation, StreamingExecutor(function, returns=returns), part)
+    store, source = MemoryStore(), ArrayModel(initial())
+    exchange_models(exchange, source, store)
+    expected: ModelSource = map_model(source, trained(2))
+    if returns == "differences":
+        expected = DifferenceSource(expected, source)
+        assert exchange.incoming.update.kind is UpdateKind.DIFFERENCES
+    wanted = part_of(ODD, part)
+    assert exchange.incoming.spec == wanted
+    assert content(store.open()) == content(part_source(expected, wanted))
+    assert computed == {tensor.name for tensor in wanted.tensors if tensor.nbytes}
+
+
+def test_a_part_there_is_not_is_refused(federation: Federation) -> None:
+    exchange, _ = asked(federation, trained(2), ["f64", "lora*"])
+    with pytest.raises(StreamAborted, match=r"matches the pattern 'lora\*'"):
+        exchange_models(exchange, ArrayModel(initial()), MemoryStore())
+
+
+@pytest.mark.parametrize("part", [("f64",), ("c64",)], ids=["first", "last"])
+def test_the_server_hears_that_the_rest_of_the_model_still_comes(part: tuple[str, ...]) -> None:
+    # Nothing of the update moves while the other tensors come; that takes longer than the clocks.
+    settings = config(communication_timeout=1.0, open_timeout=1.0)
+
+    class Slow(ArrayModel):
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            threading.Event().wait(0.25)  # a slow link
+            return super().read(offset, length)
+
+    with Federation(settings) as federation:
+        exchange, _ = asked(federation, trained(2), part)
+        exchange_models(exchange, Slow(initial()), MemoryStore())
+
+
+def test_the_weight_may_depend_on_the_task_and_facts_go_with_the_reply(
+    federation: Federation,
+) -> None:
+    executor = StreamingExecutor(
+        trained(2), weight=lambda task: task.round + 0.5, metadata=lambda: {"site": "here"}
+    )
+    exchange, _ = asked(federation, executor)
+    exchange_models(exchange, ArrayModel(initial()), MemoryStore())
+    assert exchange.incoming.update.weight == 3.5
+    reply = exchange.wait_reply(WAIT)
+    assert reply is not None
+    assert reply.metadata["site"] == "here"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"weight": -1.0}, "weight -1.0; a weight is finite"),
+        ({"weight": lambda task: float("nan")}, "weight nan"),
+        ({"metrics": lambda: {"loss": float("inf")}}, "metric 'loss' is inf"),
+    ],
+)
+def test_numbers_that_cannot_be_averaged_are_refused(
+    federation: Federation, settings: dict[str, Any], why: str
+) -> None:
+    exchange, _ = asked(federation, StreamingExecutor(trained(2), **settings))
+    with pytest.raises(StreamAborted, match=why):
+        exchange_models(exchange, ArrayModel(initial()), MemoryStore())
+
+
+def test_another_kind_of_update_is_not_known() -> None:
+    with pytest.raises(ValueError, match="returns must be"):
+        StreamingExecutor(trained(2), returns="gradients")  # type: ignore[arg-type]
 
 
 def test_a_result_that_is_not_contiguous_is_sent_all_the_same(federation: Federation) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,17 +25,20 @@ from streamlink.errors import (
 from streamlink.link import Update
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import send_model
+from streamlink.model.copy import copy_model
+from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.rounds.gather import (
     Contributor,
     ContributorFailed,
+    GatherRules,
     LockstepGather,
     OutOfTime,
-    weighted_metrics,
+    Step,
 )
 from streamlink.stores.memory import MemoryStore
-from tests.support.memory_carrier import Transfer
+from tests.support.memory_carrier import Transfer, Watch
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import (
     ODD,
@@ -70,8 +74,10 @@ class Gathering:
         self, models: Sequence[dict[str, Array]], spec: ModelSpec = ODD, **limits: float
     ) -> None:
         self.store, self._stack = MemoryStore(), ExitStack()
-        weight = limits.pop("weight", 1.0)
+        weight, metrics = limits.pop("weight", 1.0), limits.pop("loss", None)
         self._spec, self._limits = spec, limits
+        self._metrics = {} if metrics is None else {"loss": metrics}
+        self.terms: dict[str, Any] = {}
         self.transfers = [
             self._stack.enter_context(
                 Transfer(
@@ -94,22 +100,35 @@ class Gathering:
 
     def _send(self, number: int) -> None:
         with suppress(StreamAborted):  # the gather's side says why
-            send_model(self.transfers[number].outgoing, MemoryStore(self._models[number]).open())
+            send_model(
+                self.transfers[number].outgoing,
+                MemoryStore(self._models[number]).open(),
+                self._metrics,
+            )
 
-    def gather(self) -> LockstepGather:
+    def gather(self, part: ModelSpec | None = None, **rules: Any) -> LockstepGather:
         """Return the gather, ready to run."""
         contributors = [
-            Contributor(f"site-{n}", transfer.incoming) for n, transfer in enumerate(self.transfers)
+            Contributor(f"site-{n}", transfer.incoming, **self.terms)
+            for n, transfer in enumerate(self.transfers)
         ]
         deadline = self._limits.get("deadline")
         return LockstepGather(
-            self._spec,
+            pattern_model(self._spec),
+            part or self._spec,
             contributors,
-            self.store.begin(self._spec),
-            held_interval=0.05,
-            deadline=None if deadline is None else time.monotonic() + deadline,
-            train_timeout=deadline or 0.0,
+            self.sink(),
+            GatherRules(
+                held_interval=0.05,
+                deadline=None if deadline is None else time.monotonic() + deadline,
+                train_timeout=deadline or 0.0,
+                **rules,
+            ),
         )
+
+    def sink(self) -> ModelSink:
+        """Return where the new model goes."""
+        return self.store.begin(self._spec)
 
     def close(self) -> None:
         self._stack.close()
@@ -257,13 +276,6 @@ def test_a_piece_within_one_view_is_not_copied() -> None:
     assert view[3] == 9
 
 
-def test_metrics_are_averaged_over_those_who_gave_them() -> None:
-    reports = [(1.0, {"loss": 2.0, "n": 1.0}), (3.0, {"loss": 6.0})]
-    assert weighted_metrics(reports) == {"loss": 5.0, "n": 1.0}
-    assert weighted_metrics([(0.0, {"loss": 1.0})]) == {}
-    assert weighted_metrics([]) == {}
-
-
 def test_a_model_without_bytes_is_gathered(opened: list[Gathering]) -> None:
     spec = ModelSpec((TensorSpec("none", "F32", (0,)),))
     opened.append(gathering := Gathering([initial(spec)] * 2, spec))
@@ -290,3 +302,159 @@ def test_updates_that_all_weigh_nothing_have_no_mean(opened: list[Gathering]) ->
     gathering.send(0)
     with pytest.raises(QuorumNotReached, match="weight 0"):
         gathering.gather().run()
+
+
+# --- parts, weights, metrics ----------------------------------------------------------------
+
+
+def test_clients_send_a_part_and_the_rest_is_the_base(opened: list[Gathering]) -> None:
+    part = ModelSpec(tuple(ODD.tensors[n] for n in (1, 2, 7)))
+    models = [{t.name: sent[t.name] for t in part.tensors} for sent in updates(2)]
+    opened.append(gathering := Gathering(models))
+    gathering.send(0)
+    gathering.send(1)
+    gathering.gather(part).run()
+    means = mean_of(initial(), dict.fromkeys(range(2), 1.0))
+    base = MemoryStore()
+    copy_model(pattern_model(ODD), base.begin(ODD))
+    assert_same(gathering.store.arrays, base.arrays | {name: means[name] for name in models[0]})
+
+
+def test_a_whole_model_where_a_part_was_asked_for_is_refused(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1)))
+    gathering.send(0)
+    with pytest.raises(ContributorFailed, match="site-0 has another part of the model: nobody as"):
+        gathering.gather(ModelSpec(ODD.tensors[:1])).run()
+
+
+def test_weights_may_be_overridden(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2), weight=7.0, loss=2.0))
+    gathering.terms = {"weigh": lambda given: given / 2}
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather()
+    gather.run()
+    assert gather.weights == {"site-0": 3.5, "site-1": 3.5}
+    assert gather.metrics == {"loss": 2.0}
+
+
+def test_metrics_that_are_not_finite_fail_the_update(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), loss=float("nan")))
+    gathering.send(0)
+    with pytest.raises(ContributorFailed, match="site-0 reported loss = nan") as failed:
+        gathering.gather().run()
+    assert failed.value.peer == "site-0"
+
+
+def test_those_who_wait_while_the_base_is_copied_are_held(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering([{"c64": updates(1)[0]["c64"]}]))  # the last tensor
+    held: list[f.Held] = []
+    told = threading.Event()
+
+    def watch(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Held):
+            held.append(frame)
+            told.set()
+        return True
+
+    gathering.transfers[0].carrier.watch = watch
+    gathering.send(0)
+    gathering.gather(ModelSpec(ODD.tensors[-1:])).run()
+    assert told.wait(WAIT)
+    assert held[0].waiting_for == "the server"
+
+
+# --- hooks ----------------------------------------------------------------------------------
+
+
+def test_the_steps_are_told_in_order(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    told: list[tuple[Step, int, bool]] = []
+
+    def note(step: Step) -> None:
+        has_new = bool(gathering.store._arrays)
+        told.append((step, gather.position, has_new))
+
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather(on_step=note)
+    gather.run()
+    assert told == [
+        (Step.AGGREGATING, 0, False),
+        (Step.AGGREGATED, ODD.nbytes, False),
+        (Step.PERSISTED, ODD.nbytes, True),
+    ]
+    assert gathering.transfers[0].incoming.is_complete
+
+
+def seen_in(frames: list[f.Frame]) -> Watch:
+    def watch(frame: f.Frame) -> bool:
+        frames.append(frame)
+        return True
+
+    return watch
+
+
+@pytest.mark.parametrize("at", list(Step))
+def test_what_a_hook_raises_fails_the_round_and_nobody_is_told(
+    at: Step, opened: list[Gathering]
+) -> None:
+    opened.append(gathering := Gathering(updates(1)))
+    frames: list[f.Frame] = []
+    gathering.transfers[0].carrier.watch = seen_in(frames)
+
+    def fail(step: Step) -> None:
+        if step is at:
+            raise OSError(f"at {step.value}")
+
+    gathering.send(0)
+    with pytest.raises(OSError, match=f"at {at.value}"):
+        gathering.gather(on_step=fail).run()
+    assert not [frame for frame in frames if isinstance(frame, f.Commit)]
+
+
+# --- where the new model goes on to ---------------------------------------------------------
+
+
+class Narrow:
+    """An outlet that has no room until it is opened; then it has for all."""
+
+    def __init__(self) -> None:
+        self.asked, self.opens = list[int](), threading.Event()
+
+    def wait_room(self, nbytes: int, seconds: float) -> str:
+        self.asked.append(nbytes)
+        return "" if self.opens.wait(seconds) else "site-9"
+
+
+def test_no_piece_is_computed_before_there_is_room_for_it(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    outlet, held, told = Narrow(), set[tuple[str, str]](), threading.Event()
+
+    def watch(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Held):
+            held.add((frame.reason, frame.waiting_for))
+            if ("lockstep", "site-9") in held:
+                told.set()
+        return True
+
+    gathering.transfers[1].carrier.watch = watch
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather(outlet=outlet)
+    with ThreadPoolExecutor(1) as pool:
+        gathered = pool.submit(gather.run)
+        assert told.wait(WAIT)
+        assert gather.position == 0
+        outlet.opens.set()
+        gathered.result(WAIT)
+    assert_same(gathering.store.arrays, mean_of(initial(), dict.fromkeys(range(2), 1.0)))
+    assert max(outlet.asked) <= ODD.nbytes
+
+
+def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), deadline=0.3))
+    gathering.send(0)
+    with pytest.raises(OutOfTime, match="while waiting for site-9") as late:
+        gathering.gather(outlet=Narrow()).run()
+    assert late.value.peer == "site-9"

@@ -1,0 +1,187 @@
+"""Rounds in lockstep: one attempt at a time, and what of the next round goes down early."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from streamlink.link import Attempt
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.part import part_of
+from streamlink.rounds.combine import ContributorFailed, Step
+from streamlink.rounds.duplex import Tap
+from streamlink.rounds.events import functions_of
+from streamlink.rounds.gather import Contributor, GatherRules, LockstepGather
+from streamlink.rounds.report import hear_out, summarise, tell_traceback
+from streamlink.rounds.scatter import Plan, Scatter
+
+__all__ = ["Lockstep", "Outcome"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attempt gave that made a new model."""
+
+    weights: dict[str, float]
+    metrics: dict[str, float]
+    metadata: dict[str, Mapping[str, str]]
+
+
+class Lockstep:
+    """Runs attempts in lockstep; keeps what the next round was given of its model already."""
+
+    def __init__(self, server: Server, store: ModelStore, plan: Plan) -> None:
+        self._server = server
+        self._store = store
+        self._plan = plan
+        self._scatter: Scatter | None = None
+        self._early: Scatter | None = None
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """The requests of the attempt that runs."""
+        return list(self._scatter.exchanges.values()) if self._scatter else []
+
+    def run(
+        self, belongs: Attempt, peers: Sequence[Peer], *, began: float, is_last: bool
+    ) -> Outcome:
+        """Run one attempt with ``peers``.
+
+        Args:
+            belongs: which one.
+            peers: who takes part, in the order of accumulation.
+            began: when the round did (monotonic seconds).
+            is_last: nothing goes down early.
+
+        Raises:
+            ContributorFailed: a client failed; there is no new model.
+            OutOfTime: ``train_timeout`` passed.
+        """
+        logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
+        with closing(self._store.open()) as source:
+            scatter = self._scatter = self._begin(belongs)
+            try:
+                scatter.keep(peers)
+                return self._attempt(scatter, peers, source, began, is_last)
+            finally:
+                self._scatter = None
+                scatter.join()
+
+    def forget(self, reason: str) -> None:
+        """Give up what the next round was given already."""
+        early, self._early = self._early, None
+        if early is not None:
+            early.end(reason)
+            early.join()
+
+    def _begin(self, belongs: Attempt) -> Scatter:
+        early, self._early = self._early, None
+        if early is not None and early.belongs == belongs:
+            return early
+        return Scatter(self._plan, belongs)
+
+    def _attempt(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        source: ModelSource,
+        began: float,
+        is_last: bool,
+    ) -> Outcome:
+        tap: Tap | None = None
+        sink: ModelSink = self._store.begin(source.spec)
+        if self._plan.rules.duplex_bytes and source.spec.nbytes and not is_last:
+            sink = tap = Tap(sink, self._plan.rules.duplex_bytes)
+        try:
+            for peer in peers:  # one by one: those asked before one that fails are told so
+                if peer.name not in scatter.exchanges:
+                    scatter.offer(peer, source)
+            gather = self._gather(scatter, peers, source, sink, tap, began)
+            gather.run()
+        except BaseException as error:
+            self._give_up(scatter, sink, error)
+            raise
+        return self._close(scatter, peers, gather)
+
+    def _gather(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        source: ModelSource,
+        sink: ModelSink,
+        tap: Tap | None,
+        began: float,
+    ) -> LockstepGather:
+        rules, belongs = self._plan.rules, scatter.belongs
+
+        def on_step(step: Step) -> None:
+            self._plan.tell_step(step, belongs)
+            if step is Step.AGGREGATING and tap is not None:
+                self._offer_next(scatter, peers, tap)
+
+        return LockstepGather(
+            source,
+            part_of(source.spec, rules.part),
+            [self._contributor(scatter, peer) for peer in peers],
+            sink,
+            GatherRules(
+                held_interval=self._server.config.timeouts.held_interval,
+                deadline=began + rules.train_timeout if rules.train_timeout else None,
+                train_timeout=rules.train_timeout,
+                non_finite=rules.non_finite,
+                on_step=on_step,
+                outlet=tap,
+            ),
+        )
+
+    def _contributor(self, scatter: Scatter, peer: Peer) -> Contributor:
+        exchange = scatter.exchanges[peer.name]
+        return Contributor(
+            peer.name,
+            exchange.incoming,
+            on_begin=exchange.reply_began,
+            failure=lambda: exchange.failure,
+            weigh=lambda given: self._plan.weigh(peer.name, given),
+            filters=functions_of(self._plan.filters_up, scatter.belongs, peer.name),
+        )
+
+    def _offer_next(self, scatter: Scatter, peers: Sequence[Peer], tap: Tap) -> None:
+        """Offer the next round's task to those who have room for its model already."""
+        belongs = scatter.belongs
+        early = Scatter(self._plan, Attempt(belongs.job, belongs.round + 1, 1))
+        self._early = early
+        for peer in peers:
+            if not scatter.exchanges[peer.name].incoming.update.takes_next:
+                continue
+            try:
+                early.offer_early(peer, tap, self._server.config.timeouts.held_interval)
+            except ContributorFailed as failed:  # this round will notice by itself
+                logger.debug("%s: not offered to %s: %s", early.belongs, peer.name, failed)
+
+    def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:
+        reason = f"{scatter.belongs} is over: {error}"
+        try:
+            if isinstance(error, ContributorFailed) and error.peer in scatter.exchanges:
+                tell_traceback(scatter.exchanges[error.peer])
+            scatter.end(reason)
+        finally:
+            sink.discard()
+            self.forget(reason)
+        if scatter.fault is not None:
+            raise scatter.fault from error  # our own store's, not that client's
+
+    def _close(
+        self, scatter: Scatter, peers: Sequence[Peer], gather: LockstepGather
+    ) -> Outcome:
+        metadata = {}
+        for peer in peers:
+            exchange = scatter.exchanges[peer.name]
+            metadata[peer.name] = hear_out(exchange)
+            summarise(exchange, scatter.belongs)
+            exchange.close()
+        return Outcome(gather.weights, gather.metrics, metadata)

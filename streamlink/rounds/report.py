@@ -1,0 +1,105 @@
+"""What is said of a round: its report, how far each client is, and its lines in the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from streamlink.errors import StreamlinkError
+from streamlink.link import Attempt
+from streamlink.link.server import Exchange
+
+__all__ = ["RoundReport", "Standing", "hear_out", "standing_of", "summarise", "tell_traceback"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+_REPLY_SECONDS = 1.0  # a client's reply follows the end of its stream on another connection
+_TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """What one round gave."""
+
+    round: int
+    attempt: int
+    seconds: float
+    weights: dict[str, float]
+    """Contributors and their weights: exactly those whose whole update is in the new model."""
+    metrics: dict[str, float]
+    """Averaged with the same weights as the model."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """Clients that were asked and are not in it, and why."""
+    metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Small facts each contributor's task gave back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one client is, for progress bars. Bytes."""
+
+    peer: str
+    phase: str
+    sent: int
+    received: int
+    total: int
+
+
+def standing_of(exchange: Exchange) -> Standing:
+    """Return how far one client is."""
+    down, up = exchange.outgoing.stats, exchange.incoming.stats
+    total = exchange.outgoing.spec.nbytes
+    is_up = up.total_bytes > 0 and up.received_bytes == up.total_bytes
+    phase = "committing" if is_up else "streaming"
+    return Standing(exchange.peer, phase, down.received_bytes, up.received_bytes, total)
+
+
+def hear_out(exchange: Exchange) -> Mapping[str, str]:
+    """Wait until the client has heard that its update counts: no goodbye may overtake that.
+
+    Returns:
+        What its task gave back; nothing where it left before it could say so.
+    """
+    try:
+        reply = exchange.wait_reply(_REPLY_SECONDS)
+    except StreamlinkError as error:
+        logger.debug("%s left before its reply: %s", exchange.peer, error)
+        return {}
+    return reply.metadata if reply is not None else {}
+
+
+def tell_traceback(exchange: Exchange) -> None:
+    """Log what a client's task raised, as its client tells it right after the stream's end."""
+    try:
+        reply = exchange.wait_reply(_REPLY_SECONDS)
+    except StreamlinkError:
+        return  # the client is gone; why is in the round's own error
+    if reply is None or not reply.traceback:
+        return
+    logger.error("%s: the task raised %s", exchange.peer, reply.error[:_TRACEBACK_WIDTH])
+    # A line each: it came from outside, and a record's line breaks are escaped.
+    for line in reply.traceback.splitlines()[-_TRACEBACK_LINES:]:
+        logger.error("%s: | %s", exchange.peer, line[:_TRACEBACK_WIDTH])
+
+
+def summarise(exchange: Exchange, belongs: Attempt) -> None:
+    """Log a line of facts for each of the two transfers."""
+    for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
+        stats, seconds = model.stats, time.monotonic() - model.began_at
+        facts = {
+            "peer": exchange.peer,
+            "direction": way,
+            "round": belongs.round,
+            "attempt": belongs.attempt,
+            "bytes": stats.received_bytes,
+            "seconds": round(seconds, 3),
+            "rate": f"{stats.received_bytes / max(seconds, 1e-9) / 1e6:.4g}MB/s",
+            "chunks": stats.chunks,
+            "repairs": stats.repairs,
+            "resumes": stats.resumes,
+        }
+        text = " ".join(f"{name}={fact}" for name, fact in facts.items())
+        # The facts as such are for a log that is made of JSON.
+        logger.info("transfer done %s", text, extra={"event": "transfer done", "facts": facts})

@@ -1,0 +1,343 @@
+"""Spooled gathering: every update is stored whole, so that stragglers can be let go.
+
+The first phase of a spooled round. A ``Spool`` receives each client's update into a store of its
+own, beside a small manifest; a client hears that its update is here when both are durable. Then the
+updates that came are combined: ``stored``. Memory grows with the number of clients by their
+windows, the disk by their updates.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.errors import AbortCode, StoreError, StoreFull, StreamAborted, StreamlinkError
+from streamlink.link import Attempt
+from streamlink.link.faults import abort_code
+from streamlink.link.incoming import IncomingModel, receive_model
+from streamlink.model.interfaces import ModelSink, ModelStore, Progress
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.combine import check_announced, check_metrics
+from streamlink.rounds.stored import (
+    SpooledContributor,
+    SpooledUpdate,
+    SpoolGather,
+    StoreAt,
+    spool_errors,
+    sync_directory,
+)
+
+__all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate"]
+
+_CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon
+
+
+class Spool:
+    """Receives the updates of one attempt, each into the directory ``<directory>/<number>``.
+
+    What crashed runs left there is not touched: their numbers are passed over. Safe to be used by
+    one thread; the receiving threads are its own.
+
+    Args:
+        directory: made if it is missing; names of clients never become part of a path.
+        base: the model that was sent out; an update is of it, or of its ``part``.
+        part: the tensors every update must have.
+        attempt: whose job and round every update must belong to; each client has attempts of its
+            own, which its stream checks.
+        store_at: gives the store in a directory; of safetensors files, say, so that what is stored
+            is verified when it is read.
+        clients: so many updates must find room at once.
+
+    Raises:
+        StoreFull: the disk has no room for ``clients`` updates; says how much is needed.
+        StoreError: the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        base: ModelSpec,
+        part: ModelSpec,
+        attempt: Attempt,
+        *,
+        store_at: StoreAt,
+        clients: int,
+    ) -> None:
+        self._directory = Path(directory)
+        self._base = base
+        self._part = part
+        self._attempt = attempt
+        self._store_at = store_at
+        self._changed = threading.Condition()
+        self._entries: dict[str, _Entry] = {}
+        self._failed: dict[str, StreamlinkError] = {}
+        self._fault: Exception | None = None
+        self._paths: list[Path] = []
+        self._threads: list[threading.Thread] = []
+        self._changes = self._seen = self._number = 0
+        self._is_closed = threading.Event()
+        self._has_made_directory = not self._directory.exists()
+        with spool_errors(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._require_room(clients)
+        except StoreFull:
+            self._remove_directory()
+            raise
+        watcher = threading.Thread(target=self._watch, name="spool-watch", daemon=True)
+        self._threads.append(watcher)
+        watcher.start()
+
+    # --- what there is --------------------------------------------------------------------
+
+    @property
+    def arrived(self) -> dict[str, SpooledUpdate]:
+        """The updates that are stored, ordered by the names of their clients."""
+        with self._changed:
+            entries = [entry for _, entry in sorted(self._entries.items()) if entry.is_over]
+            return {each.peer: each.stored for each in entries if each.stored is not None}
+
+    @property
+    def failed(self) -> dict[str, StreamlinkError]:
+        """Clients whose update cannot be had, and why. A client started anew is not among them."""
+        with self._changed:
+            return dict(self._failed)
+
+    @property
+    def waiting(self) -> set[str]:
+        """Clients whose update is still to come or on its way."""
+        with self._changed:
+            return {name for name, entry in self._entries.items() if not entry.is_over}
+
+    @property
+    def fault(self) -> Exception | None:
+        """What failed on this side, such as a full disk: nobody's update is to blame."""
+        with self._changed:
+            return self._fault
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until anything has changed since the last ``wait``; False: not within ``seconds``.
+
+        Changes are: an update arrived or failed, this side failed, a client was dropped.
+        """
+        with self._changed:
+            has_changed = self._changed.wait_for(lambda: self._changes != self._seen, seconds)
+            self._seen = self._changes
+            return has_changed
+
+    # --- what is done ---------------------------------------------------------------------
+
+    def start(
+        self,
+        peer: str,
+        incoming: IncomingModel,
+        *,
+        on_begin: Callable[[], None] = lambda: None,
+        failure: Callable[[], StreamlinkError | None] = lambda: None,
+    ) -> None:
+        """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
+
+        Args:
+            peer: the client; what it sent or failed before no longer counts.
+            incoming: its stream.
+            on_begin: called once, when the client's answer has begun.
+            failure: tells what is known from elsewhere of why the update cannot be had; asked twice
+                a second while it is awaited.
+
+        Raises:
+            StoreError: the directory cannot be used.
+        """
+        self.drop(peer)
+        entry = _Entry(peer, incoming, self._new_path(), on_begin, failure)
+        with self._changed:
+            self._failed.pop(peer, None)
+            self._entries[peer] = entry
+        thread = threading.Thread(
+            target=self._receive, args=(entry,), name=f"spool-{peer}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def drop(self, peer: str, reason: str = "the round goes on without it") -> None:
+        """Let go of a client, wherever its update is; harmless where there is none.
+
+        It is told so if its update is not stored yet. What it had stored is removed.
+        """
+        with self._changed:
+            entry = self._entries.pop(peer, None)
+            if entry is None:
+                return
+            entry.is_dropped = True
+            is_over = entry.is_over
+            self._note_change()
+        if is_over:
+            self._remove(entry.path)
+        else:  # its thread cleans up behind itself
+            entry.incoming.abort(AbortCode.STALE_ATTEMPT, reason)
+
+    def close(self) -> None:
+        """End what still comes in, and remove everything that was stored here."""
+        self._is_closed.set()
+        with self._changed:
+            peers = list(self._entries)
+        for peer in peers:
+            self.drop(peer, "the spool is closed")
+        for thread in self._threads:
+            thread.join()
+        for path in self._paths:
+            self._remove(path)
+        self._remove_directory()
+
+    # --- one client's thread --------------------------------------------------------------
+
+    def _receive(self, entry: _Entry) -> None:
+        error: Exception | None = None
+        try:
+            receive_model(entry.incoming, lambda model: self._sink_for(entry, model))
+        except Exception as raised:
+            error = raised
+        known = entry.failure()
+        with self._changed:
+            entry.is_over = True
+            # What is stored counts, even if its sender left before it could be told.
+            is_kept = entry.stored is not None and not entry.is_dropped
+            if not is_kept and not entry.is_dropped:
+                del self._entries[entry.peer]
+                self._note_failure(entry.peer, known, error)
+            self._note_change()
+        if not is_kept:
+            self._remove(entry.path)
+
+    def _note_failure(
+        self, peer: str, known: StreamlinkError | None, error: Exception | None
+    ) -> None:
+        if known is not None:
+            self._failed[peer] = known
+        elif isinstance(error, StreamlinkError) and not isinstance(error, StoreError):
+            self._failed[peer] = error
+        else:
+            self._fault = self._fault or error
+
+    def _sink_for(self, entry: _Entry, model: IncomingModel) -> ModelSink:
+        """Return where the update goes, or raise to refuse it, before a byte of it is stored."""
+        entry.on_begin()
+        sent, ours = model.attempt, self._attempt
+        if (sent.job, sent.round) != (ours.job, ours.round):
+            reason = f"{entry.peer} sent an update of {sent}; this is {ours}"
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
+        check_announced(entry.peer, model.spec, model.update, self._part, self._base)
+        store = self._store_at(entry.path)
+        sink = store.begin(self._part)
+
+        def commit(progress: Progress | None) -> None:
+            self._check_whole(entry)
+            sink.commit(progress)
+            self._keep(entry, store)
+
+        return _SpoolSink(sink, commit)
+
+    def _check_whole(self, entry: _Entry) -> None:
+        check_metrics(entry.peer, entry.incoming.metrics)
+        with self._changed:
+            entry.require_wanted()
+
+    def _keep(self, entry: _Entry, store: ModelStore) -> None:
+        """Note an update that is durable; its sender is told right after this."""
+        model = entry.incoming
+        metrics, digest = dict(model.metrics), model.digest
+        stored = SpooledUpdate(
+            entry.peer, model.attempt, model.update, metrics, digest, entry.path, store
+        )
+        stored.write()
+        with self._changed:
+            entry.require_wanted()
+            entry.stored = stored
+
+    def _watch(self) -> None:
+        """End the streams of clients that are known to have failed."""
+        while not self._is_closed.wait(_CHECK_SECONDS):
+            with self._changed:
+                awaited = [each for each in self._entries.values() if each.stored is None]
+            for entry in awaited:
+                if (error := entry.failure()) is not None:
+                    entry.incoming.abort(abort_code(error), str(error))
+
+    # --- small parts ----------------------------------------------------------------------
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._changed.notify_all()
+
+    def _new_path(self) -> Path:
+        with spool_errors(self._directory):
+            while True:
+                path = self._directory / str(self._number)
+                self._number += 1
+                with suppress(FileExistsError):
+                    path.mkdir()
+                    sync_directory(self._directory)
+                    self._paths.append(path)
+                    return path
+
+    def _require_room(self, clients: int) -> None:
+        needed, free = clients * self._part.nbytes, shutil.disk_usage(self._directory).free
+        if free < needed:
+            raise StoreFull(
+                f"{self._directory.resolve()}: {clients} updates of {self._part.nbytes / 1e6:.1f} "
+                f"MB each need {needed / 1e6:.1f} MB there, but only {free / 1e6:.1f} MB are free; "
+                "make room, put the spool on a larger disk, or gather in lockstep"
+            )
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def _remove_directory(self) -> None:
+        if self._has_made_directory:
+            with suppress(OSError):  # not empty: something of a crashed run is in it
+                self._directory.rmdir()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One client that was started. Its fields after ``failure`` change under the spool's lock."""
+
+    peer: str
+    incoming: IncomingModel
+    path: Path
+    on_begin: Callable[[], None]
+    failure: Callable[[], StreamlinkError | None]
+    stored: SpooledUpdate | None = None
+    is_over: bool = False
+    is_dropped: bool = False
+
+    def require_wanted(self) -> None:
+        """Raise unless its update still counts, so that nobody is told so in vain."""
+        if self.is_dropped:
+            reason = "the round went on without it"
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
+
+
+class _SpoolSink:
+    """A sink with a commit of its own."""
+
+    def __init__(self, sink: ModelSink, commit: Callable[[Progress | None], None]) -> None:
+        self._sink = sink
+        self._commit = commit
+
+    @property
+    def spec(self) -> ModelSpec:
+        return self._sink.spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        self._sink.write(offset, payload)
+
+    def commit(self, progress: Progress | None = None) -> None:
+        self._commit(progress)
+
+    def discard(self) -> None:
+        self._sink.discard()

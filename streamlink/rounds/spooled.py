@@ -1,0 +1,219 @@
+"""A round through the spool: whoever is quick counts, and stragglers are let go by the rule."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
+from streamlink.link import Attempt
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.model.part import part_of
+from streamlink.rounds.combine import ContributorFailed
+from streamlink.rounds.events import Happening, functions_of
+from streamlink.rounds.report import RoundReport, hear_out, summarise, tell_traceback
+from streamlink.rounds.rule import RoundRule
+from streamlink.rounds.scatter import Plan, Scatter
+from streamlink.rounds.spool import Spool
+from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGather
+from streamlink.stores.safetensors import SafetensorsStore
+
+__all__ = ["SpooledRound"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+_LOOK_SECONDS = 1.0  # whether a client came back is looked at this often
+
+
+class SpooledRound:
+    """Runs one round: asks, stores what comes, decides by the rule, and averages what is stored."""
+
+    def __init__(
+        self, server: Server, store: ModelStore, plan: Plan, directory: Path, number: int
+    ) -> None:
+        self._server = server
+        self._store = store
+        self._plan = plan
+        self._directory = directory
+        self._belongs = Attempt(plan.job, number, 1)
+        self._scatter = Scatter(plan, self._belongs)
+        self._attempts: dict[str, int] = {}
+        self._peers: dict[str, Peer] = {}
+        self._failures: dict[str, StreamlinkError] = {}
+        self._metadata: dict[str, Mapping[str, str]] = {}
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """The requests that are made."""
+        return list(self._scatter.exchanges.values())
+
+    def run(self, peers: Sequence[Peer]) -> RoundReport:
+        """Run it with ``peers``.
+
+        Raises:
+            QuorumNotReached: too few updates came; the last model stands.
+            StoreError: this side's disk failed.
+        """
+        began = time.monotonic()
+        rule = RoundRule(self._plan.rules, [peer.name for peer in peers], now=began)
+        with closing(self._store.open()) as source:
+            part = part_of(source.spec, self._plan.rules.part)
+            spool = Spool(
+                self._directory, source.spec, part, self._belongs,
+                store_at=_store_at, clients=len(peers),
+            )  # fmt: skip
+            try:
+                self._gather(peers, source, spool, rule)
+                return self._combine(source, spool, rule, began)
+            except BaseException as error:
+                self._scatter.end(f"{self._belongs} is over: {error}")
+                raise
+            finally:
+                spool.close()
+                self._scatter.join()
+
+    # --- gathering ------------------------------------------------------------------------
+
+    def _gather(
+        self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: RoundRule
+    ) -> None:
+        logger.info("%s: offered to %s", self._belongs, ", ".join(peer.name for peer in peers))
+        for peer in peers:
+            self._ask(peer, source, spool, rule)
+        while (left := rule.seconds_left(now=time.monotonic())) > 0:
+            spool.wait(min(left, _LOOK_SECONDS))
+            if spool.fault is not None:
+                raise spool.fault
+            if self._scatter.fault is not None:
+                raise self._scatter.fault
+            self._note(spool, rule)
+            self._ask_those_back(source, spool, rule)
+        for name in rule.asked:
+            self._leave_out(name, spool)
+
+    def _ask(self, peer: Peer, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
+        self._peers[peer.name] = peer
+        attempt = self._attempts[peer.name] = self._attempts.get(peer.name, 0) + 1
+        belongs = Attempt(self._belongs.job, self._belongs.round, attempt)
+        try:
+            exchange = self._scatter.offer(peer, source, belongs)
+        except ContributorFailed as failed:
+            cause = failed.__cause__
+            self._drop(peer.name, cause if isinstance(cause, StreamlinkError) else failed, rule)
+            return
+        spool.start(
+            peer.name,
+            exchange.incoming,
+            on_begin=exchange.reply_began,
+            failure=lambda: exchange.failure,
+        )
+
+    def _note(self, spool: Spool, rule: RoundRule) -> None:
+        """Take over what has arrived and what has failed since the last look."""
+        now = time.monotonic()
+        for name in spool.arrived.keys() & rule.asked:
+            rule.arrive(name, now=now)
+            self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, name)
+        for name, error in spool.failed.items():
+            if name in rule.asked:
+                self._drop(name, error, rule)
+
+    def _drop(self, name: str, error: StreamlinkError, rule: RoundRule) -> None:
+        logger.warning("%s: the update of %s failed: %s", self._belongs, name, error)
+        exchange = self._scatter.exchanges.pop(name, None)
+        if exchange is not None:
+            tell_traceback(exchange)
+            exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
+        may_return = not self._peers[name].is_here
+        is_tired = self._attempts[name] >= self._plan.rules.max_attempts
+        rule.drop(name, is_gone=may_return and not is_tired, now=time.monotonic())
+        self._failures[name] = error
+        self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, str(error))
+
+    def _ask_those_back(self, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
+        away = rule.away(now=time.monotonic())
+        for peer in self._server.peers:
+            if peer.name in away:
+                logger.info("%s: %s is back, and asked again", self._belongs, peer.name)
+                rule.ask_again(peer.name)
+                self._failures.pop(peer.name, None)
+                self._ask(peer, source, spool, rule)
+
+    def _leave_out(self, name: str, spool: Spool) -> None:
+        """End the task of a client that is too late for this round."""
+        reason = f"{self._belongs} goes on without it: it is late"
+        spool.drop(name, reason)
+        exchange = self._scatter.exchanges.pop(name, None)
+        if exchange is not None:
+            exchange.end(AbortCode.STALE_ATTEMPT, reason)
+        logger.warning("%s", reason.replace("without it: it", f"without {name}: it"))
+        self._failures[name] = QuorumNotReached("it was late: the round's rule was met without it")
+        self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, "late")
+
+    # --- combining ------------------------------------------------------------------------
+
+    def _combine(
+        self, source: ModelSource, spool: Spool, rule: RoundRule, began: float
+    ) -> RoundReport:
+        gather = None
+        while gather is None:
+            self._require_enough(rule)
+            try:
+                gather = self._combined(source, spool)
+            except ContributorFailed as failed:  # such as NaN in it: the others do not need it
+                rule.arrived.discard(failed.peer)
+                spool.drop(failed.peer)
+                self._drop(failed.peer, failed, rule)
+        for name in spool.arrived:
+            self._close(name)
+        missing = {name: str(error) for name, error in self._failures.items()}
+        seconds = time.monotonic() - began
+        return RoundReport(
+            self._belongs.round, max(self._attempts.values()), seconds, gather.weights,
+            gather.metrics, missing, self._metadata,
+        )  # fmt: skip
+
+    def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:
+        sink = self._store.begin(source.spec)
+        updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
+        gather = SpoolGather(
+            source, part_of(source.spec, self._plan.rules.part), updates, sink,
+            non_finite=self._plan.rules.non_finite,
+            on_step=lambda step: self._plan.tell_step(step, self._belongs),
+        )  # fmt: skip
+        try:
+            gather.run()
+        except BaseException:
+            sink.discard()
+            raise
+        return gather
+
+    def _contributor(self, name: str, update: SpooledUpdate) -> SpooledContributor:
+        filters = functions_of(self._plan.filters_up, self._belongs, name)
+        return SpooledContributor(
+            update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)
+        )
+
+    def _require_enough(self, rule: RoundRule) -> None:
+        if rule.is_enough:
+            return
+        why = "train_timeout passed" if rule.is_late(now=time.monotonic()) else "the others failed"
+        raise QuorumNotReached(
+            f"round {self._belongs.round}: {len(rule.arrived)} of {self._plan.rules.min_clients} "
+            f"updates came (min_clients), and {why}; the last whole model stands",
+            self._failures,
+        )
+
+    def _close(self, name: str) -> None:
+        exchange = self._scatter.exchanges[name]
+        self._metadata[name] = hear_out(exchange)
+        summarise(exchange, Attempt(self._belongs.job, self._belongs.round, self._attempts[name]))
+        exchange.close()
+
+
+def _store_at(path: Path) -> SafetensorsStore:
+    return SafetensorsStore(path, cache_blocks=2)  # it is read once, from front to back

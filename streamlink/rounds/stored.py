@@ -1,0 +1,286 @@
+"""Stored updates: whose they are, and how those that count become the new model.
+
+The second phase of a spooled round. Updates are read side by side, piece by piece, with the code of
+the lockstep gather and so to the same bits.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.errors import CorruptStore, ModelError, StoreError, StoreFull
+from streamlink.link import Attempt, Update, UpdateKind
+from streamlink.model.digest import HasLeaves, digest_of
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.payloads import join
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.combine import (
+    Combiner,
+    ContributorFailed,
+    NonFinite,
+    Step,
+    check_weight,
+    weighted_metrics,
+)
+
+__all__ = [
+    "MANIFEST_NAME",
+    "SpoolGather",
+    "SpooledContributor",
+    "SpooledUpdate",
+    "StoreAt",
+    "spool_errors",
+    "sync_directory",
+]
+
+MANIFEST_NAME = "update.json"
+"""The file beside a stored update that says whose it is; it is there only once the update is."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+StoreAt = Callable[[Path], ModelStore]
+"""Gives a store in a directory, such as ``SafetensorsStore``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledUpdate:
+    """An update that is stored, whole and durable."""
+
+    peer: str
+    attempt: Attempt
+    update: Update
+    """What its sender said of it: weight and kind."""
+    metrics: Mapping[str, float]
+    digest: str
+    """Of the whole update, hexadecimal, as its sender gave it and as it arrived."""
+    path: Path
+    """The directory of its store and its manifest."""
+    store: ModelStore
+    """What is stored there."""
+
+    @classmethod
+    def read(cls, path: Path, store_at: StoreAt) -> SpooledUpdate:
+        """Return what the manifest in directory ``path`` tells.
+
+        Raises:
+            CorruptStore: there is none, or it is not as it was written.
+        """
+        file = path / MANIFEST_NAME
+        try:
+            facts = json.loads(file.read_text("utf-8"))
+            return cls(
+                peer=str(facts["peer"]),
+                attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
+                update=Update(float(facts["weight"]), UpdateKind[facts["kind"]]),
+                metrics={str(name): float(value) for name, value in facts["metrics"].items()},
+                digest=str(facts["digest"]),
+                path=path,
+                store=store_at(path),
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            what = f"this is no manifest of an update: {error}"
+            raise CorruptStore(what, path=str(file)) from error
+
+    def write(self) -> None:
+        """Write the manifest: durable, at once or not at all."""
+        facts = {
+            "peer": self.peer,
+            "job": self.attempt.job,
+            "round": self.attempt.round,
+            "attempt": self.attempt.attempt,
+            "weight": self.update.weight,
+            "kind": self.update.kind.name,
+            "metrics": dict(self.metrics),
+            "digest": self.digest,
+        }
+        _write_durably(self.path / MANIFEST_NAME, json.dumps(facts, indent=2).encode())
+
+
+class SpooledContributor:
+    """One client's stored update, read from front to back.
+
+    Args:
+        update: what the spool says has arrived.
+        filters: applied to its elements, one after the other, before they are combined.
+        weigh: gives the weight that counts for the one the client announced.
+    """
+
+    def __init__(
+        self,
+        update: SpooledUpdate,
+        *,
+        filters: Sequence[RangeFunction] = (),
+        weigh: Callable[[float], float] = lambda weight: weight,
+    ) -> None:
+        self.peer = update.peer
+        self.kind = update.update.kind
+        self.filters = tuple(filters)
+        self.weight = weigh(update.update.weight)
+        self.metrics = update.metrics
+        self._update = update
+        self._source: ModelSource | None = None
+        self._position = 0
+
+    def open(self, part: ModelSpec) -> None:
+        """Open the stored update.
+
+        Raises:
+            CorruptStore: it is not the one that was stored.
+            StoreError: it cannot be read.
+        """
+        self.close()
+        self._source, self._position = self._update.store.open(), 0
+        digest = (
+            self._source.digest()
+            if isinstance(self._source, HasLeaves)
+            else digest_of(self._source)
+        )
+        if self._source.spec != part or digest != self._update.digest:
+            raise CorruptStore(
+                f"this is not the update of {self.peer} that was stored here: its digest is "
+                f"{digest}, not {self._update.digest}",
+                path=str(self._update.path),
+            )
+
+    def take(self, nbytes: int) -> memoryview:
+        """Return the next ``nbytes``, verified where the store can.
+
+        Raises:
+            CorruptStore: they are not what was stored.
+        """
+        assert self._source is not None, "open() comes first"
+        payload = self._source.read(self._position, nbytes)
+        self._position += nbytes
+        return join(payload)
+
+    def close(self) -> None:
+        """Close the store. Harmless when called twice."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+
+class SpoolGather:
+    """Combines stored updates into ``sink``, in the order of their clients' names.
+
+    Args:
+        base: the model the clients were given. Read, never closed.
+        part: the tensors every update has.
+        contributors: whose updates count.
+        sink: takes the new model from 0 to its end; committed at the very end, discarded by the
+            caller otherwise.
+        non_finite: what NaN or infinity in an update leads to, looked for after the filters.
+        on_step: called at each step; what it raises fails the round.
+    """
+
+    def __init__(
+        self,
+        base: ModelSource,
+        part: ModelSpec,
+        contributors: Sequence[SpooledContributor],
+        sink: ModelSink,
+        *,
+        non_finite: NonFinite = "accept",
+        on_step: Callable[[Step], None] = lambda _: None,
+    ) -> None:
+        self._base = base
+        self._part = part
+        self._contributors = sorted(contributors, key=lambda each: each.peer)
+        self._sink = sink
+        self._non_finite: NonFinite = non_finite
+        self._on_step = on_step
+        self._combiner: Combiner | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes of the new model that are computed."""
+        return self._combiner.position if self._combiner is not None else 0
+
+    def run(self) -> None:
+        """Combine, and commit the new model.
+
+        Raises:
+            ContributorFailed: an update cannot count, for its weight or by ``non_finite``.
+            QuorumNotReached: every update has weight 0.
+            NonFiniteRound: an update has NaN or infinity, and ``non_finite`` is ``"fail"``.
+            CorruptStore: an update is not what was stored: this side's fault.
+            StoreError: something cannot be read, or the new model not be stored.
+        """
+        try:
+            for contributor in self._contributors:
+                self._open(contributor)
+            combiner = self._combiner = Combiner(
+                self._base,
+                self._part,
+                self._contributors,
+                self._sink,
+                non_finite=self._non_finite,
+            )
+            self._on_step(Step.AGGREGATING)
+            while not combiner.is_done:
+                combiner.compute(combiner.ahead(self._part.nbytes))
+            self._on_step(Step.AGGREGATED)
+            self._sink.commit()
+            self._on_step(Step.PERSISTED)
+        finally:
+            for contributor in self._contributors:
+                contributor.close()
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Each contributor's weight, by name: the one that counted."""
+        return {each.peer: each.weight for each in self._contributors}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The contributors' metrics, averaged with the same weights as the model."""
+        return weighted_metrics([(each.weight, each.metrics) for each in self._contributors])
+
+    def _open(self, contributor: SpooledContributor) -> None:
+        try:
+            check_weight(contributor.peer, contributor.weight)
+        except ModelError as error:
+            raise ContributorFailed(contributor.peer, error) from error
+        contributor.open(self._part)
+
+
+# --- files ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def spool_errors(path: Path) -> Iterator[None]:
+    """Turn the system's errors into ones that name ``path``."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        kind = StoreFull if error.errno in _FULL else StoreError
+        raise kind(f"{path}: the spool cannot be used: {error.strerror or error}") from error
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    aside = path.with_suffix(".part")
+    with spool_errors(path):
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,237 @@
+"""What a client trains: the user's arrays, module or model, and the model in place over them.
+
+The order of the tensors is the server's. Files have orders of their own (safetensors sorts), and so
+have modules; where the tensors are the same, the user's are received, trained and sent in the order
+in which the server has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streamlink.errors import SpecMismatch
+from streamlink.model.interfaces import ModelInPlace
+from streamlink.model.spec import ModelSpec, require_same
+from streamlink.stores import ArrayModel, as_model
+from streamlink.stores.memory import empty_arrays
+
+__all__ = ["KeptArrays", "Trainable"]
+
+
+class Trainable:
+    """The user's model: received into, handed to the work, and read when the work is done.
+
+    The work may train in place, or put other arrays of the same kind into the dict it was given.
+
+    *Tied weights* of tensors travel once, under whichever of their names the server has.
+
+    Args:
+        what: see ``as_model``; ``None``: a dict of arrays is made for the first model that comes,
+            and another one where a later model has other tensors.
+
+    Raises:
+        ModelError: ``what`` is nothing that can be read and filled in place.
+    """
+
+    def __init__(self, what: Any = None) -> None:
+        self.what = what
+        """What the work is given."""
+        self._is_ours = what is None
+        self._model: ModelInPlace | None = None
+        self._entries: dict[str, Any] = {}
+        if what is not None:
+            self._hold(as_model(what))
+
+    def require(self, spec: ModelSpec) -> None:
+        """Raise ``SpecMismatch`` where a model that comes has other tensors than the user's.
+
+        Their order may be another one, unless the user passed a model in place.
+        """
+        model = self._model  # work in another thread may replace it meanwhile
+        if model is None or self._is_ours:
+            return
+        if model is self.what:
+            require_same(model.spec, spec, "the server")
+        else:
+            _require_same_tensors(model, spec)
+
+    def place(self, spec: ModelSpec) -> ModelInPlace:
+        """Return the place for a model that comes, in its order; raises as ``require`` does."""
+        self.require(spec)
+        if self._is_ours and (self._model is None or self._model.spec != spec):
+            self._model, self._entries = None, {}  # the old one goes before the new one comes
+            self.what = None
+            self.what = empty_arrays(spec)
+            self._hold(as_model(self.what))
+        assert self._model is not None
+        self._restore()
+        if self._model.spec != spec:
+            model = _over(self._entries or self.what, spec.names)
+            require_same(model.spec, spec, "the server")  # work that failed may have cast a module
+            self._model = model
+        return self._model
+
+    def trained(self) -> ModelInPlace:
+        """Return the model as the work left it.
+
+        Raises:
+            SpecMismatch: the work made other tensors of it.
+            ModelError: it put something that is no array into the dict.
+            TornModel: no whole model has been received.
+        """
+        assert self._model is not None
+        if self._model.is_torn:
+            self._model.read(0, 0)  # raises
+        if isinstance(self.what, Mapping):
+            self._adopt(self.what)
+        elif self._model is not self.what:  # a module may have been given other memory
+            self._exchange(_over(self.what, self._model.spec.names))
+        return self._model
+
+    def _hold(self, model: ModelInPlace) -> None:
+        self._model = model
+        self._entries = dict(self.what) if isinstance(self.what, Mapping) else {}
+
+    def _restore(self) -> None:
+        """Undo what work that failed did to the dict: a model is received into the arrays held."""
+        if isinstance(self.what, dict) and not _is_same(self.what, self._entries):
+            self.what.clear()
+            self.what.update(self._entries)
+
+    def _adopt(self, now: Mapping[str, Any]) -> None:
+        """Go on with the arrays that the work put into the dict."""
+        if _is_same(now, self._entries):
+            return
+        for name in self._entries:
+            if name not in now:
+                raise SpecMismatch(f"the work removed tensor {name!r} from the model")
+        for name in now:
+            if name not in self._entries:
+                raise SpecMismatch(f"the work added tensor {name!r} to the model")
+        assert self._model is not None
+        ordered = _in_order(now, self._model.spec.names)
+        self._exchange(as_model(ordered))
+        owned = _owned(ordered)
+        if not _is_same(owned, ordered):
+            self._model = as_model(owned)
+        self._entries = owned
+        if isinstance(now, dict):
+            now.update(owned)
+
+    def _exchange(self, model: ModelInPlace) -> None:
+        assert self._model is not None
+        before, after = self._model.spec, model.spec
+        for old, new in zip(before.tensors, after.tensors, strict=False):
+            if old != new and old.name == new.name:
+                raise SpecMismatch(
+                    f"the work made tensor {new.name!r} {new.dtype} of shape {new.shape}; "
+                    f"it was {old.dtype} of shape {old.shape}"
+                )
+        if difference := after.difference(before):
+            raise SpecMismatch(f"after the work the model is another one: {difference}")
+        self._model = model
+
+
+class KeptArrays:
+    """A store of one set of arrays that is filled again and again; the old model is not kept."""
+
+    def __init__(self) -> None:
+        self._model: ArrayModel | None = None
+
+    def begin(self, spec: ModelSpec) -> ArrayModel:
+        """Return the arrays to be filled; new ones for other tensors than before."""
+        if self._model is None or self._model.spec != spec:
+            self._model = None  # the old ones go before the new ones come
+            self._model = ArrayModel(empty_arrays(spec))
+        return self._model
+
+    def open(self) -> ArrayModel:
+        """Return the arrays that were filled last."""
+        assert self._model is not None, "begin() comes first"
+        return self._model
+
+
+class _Ordered:
+    """A module whose ``state_dict()`` begins with some names in an order of their own.
+
+    ``TorchModel`` asks a module for nothing else. It asks again and again, to see whether the
+    module was moved, which a reordered dict would not tell.
+    """
+
+    def __init__(self, module: Any, names: Iterable[str]) -> None:
+        self._module = module
+        self._names = tuple(names)
+
+    def state_dict(self) -> dict[str, Any]:
+        return _in_order(self._module.state_dict(), self._names)
+
+
+def _over(what: Any, names: Iterable[str]) -> ModelInPlace:
+    """Return a model over a mapping or a module, in the order of the names.
+
+    Of tied weights the first name travels, so naming one of them chooses it.
+    """
+    if isinstance(what, Mapping):
+        return as_model(_in_order(what, names))
+    from streamlink.stores.torch import TorchModel  # there is a module, so there is PyTorch
+
+    module: Any = _Ordered(what, names)
+    return TorchModel(module)
+
+
+def _in_order(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return all entries: first those that are named, in the order of the names."""
+    return {**{name: entries[name] for name in names if name in entries}, **entries}
+
+
+def _require_same_tensors(ours: ModelInPlace, theirs: ModelSpec) -> None:
+    """Raise ``SpecMismatch`` unless the server has our tensors, in any order, tied ones once."""
+    if ours.spec == theirs:
+        return
+    names = _their_names(getattr(ours, "tied", {}), theirs)
+    here = {names.get(tensor.name, tensor.name): tensor for tensor in ours.spec.tensors}
+    for name in theirs.names:
+        if name not in here:
+            raise SpecMismatch(f"the server has another model: tensor {name!r} is missing here")
+    arranged = _in_order(here, theirs.names).items()
+    renamed = tuple(replace(tensor, name=name) for name, tensor in arranged)
+    require_same(ModelSpec(renamed), theirs, "the server")
+
+
+def _their_names(tied: Mapping[str, str], theirs: ModelSpec) -> dict[str, str]:
+    """Return each name under which a tensor travels here → what the server calls it."""
+    names: dict[str, str] = {}
+    for name in theirs.names:
+        other = names.setdefault(tied.get(name, name), name)
+        if other != name:
+            raise SpecMismatch(
+                f"the server has both {other!r} and {name!r}, which are one tied weight here and "
+                "travel once; keep only one of them in the server's model "
+                "(safetensors.torch.save_model does), or untie them here"
+            )
+    return names
+
+
+def _is_same(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    return len(now) == len(before) and all(now.get(name) is each for name, each in before.items())
+
+
+def _owned(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays, copied where they cannot be filled one by one.
+
+    A view may share memory with another entry, and what comes from other libraries is read-only.
+    """
+    owned: dict[str, Any] = {}
+    seen: set[int] = set()
+    for name, array in arrays.items():
+        if isinstance(array, np.ndarray):
+            is_own = array.flags.owndata and array.flags.writeable and id(array) not in seen
+            owned[name] = array if is_own else array.copy()
+            seen.add(id(array))
+        else:
+            owned[name] = array
+    return owned

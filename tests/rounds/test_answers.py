@@ -1,0 +1,129 @@
+"""Clients that answer twice, late, or for another round: nothing of it counts."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.link import Attempt, Update
+from streamlink.link.client import Assignment
+from streamlink.link.incoming import receive_model
+from streamlink.link.outgoing import OutgoingModel, send_model
+from streamlink.rounds.executor import Task, TaskOutcome
+from streamlink.stores.memory import MemoryStore
+from tests.support.jobs import Job
+from tests.support.peers import WAIT, Array, initial, spec_of, trained
+
+
+def answer_of(number: int) -> dict[str, Array]:
+    """The update of client ``number`` in one piece."""
+    spec = spec_of(initial())
+    return {
+        tensor.name: trained(number)(tensor, 0, initial()[tensor.name].reshape(-1)).reshape(
+            tensor.shape
+        )
+        for tensor in spec.tensors
+    }
+
+
+class Twice:
+    """Sends its update, and then another one for the same task, of much greater weight."""
+
+    def __init__(self, number: int) -> None:
+        self._answer = MemoryStore(answer_of(number)).open()
+        self.second: Future[None] = Future()
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        received = receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
+        first = assignment.outgoing(self._answer.spec)
+        sent = send_model(first, self._answer)
+        assignment.close(first)
+        try:
+            send_model(assignment.outgoing(self._answer.spec, Update(1e9)), self._answer)
+        except StreamlinkError as error:
+            self.second.set_exception(error)
+        else:
+            self.second.set_result(None)
+        return TaskOutcome(task, received, sent)
+
+
+class ForAnotherRound:
+    """Sends an update that says it belongs to the round before."""
+
+    def __init__(self, number: int) -> None:
+        self._answer = MemoryStore(answer_of(number)).open()
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        received = receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
+        older = Attempt(task.job, task.round - 1, task.attempt)
+        model = OutgoingModel(
+            assignment._session.config,
+            self._answer.spec,
+            stream_id=assignment._request.returns,
+            peer="server",
+            name="an older update",
+            attempt=older,
+        )
+        assignment._grpc.open_transfer(assignment._session, model.pump)
+        return TaskOutcome(task, received, send_model(model, self._answer))
+
+
+@pytest.fixture(params=["lockstep", "spool"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    with Job(gather=request.param, extras={"spool": tmp_path / "spool"}) as job:
+        yield job
+
+
+def test_a_second_answer_is_refused_and_the_first_counts_once(job: Job) -> None:
+    twice = Twice(1)
+    job.site(0)
+    job.site(1, twice)
+    job.start(2)
+    report = job.report()
+    job.assert_mean_of(0, 1)
+    assert report.weights == {"site-0": 1.0, "site-1": 1.0}
+    assert isinstance(twice.second.exception(WAIT), StreamlinkError)
+
+
+def test_an_update_of_another_round_is_refused_by_name(job: Job) -> None:
+    job.rules = job.rules.model_copy(update={"start_round": 7})
+    job.site(0)
+    job.site(1, ForAnotherRound(1))
+    job.site(2)
+    job.start(3)
+    report = job.report()
+    job.assert_mean_of(0, 2)
+    assert "sent a model of job 'test' round 6" in report.failures["site-1"]
+
+
+def test_a_late_client_hears_that_nobody_waits(tmp_path: Path) -> None:
+    heard: Future[BaseException] = Future()
+
+    class Late(Twice):
+        def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+            receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
+            try:
+                while not assignment._called_off.wait(WAIT):
+                    raise AssertionError("nobody said so")
+                task.progress()
+            except StreamAborted as error:
+                heard.set_result(error)
+                raise
+            raise AssertionError("not reached")
+
+    rules = {"gather": "spool", "wait_time_after_min_received": 0.2}
+    with Job(extras={"spool": tmp_path / "spool"}, **rules) as job:
+        job.site(0)
+        job.site(1, Late(1))
+        job.site(2)
+        job.start(3)
+        job.report()
+        job.assert_mean_of(0, 2)
+    error = heard.result(WAIT)
+    assert isinstance(error, StreamAborted)
+    assert error.code is AbortCode.STALE_ATTEMPT
+    assert "late" in error.reason

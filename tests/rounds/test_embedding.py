@@ -1,0 +1,190 @@
+"""What an embedder adds to the rounds: filters, events, small facts, weights, a declared part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamlink.link import Attempt
+from streamlink.model.mapped import RangeFunction
+from streamlink.model.spec import TensorSpec
+from streamlink.rounds.events import Happening, RoundEvent, always
+from streamlink.rounds.executor import Task
+from streamlink.rounds.streaming import StreamingExecutor
+from tests.support.jobs import Job
+from tests.support.peers import Array, assert_same, initial, trained
+
+F32 = {"w": np.arange(5000, dtype=np.float32), "b": np.ones(7, np.float32)}
+
+
+def plus(step: float) -> RangeFunction:
+    def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        result: Array = values + values.dtype.type(step)
+        return result
+
+    return function
+
+
+def times(factor: float) -> RangeFunction:
+    def function(tensor: TensorSpec, start: int, values: Array) -> Array:
+        result: Array = values * values.dtype.type(factor)
+        return result
+
+    return function
+
+
+@pytest.fixture(params=["lockstep", "spool"])
+def gathering(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The rules of either way to gather, and what it needs."""
+    return {"gather": request.param, "extras": {"spool": tmp_path / "spool"}}
+
+
+def a_job(gathering: Mapping[str, Any], *, rules: Mapping[str, Any] = {}, **extras: Any) -> Job:
+    return Job(
+        arrays=F32,
+        gather=gathering["gather"],
+        extras={**gathering["extras"], **extras},
+        **rules,
+    )
+
+
+def run(job: Job, *executors: StreamingExecutor) -> dict[str, Array]:
+    for number, executor in enumerate(executors):
+        job.site(number, executor)
+    job.start(len(executors))
+    job.report()
+    return job.store.arrays
+
+
+def test_a_filter_on_the_way_down_changes_what_clients_see(gathering: dict[str, Any]) -> None:
+    with a_job(gathering, filters_down=[always(plus(1)), always(times(2))]) as job:
+        found = run(job, *[StreamingExecutor(plus(0))] * 2)
+    assert_same(found, {name: (array + 1) * 2 for name, array in F32.items()})
+
+
+def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, Any]) -> None:
+    def filter_(attempt: Attempt, peer: str) -> RangeFunction:
+        return plus(10 if peer == "site-0" else 30)
+
+    with a_job(gathering, filters_up=[filter_]) as job:
+        found = run(job, *[StreamingExecutor(plus(0))] * 2)
+    assert_same(found, {name: array + 20 for name, array in F32.items()})
+
+
+def test_a_filter_is_asked_for_each_client_and_attempt(gathering: dict[str, Any]) -> None:
+    asked: set[tuple[int, str]] = set()
+
+    def filter_(attempt: Attempt, peer: str) -> RangeFunction:
+        asked.add((attempt.round, peer))
+        return plus(0)
+
+    with a_job(gathering, filters_down=[filter_]) as job:
+        run(job, *[StreamingExecutor(plus(0))] * 2)
+    assert asked == {(0, "site-0"), (0, "site-1")}
+
+
+def test_the_steps_of_a_round_are_told_in_order(gathering: dict[str, Any]) -> None:
+    events: list[RoundEvent] = []
+    with a_job(gathering, on_event=events.append) as job:
+        run(job, *[StreamingExecutor(plus(0))] * 2)
+    told = [event.what for event in events if event.what is not Happening.UPDATE_ARRIVED]
+    assert told == [
+        Happening.ROUND_STARTED,
+        Happening.TASK_OFFERED,
+        Happening.TASK_OFFERED,
+        Happening.BEFORE_AGGREGATION,
+        Happening.AFTER_AGGREGATION,
+        Happening.BEFORE_PERSIST,
+        Happening.AFTER_PERSIST,
+        Happening.ROUND_DONE,
+    ]
+
+
+def test_before_persist_the_old_model_stands_and_after_it_the_new(
+    gathering: dict[str, Any],
+) -> None:
+    seen = {}
+    with a_job(gathering) as job:
+        job.extras["on_event"] = lambda event: seen.update(
+            {event.what: float(job.store.arrays["b"][0])}
+        )
+        run(job, *[StreamingExecutor(plus(5))] * 2)
+    assert seen[Happening.BEFORE_PERSIST] == 1.0
+    assert seen[Happening.AFTER_PERSIST] == 6.0
+
+
+def test_a_failed_round_is_told_with_its_reason() -> None:
+    def veto(event: RoundEvent) -> None:
+        told.append(event)
+        if event.what is Happening.AFTER_AGGREGATION:
+            raise ValueError("no")
+
+    told: list[RoundEvent] = []
+    with Job(arrays=F32, extras={"on_event": veto}) as job:
+        for number in range(2):
+            job.site(number, StreamingExecutor(plus(1)))
+        job.start(2)
+        with pytest.raises(ValueError, match="no"):
+            job.reports()
+        assert_same(job.store.arrays, F32)
+    assert told[-1].what is Happening.ROUND_FAILED
+    assert told[-1].detail == "no"
+
+
+def test_small_facts_travel_with_a_task_and_back(gathering: dict[str, Any]) -> None:
+    seen: list[Task] = []
+
+    class Noting(StreamingExecutor):
+        def execute(self, task: Task, assignment: Any) -> Any:
+            seen.append(task)
+            return super().execute(task, assignment)
+
+    with a_job(gathering, metadata=lambda attempt, peer: {"rate": f"0.1 for {peer}"}) as job:
+        for number in range(2):
+            job.site(number, Noting(plus(0)))
+        job.start(2)
+        report = job.report()
+    assert sorted(task.metadata["rate"] for task in seen) == ["0.1 for site-0", "0.1 for site-1"]
+    assert report.metadata["site-0"]["digest"] == report.metadata["site-1"]["digest"]
+
+
+def test_weights_may_all_count_alike(gathering: dict[str, Any]) -> None:
+    with a_job(gathering, rules={"weights": "equal"}) as job:
+        executors = [StreamingExecutor(plus(n), weight=w) for n, w in ((2, 1.0), (4, 99.0))]
+        found = run(job, *executors)
+    assert_same(found, {name: array + 3 for name, array in F32.items()})
+
+
+def test_weights_may_be_given_by_name(gathering: dict[str, Any]) -> None:
+    with a_job(gathering, weights={"site-0": 3.0}) as job:
+        found = run(job, *[StreamingExecutor(plus(step)) for step in (0, 4)])
+    assert_same(found, {name: array + 1 for name, array in F32.items()})
+
+
+def test_only_the_declared_part_comes_back_and_the_rest_stays(gathering: dict[str, Any]) -> None:
+    with a_job(gathering, rules={"part": ["b*"]}) as job:
+        found = run(job, *[StreamingExecutor(plus(1))] * 2)
+    assert_same(found, {"w": F32["w"], "b": F32["b"] + 1})
+
+
+def test_metrics_are_averaged_with_the_weights_of_the_model(gathering: dict[str, Any]) -> None:
+    with a_job(gathering) as job:
+        for number, weight in ((0, 1.0), (1, 3.0)):
+            loss = {"loss": float(number)}
+            job.site(number, StreamingExecutor(plus(0), weight=weight, metrics=lambda x=loss: x))
+        job.start(2)
+        assert job.report().metrics == {"loss": 0.75}
+
+
+def test_a_part_that_matches_nothing_is_refused_in_words() -> None:
+    with Job(part=["lora.*"]) as job:
+        for number in range(2):
+            job.site(number, StreamingExecutor(trained(number)))
+        job.start(2)
+        with pytest.raises(Exception, match=r"lora\.\*"):
+            job.reports()
+        assert_same(job.store.arrays, initial())
