@@ -1,0 +1,49 @@
+"""Hand one model to whoever serves it, without rounds: ``receive`` waits, ``send`` brings it.
+
+    python examples/embedding/hand_over.py
+
+does both on this machine. Between machines, one of them waits in ``receive(store, "0.0.0.0:8470")``
+and the other calls ``send(model, "HOST:8470")``; either may be stopped and started again, and what
+had arrived is not sent again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+import streamlink
+
+
+def hand_over(model: streamlink.ModelSource, store: streamlink.ModelStore) -> None:
+    """Bring ``model`` into ``store``; both ends say the same digest of it."""
+    port: Future[int] = Future()
+    with ThreadPoolExecutor(1) as pool:
+        receiving = pool.submit(
+            streamlink.receive, store, listen="127.0.0.1:0", on_listening=port.set_result
+        )
+        sent = streamlink.send(model, f"127.0.0.1:{port.result()}")
+        received = receiving.result()
+    print(f"sent:     {sent.stats.total_bytes} bytes, digest {sent.digest}")
+    print(f"received: {received.stats.total_bytes} bytes, digest {received.digest}")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="Send a model and receive it.")
+    options.add_argument("--size", default="64MB", help="of the model")
+    given = options.parse_args()
+    count = streamlink.parse_size(given.size) // 4
+    model = streamlink.ArrayModel({"w": np.arange(count, dtype=np.float32)})
+    with tempfile.TemporaryDirectory() as folder:
+        store = streamlink.SafetensorsStore(Path(folder) / "serving")
+        hand_over(model, store)
+        source = store.open()
+        print(f"on disk:  {source.spec.nbytes} bytes, digest {source.digest()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Every program under ``examples`` as its reader runs it, from the root of the repository."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamlink
+from tests.support.commands import REPOSITORY, environment
+
+EXAMPLES = REPOSITORY / "examples"
+ADDS = {"site-1": 1.0, "site-2": 3.0, "site-3": 8.0}  # as in operations/work.py
+
+
+def run(
+    program: str, *options: object, path: tuple[Path, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(EXAMPLES / program), *map(str, options)]
+    env = environment(*path)
+    return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True)
+
+
+def said(program: str, *options: object) -> str:
+    done = run(program, *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def numbers(pattern: str, text: str) -> list[float]:
+    return [float(found) for found in re.findall(pattern, text)]
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+# --- torch ------------------------------------------------------------------
+
+
+def test_a_module_is_trained_by_two_sites_and_loaded_back() -> None:
+    text = said("hello_torch/train.py", "--rounds", 4)
+    losses = numbers(r"loss ([\d.]+) before", text)
+    assert len(losses) == 4
+    assert losses == sorted(losses, reverse=True)
+    assert numbers(r"final loss over all tokens: ([\d.]+)", text)[0] < losses[0] / 4
+    assert "tied: {'output.weight': 'embedding.weight'}" in text
+    assert "the module has the stored model: True" in text
+    assert "batches seen by the norm: 40\n" in text
+
+
+def test_only_adapters_change_and_only_they_come_back() -> None:
+    text = said("lora_adapters/adapt.py", "--width", 128, "--rounds", 2)
+    first, second = numbers(r"loss ([\d.]+),", text)
+    assert second < first
+    assert text.count("{'site-1': 384.0, 'site-2': 128.0}") == 2
+    rank, layers = 2, 2
+    assert f"an update: {layers * 2 * rank * 128 * 4} bytes" in text
+    assert "base tensors that are bit for bit what they were: 2 of 2" in text
+    assert "adapter tensors that are bit for bit what they were: 0 of 4" in text
+
+
+@pytest.mark.parametrize("program", ["hello_torch/train.py", "lora_adapters/adapt.py"])
+def test_where_torch_is_missing_that_is_said(program: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    done = run(program, path=(tmp_path,))
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("pip install 'streamlink[torch]'")
+    assert "Traceback" not in done.stderr
+
+
+# --- a framework ------------------------------------------------------------
+
+
+def test_a_framework_runs_its_rounds_until_it_is_content() -> None:
+    text = said("embedding/framework.py")
+    losses = numbers(r"loss ([\d.]+);", text)
+    assert losses[-1] < 0.1 < losses[-2]
+    assert f"task offered {2 * len(losses)}," in text
+    assert f"round done {len(losses)}\n" in text
+    assert text.count("site-1 on node-1, site-2 on node-2") == len(losses)
+    each_way = 2 * 40 * 4  # two sites, 40 elements of four bytes
+    assert f"transfers in Acme's log: {len(losses) * 2 * each_way} bytes" in text
+
+
+def test_a_framework_gets_the_same_bits_twice() -> None:
+    first, second = (said("embedding/framework.py", "--rounds", 2) for _ in range(2))
+    digest = re.compile(r"model: (\w{64})").findall
+    assert digest(first) == digest(second) != []
+
+
+def test_a_framework_refuses_a_job_that_may_take_too_much() -> None:
+    done = run("embedding/framework.py", "--memory", "64MiB")
+    assert done.returncode == 1
+    assert re.fullmatch(r"not admitted: the job may take \d+ MiB\n", done.stderr)
+
+
+def test_a_model_is_handed_over_with_one_digest() -> None:
+    text = said("embedding/hand_over.py", "--size", "3MB")
+    assert text.count("3000000 bytes") == 3
+    assert len(set(re.findall(r"digest (\w{64})", text))) == 1
+
+
+# --- an operator ------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """One night: the folder it leaves, and what it printed."""
+    folder = tmp_path_factory.mktemp("night")
+    options = ("--listen", free_address(), "--folder", folder, "--size", "2MB")
+    return folder, said("operations/nightly.py", *options)
+
+
+@pytest.mark.slow
+def test_a_night_goes_on_without_the_straggler(night: tuple[Path, str]) -> None:
+    folder, text = night
+    assert "sites ended with {'site-1': 0, 'site-2': 0, 'site-3': 0}" in text
+    assert "goes on without site-3: it is late" in text
+    rounds = [found.split(", ") for found in re.findall(r"round \d+: (site.*)", text)]
+    assert len(rounds) == 4
+    steps = [sum(ADDS[site] for site in sites) / len(sites) for sites in rounds]
+    assert is_filled(folder / "model", sum(steps))
+
+
+@pytest.mark.slow
+def test_a_night_leaves_a_backup_and_says_what_failed(night: tuple[Path, str]) -> None:
+    folder, text = night
+    assert "receive ended with 0\nmodel and backup differ: False\n" in text
+    assert "nobody came to ended with 1; the model is what it was: True" in text
+    digests = [streamlink.digest_of(streamlink.open_model(folder / name)) for name in PLACES]
+    assert digests[0] == digests[1] != digests[2]
+    assert "0 of 2 clients came within 1 s" in (folder / "nobody.out").read_text()
+
+
+PLACES = ("model", "backup", "weights")
+
+
+def is_filled(place: Path, value: float) -> bool:
+    """Tell whether every element of a stored float32 model is ``value``, bit for bit."""
+    source = streamlink.open_model(place)
+    expected = streamlink.GeneratedModel(source.spec, lambda tensor, start, out: out.fill(value))
+    return streamlink.digest_of(source) == streamlink.digest_of(expected)
+
+
+# --- more than memory -------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_model_larger_than_what_is_held_comes_out_exact(tmp_path: Path) -> None:
+    text = said("larger_than_memory/train.py", "--rounds", 2, "--folder", tmp_path)
+    assert "every element is exactly right: True" in text
+    ((before, peak),) = re.findall(r"(\d+) MiB before, (\d+) MiB at most", text)
+    assert int(peak) - int(before) < 160  # MiB, of a server and two sites; the model has 244
+    tensors = streamlink.open_model(tmp_path / "global").spec.tensors
+    assert sum(tensor.nbytes for tensor in tensors) == 256_000_000
+
+
+def test_programs_of_the_table_are_those_that_are_there() -> None:
+    table = (EXAMPLES / "README.md").read_text()
+    named = set(re.findall(r"\]\((\w+)/", table))
+    assert named == {path.name for path in EXAMPLES.iterdir() if any(path.glob("*.py"))}
