@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import bulk, chunk, clients, duplex, flat, peers, shapes
+from benchmarks import (
+    bulk,
+    chunk,
+    clients,
+    crowd,
+    duplex,
+    executors,
+    flat,
+    peers,
+    shapes,
+    straggler,
+    traverse,
+)
 from benchmarks.stats import Result, environment, print_result, write_json
 
 PROGRAMS: dict[str, Callable[[bool], Result]] = {
@@ -19,6 +31,10 @@ PROGRAMS: dict[str, Callable[[bool], Result]] = {
     "flat": flat.run,
     "shapes": shapes.run,
     "clients": clients.run,
+    "executors": executors.run,
+    "straggler": straggler.run,
+    "traverse": traverse.run,
+    "crowd": crowd.run,
     "peers": peers.run,
     "chunk": chunk.run,
 }
@@ -33,6 +49,10 @@ class What(StrEnum):
     flat = "flat"
     shapes = "shapes"
     clients = "clients"
+    executors = "executors"
+    straggler = "straggler"
+    traverse = "traverse"
+    crowd = "crowd"
     peers = "peers"
     chunk = "chunk"
     all = "all"

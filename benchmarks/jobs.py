@@ -1,0 +1,224 @@
+"""One job of some rounds on this machine: a server, its clients, and a shaped line before any.
+
+Each is a process of its own, the relays too, since a relay in one of them would share its GIL. The
+bodies of the server, of a line and of a client that streams are here; other clients are where they
+are measured.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+import streamlink
+from benchmarks.models import GrowingStore, Layout
+from benchmarks.processes import Usage, Worker, WorkerFailed
+from benchmarks.relay import Link, Relay
+from benchmarks.worker import Port
+
+__all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve"]
+
+STARTED_AT_ONCE = 8  # processes; more would only wait for each other's imports
+JOIN_SECONDS = 300.0
+RUN_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the server runs.
+
+    Attributes:
+        layout: of the model.
+        grows: what each round's mean adds to the trained elements.
+        clients: the round does not begin before so many are there (count).
+        rules: of the rounds, by the names of ``RoundConfig``.
+        is_spooled: whether there is a directory for updates.
+    """
+
+    layout: Layout
+    grows: float
+    clients: int
+    rules: Mapping[str, Any]
+    is_spooled: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Job:
+        """Return the job that :meth:`as_json` described."""
+        return cls(**{**facts, "layout": Layout(**facts["layout"])})
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that is alike in both directions: bytes per second, and seconds one way."""
+
+    bandwidth: float
+    delay: float = 0.0
+
+
+@dataclass(frozen=True)
+class Site:
+    """One client: its name, its body and the body's own facts, and the line it is behind."""
+
+    name: str
+    body: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    line: Line | None = None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a job.
+
+    Attributes:
+        rounds: of each, its number, seconds, weights and failures.
+        done_at: when each round was done, after the start of the first (seconds).
+        peak_bytes: what the server may hold over base with these clients (bytes).
+        server: what it used. clients: what each used, by name.
+    """
+
+    rounds: tuple[dict[str, Any], ...]
+    done_at: tuple[float, ...]
+    peak_bytes: int
+    server: Usage
+    clients: dict[str, Usage]
+
+    @property
+    def seconds(self) -> float:
+        """From the start of the first round to the end of the last."""
+        return self.done_at[-1]
+
+    @property
+    def steady_seconds(self) -> tuple[float, ...]:
+        """From one round's end to the next one's, without the first round and the last."""
+        return tuple(later - sooner for sooner, later in pairwise(self.done_at[:-1]))
+
+    @property
+    def is_within_budget(self) -> bool:
+        """Whether the server stayed under base + ``peak_bytes``."""
+        return self.server.over_base_bytes <= self.peak_bytes
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+
+def run_job(job: Job, sites: Sequence[Site]) -> Ran:
+    """Run the job once, in fresh processes.
+
+    Raises:
+        WorkerFailed: a process failed, or a model is not what the rounds should give.
+    """
+    with ExitStack() as workers:
+        # Ours, not the server's: a process that is ended cannot clean up.
+        spool = workers.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-benchmark-"))
+        facts = {"job": job.as_json(), "spool": spool if job.is_spooled else None}
+        server = workers.enter_context(Worker("benchmarks.jobs:serve", facts, name="server"))
+        address = server.expect("listening")["address"]
+        clients = _joined(sites, address, workers)
+        server.expect("ready")
+        server.tell("go")
+        ran = server.expect("ran", timeout_seconds=RUN_SECONDS)
+        if ran["wrong_bytes"] or ran["models"] != len(ran["rounds"]):
+            raise WorkerFailed(f"{ran['models']} new models, {ran['wrong_bytes']} bytes are wrong")
+        return Ran(
+            tuple(ran["rounds"]),
+            tuple(ran["done_at"]),
+            ran["peak_bytes"],
+            server.finish(),
+            {site.name: client.finish() for site, client in zip(sites, clients, strict=True)},
+        )
+
+
+def opened(line: Line, address: str, workers: ExitStack) -> str:
+    """Start a relay to ``address``, which ends with ``workers``; returns its own address."""
+    facts = {"address": address, "bandwidth": line.bandwidth, "delay": line.delay}
+    relay = workers.enter_context(Worker("benchmarks.jobs:line", facts, name="relay"))
+    return str(relay.expect("listening")["address"])
+
+
+def _joined(sites: Sequence[Site], address: str, workers: ExitStack) -> list[Worker]:
+    clients: list[Worker] = []
+    for first in range(0, len(sites), STARTED_AT_ONCE):
+        for site in sites[first : first + STARTED_AT_ONCE]:
+            near = opened(site.line, address, workers) if site.line else address
+            facts = {**site.facts, "address": near, "name": site.name}
+            clients.append(workers.enter_context(Worker(site.body, facts, name=site.name)))
+        for client in clients[first:]:
+            client.expect("joined", timeout_seconds=JOIN_SECONDS)
+    return clients
+
+
+# --- what the processes do ----------------------------------------------------------------------
+
+
+def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
+    """Run the rounds when all clients are there and the word is given, and tell what came of it."""
+    plan, done_at = Job.from_json(job), [0.0]
+    rules = streamlink.RoundConfig(**plan.rules)
+    streamlink.tune_allocator()
+    port.mark_base()
+    store = GrowingStore(plan.layout, plan.grows)
+    config = streamlink.LinkConfig(grpc=streamlink.GrpcConfig(max_clients=max(16, plan.clients)))
+
+    def on_event(event: streamlink.RoundEvent) -> None:
+        if event.what is streamlink.Happening.ROUND_DONE:
+            done_at.append(time.perf_counter())
+
+    with streamlink.Server("127.0.0.1:0", config) as server:
+        rounds = streamlink.ScatterAndGather(server, store, rules, spool=spool, on_event=on_event)
+        port.tell("listening", address=f"127.0.0.1:{server.port}")
+        server.wait_for_peers(plan.clients, JOIN_SECONDS)
+        port.tell("ready")
+        port.wait_for("go")
+        done_at[0] = time.perf_counter()
+        reports = rounds.run()
+        peak_bytes = rounds.peak_bytes(plan.clients)
+    port.tell(
+        "ran",
+        rounds=[_told(report) for report in reports],
+        done_at=[at - done_at[0] for at in done_at[1:]],
+        peak_bytes=peak_bytes,
+        models=store.models,
+        wrong_bytes=store.wrong_bytes,
+    )
+
+
+def line(port: Port, address: str, bandwidth: float, delay: float) -> None:
+    """Carry what comes over a shaped line, until this process is ended."""
+    host, _, target = address.rpartition(":")
+    shape = Link(bandwidth=bandwidth, delay=delay)
+    with Relay(host, int(target), up=shape, down=shape) as relay:
+        port.tell("listening", address=f"127.0.0.1:{relay.port}")
+        port.wait_for("end")
+
+
+def client(port: Port, address: str, name: str, added: float) -> None:
+    """Serve rounds with a streaming executor that adds a number to every element."""
+    streamlink.tune_allocator()
+    port.mark_base()
+    executor = streamlink.StreamingExecutor(
+        lambda tensor, start, values: values + np.float32(added)
+    )
+    with streamlink.Client(address, name, executor) as here:
+        port.tell("joined")
+        here.run()
+
+
+def _told(report: streamlink.RoundReport) -> dict[str, Any]:
+    return {
+        "round": report.round,
+        "seconds": report.seconds,
+        "weights": report.weights,
+        "failures": report.failures,
+    }

@@ -1,0 +1,172 @@
+"""A round of whole-model clients in one traverse of the link: down while the last one comes up.
+
+Without ``duplex_bytes`` a round with an executor that needs the whole model takes two traverses.
+With it, and room for the next model at the clients, both directions of a symmetric line are busy at
+once. One traverse is what a plain socket needs for the same bytes over the same kind of line.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import streamlink
+from benchmarks.jobs import Job, Line, Ran, Site, opened, run_job
+from benchmarks.models import Layout
+from benchmarks.processes import Worker
+from benchmarks.stats import Result, interleave, summarize
+from benchmarks.worker import Port
+
+__all__ = ["drain", "is_met", "plain_seconds", "run", "whole_client"]
+
+MB, MIB = 10**6, 1 << 20
+CLIENTS = 2
+PAIRS = 3
+DUPLEX_BYTES = 64 * MIB
+AT_MOST = 1.15  # of one traverse, for a steady round
+PIECE_BYTES = 256 << 10
+
+
+def run(quick: bool) -> Result:
+    """Measure rounds of 256 MiB over 50 MB/s (quick: 8 MiB over 20 MB/s) with and without."""
+    layout = Layout(8 if quick else 64, MIB if quick else 4 * MIB, trains_one=True)
+    rounds, bandwidth = (4, 20 * MB) if quick else (5, 50 * MB)
+    lines = [Line(bandwidth, delay) for delay in ((0.0,) if quick else (0.0, 0.010))]
+    found = {line: _measure(layout, rounds, line, 1 if quick else PAIRS) for line in lines}
+    return Result(
+        name="traverse",
+        claim="with duplex_bytes a steady round of whole-model clients takes at most "
+        f"{AT_MOST:.2f} x one traverse of the link",
+        columns=(
+            "line",
+            "rounds",
+            "round, s",
+            "traverses",
+            "p10..p90",
+            "server, MiB",
+            "peak_bytes, MiB",
+        ),
+        rows=tuple(row for line, measured in found.items() for row in _rows(line, *measured)),
+        facts={"layout": layout.as_json(), "lines": [_facts(line, *found[line]) for line in lines]},
+        met=None if quick else all(is_met(plain, runs["duplex"]) for plain, runs in found.values()),
+    )
+
+
+def is_met(plain: Sequence[float], duplex: Sequence[Ran]) -> bool:
+    """Tell whether the median steady round takes little more than a plain traverse."""
+    return summarize(traverses(plain, duplex)).median <= AT_MOST
+
+
+def traverses(plain: Sequence[float], runs: Sequence[Ran]) -> list[float]:
+    """Return each run's median steady round in traverses of its own pair."""
+    return [
+        summarize(ran.steady_seconds).median / seconds
+        for seconds, ran in zip(plain, runs, strict=True)
+    ]
+
+
+def plain_seconds(nbytes: int, line: Line) -> float:
+    """Return what a plain socket needs to have ``nbytes`` taken at the line's other end (s)."""
+    piece = bytes(PIECE_BYTES)
+    with ExitStack() as workers:
+        end = workers.enter_context(Worker("benchmarks.traverse:drain", {}, name="drain"))
+        near = opened(line, end.expect("listening")["address"], workers)
+        host, _, number = near.rpartition(":")
+        with socket.create_connection((host, int(number))) as connection:
+            began = time.perf_counter()
+            for at in range(0, nbytes, len(piece)):
+                connection.sendall(piece[: nbytes - at])
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1)
+            return time.perf_counter() - began
+
+
+def _measure(
+    layout: Layout, rounds: int, line: Line, pairs: int
+) -> tuple[list[float], dict[str, list[Ran]]]:
+    plain: list[float] = []
+
+    def duplex() -> Ran:
+        plain.append(plain_seconds(layout.nbytes, line))
+        return _once(layout, rounds, line, DUPLEX_BYTES)
+
+    runs = interleave(
+        {"duplex": duplex, "in turn": lambda: _once(layout, rounds, line, 0)}, pairs=pairs
+    )
+    return plain, runs
+
+
+def _once(layout: Layout, rounds: int, line: Line, duplex_bytes: int) -> Ran:
+    rules = {"min_clients": CLIENTS, "num_rounds": rounds, "duplex_bytes": duplex_bytes}
+    facts = {"has_room": duplex_bytes > 0}
+    sites = [
+        Site(f"site-{number}", "benchmarks.traverse:whole_client", facts, line)
+        for number in range(1, CLIENTS + 1)
+    ]
+    return run_job(Job(layout, 1.0, CLIENTS, rules), sites)
+
+
+# --- what the processes do ----------------------------------------------------------------------
+
+
+def whole_client(port: Port, address: str, name: str, has_room: bool) -> None:
+    """Serve rounds with a whole executor whose training takes no time."""
+    streamlink.tune_allocator()
+    port.mark_base()
+    executor = streamlink.WholeExecutor(_train, next_model="memory" if has_room else None)
+    with streamlink.Client(address, name, executor) as here:
+        port.tell("joined")
+        here.run()
+
+
+def drain(port: Port) -> None:
+    """Take one connection's bytes to their end, then answer with one."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port.tell("listening", address=f"127.0.0.1:{listening.getsockname()[1]}")
+        connection, _ = listening.accept()
+        buffer = bytearray(PIECE_BYTES)
+        with connection:
+            while connection.recv_into(buffer):
+                pass
+            connection.sendall(b"!")
+
+
+def _train(model: Any, task: streamlink.Task) -> None:
+    for array in model.values():
+        array[0] += 1  # the first element only: what is measured is the link
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+def _rows(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> list[tuple[str, ...]]:
+    where = f"{line.bandwidth / MB:.0f} MB/s, {line.delay * 1000:.0f} ms"
+    alone = f"{summarize(plain).median:.2f}"
+    rows: list[tuple[str, ...]] = [(where, "a plain socket", alone, "1", "", "", "")]
+    for name, found in runs.items():
+        seen = summarize(traverses(plain, found))
+        seconds = [one for ran in found for one in ran.steady_seconds]
+        rows.append(
+            (
+                where,
+                name,
+                f"{summarize(seconds).median:.2f}",
+                f"{seen.median:.2f}",
+                f"{seen.low:.2f}..{seen.high:.2f}",
+                f"{max(ran.server.over_base_bytes for ran in found) / MIB:.0f}",
+                f"{found[-1].peak_bytes / MIB:.0f}",
+            )
+        )
+    return rows
+
+
+def _facts(line: Line, plain: Sequence[float], runs: dict[str, list[Ran]]) -> dict[str, Any]:
+    return {
+        "bytes_per_second": line.bandwidth,
+        "delay_seconds": line.delay,
+        "plain_seconds": list(plain),
+        "runs": {name: [ran.as_json() for ran in found] for name, found in runs.items()},
+    }
