@@ -39,7 +39,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening, RoundEvent, always
+from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
 from streamlink.rounds.executor import Executor, Task, TaskResult
 from streamlink.rounds.ondisk import OnDiskExecutor
 from streamlink.rounds.report import RoundReport
@@ -98,7 +98,9 @@ __all__ = [
     "Task",
     "TaskResult",
     # around each step of a round
-    "always",
+    "PerModel",
+    "ModelFacts",
+    "on_floats",
     "RoundEvent",
     "Happening",
     # processes

@@ -219,8 +219,12 @@ class RoundConfig(_Frozen):
     train_task_name: str = "train"
     """Name of the task the clients are given."""
 
+    wait_for_clients: int = Field(default=0, ge=0)
+    """The first round waits for so many clients (count); 0: for ``min_clients``. It begins with
+    ``min_clients`` when they have been waited for long enough."""
+
     wait_for_clients_seconds: Seconds = 120.0
-    """How long the first round waits for ``min_clients`` to be there (seconds)."""
+    """How long the first round waits for clients to be there (seconds)."""
 
     gather: Literal["auto", "lockstep", "spool"] = "auto"
     """How updates are gathered: ``lockstep`` averages as they arrive and needs every one of them,

@@ -24,7 +24,7 @@ NAMES = [
     "send", "receive",
     "Server", "ScatterAndGather", "RoundReport", "Client", "Executor", "StreamingExecutor",
     "WholeExecutor", "OnDiskExecutor", "Task", "TaskResult",
-    "always", "RoundEvent", "Happening",
+    "PerModel", "ModelFacts", "on_floats", "RoundEvent", "Happening",
     "Fleet", "show_progress", "Reporter", "tune_allocator",
     "StreamlinkError",
 ]  # fmt: skip

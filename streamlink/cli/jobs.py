@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,6 +82,9 @@ Spool = Annotated[
         "the disk of one model for each client; what is there is removed after each round.",
     ),
 ]
+ReportFile = Annotated[
+    Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
+]
 ReportFd = Annotated[int | None, typer.Option("--report-fd", hidden=True)]
 
 
@@ -92,6 +97,7 @@ def server(
     ] = "127.0.0.1:8517",
     job: JobName = "job",
     spool: Spool = None,
+    report: ReportFile = None,
     report_fd: ReportFd = None,
     *,
     common: Common,
@@ -113,7 +119,7 @@ def server(
         rules = common.config.rounds
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool)
         with a_job():
-            listening.wait_for_peers(rules.min_clients, rules.wait_for_clients_seconds)
+            rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
         with a_job(), show_progress(rounds.standings, common.console):
             done = rounds.run()
@@ -125,6 +131,9 @@ def server(
     reporter.tell(**facts, rounds_seconds=[round(each.seconds, 2) for each in done])
     reporter.tell(contributors=[sorted(each.weights) for each in done])
     reporter.tell_usage()
+    if report is not None:
+        told = {**facts, "reports": [asdict(each) for each in done]}
+        report.write_text(json.dumps(told, indent=1, default=dict) + "\n", encoding="utf-8")
 
 
 @command(*LINK)
@@ -179,7 +188,9 @@ class _Told:
             return []
         model, update = watched
         down, up = model.stats, update.stats.received_bytes if update is not None else 0
-        return [Standing("server", "streaming", up, down.received_bytes, down.total_bytes)]
+        # Before the executor opens the update's stream it has the model to itself.
+        phase = "working" if model.is_complete and update is None else "streaming"
+        return [Standing("server", phase, up, down.received_bytes, down.total_bytes)]
 
 
 def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:

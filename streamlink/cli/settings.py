@@ -33,6 +33,7 @@ LINK = (
 
 ROUNDS = (
     "rounds.min_clients",
+    "rounds.wait_for_clients",
     "rounds.num_rounds",
     "rounds.start_round",
     "rounds.train_timeout",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,16 @@ from rich.table import Table
 
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
-from streamlink.cli.jobs import Compress, ExecutorOption, JobName, Spool, Store, TaskOption, Weight
+from streamlink.cli.jobs import (
+    Compress,
+    ExecutorOption,
+    JobName,
+    ReportFile,
+    Spool,
+    Store,
+    TaskOption,
+    Weight,
+)
 from streamlink.cli.places import store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
 from streamlink.cli.tasks import executor_for
@@ -32,9 +40,7 @@ def simulate(
     compress: Compress = None,
     job: JobName = "job",
     spool: Spool = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
-    ] = None,
+    report: ReportFile = None,
     *,
     common: Common,
 ) -> None:
@@ -80,6 +86,8 @@ def _fitted(config: JobConfig, clients: int) -> JobConfig:
     rounds, grpc = config.rounds, config.grpc
     if "min_clients" not in rounds.model_fields_set:
         rounds = rounds.model_copy(update={"min_clients": clients})
+    if "wait_for_clients" not in rounds.model_fields_set:
+        rounds = rounds.model_copy(update={"wait_for_clients": clients})
     if "max_clients" not in grpc.model_fields_set:
         grpc = grpc.model_copy(update={"max_clients": max(grpc.max_clients, clients)})
     if rounds.min_clients > clients:

@@ -84,6 +84,8 @@ class IncomingModel:
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
         self.began_at = time.monotonic()
+        self.ended_at: float | None = None
+        """When the last byte was here (monotonic seconds)."""
         self._belongs = attempt
         self._known = known or KnownSpecs()
         self.resumed_at = 0
@@ -193,6 +195,7 @@ class IncomingModel:
             self.metrics = event.metrics
             self._check_digest(event.digest)
             self.is_complete = True
+            self.ended_at = time.monotonic()
         return None
 
     def recall(self, saved: Iterable[memoryview], tell: Tell = ignore) -> None:

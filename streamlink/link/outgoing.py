@@ -90,6 +90,8 @@ class OutgoingModel:
         self.spec = spec
         self.update = update
         self.began_at = time.monotonic()
+        self.ended_at: float | None = None
+        """When the receiver had committed it (monotonic seconds)."""
         self.pump = SendPump(
             SendStream(
                 config,
@@ -224,7 +226,8 @@ class OutgoingModel:
             self._digest.update(view[max(0, known) :])
 
     def _receipt(self, metrics: Mapping[str, float]) -> Receipt:
-        seconds = time.monotonic() - self.began_at
+        self.ended_at = time.monotonic()
+        seconds = self.ended_at - self.began_at
         return Receipt(self._hexdigest(), seconds, self.stats, metrics, self.resumed_at)
 
 

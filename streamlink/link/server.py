@@ -188,20 +188,28 @@ class Server:
         """Bytes of gRPC messages sent and received by this server's transfers so far."""
         return self._grpc.wire.sent, self._grpc.wire.received
 
-    def wait_for_peers(self, count: int, seconds: float) -> list[Peer]:
+    def wait_for_peers(
+        self, count: int, seconds: float, *, enough: int | None = None
+    ) -> list[Peer]:
         """Wait until ``count`` clients are here and return all that are.
 
+        Args:
+            count: so many are waited for.
+            seconds: so long at most.
+            enough: so many will do when the time is over; None: ``count``.
+
         Raises:
-            RoundError: fewer came within ``seconds``.
+            RoundError: fewer came.
         """
+        least = count if enough is None else enough
         until = time.monotonic() + seconds
         with self._changed:
             while len(self._peers) < count and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
             here = sorted(self._peers)
-        if len(here) < count:
+        if len(here) < least:
             raise RoundError(
-                f"{len(here)} of {count} clients came within {seconds:g} s "
+                f"{len(here)} of {least} clients came within {seconds:g} s "
                 f"({', '.join(here) or 'none'}); start the others or lower min_clients"
             )
         return self.peers

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
+    AbortCode,
     ChecksumError,
     CommunicationTimeout,
     FlowControlError,
@@ -260,7 +261,10 @@ class ReceiveStream(StreamMachine):
             known.spec_digest,
             known.update,
         ):
-            raise self._violation("came back with another model")
+            error = self._violation("came back with another model")
+            if self._commit is not None:  # what is committed stays, and this machine does not fail
+                self._outbox.append(Abort(AbortCode.STALE_ATTEMPT, str(error)))
+            raise error
 
     def _go_on(self, now: float) -> None:
         """Tell the sender where we are, and go on in the state we were in."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from streamlink.config import RoundConfig
@@ -20,7 +21,7 @@ from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
 from streamlink.rounds.events import Filter, Happening, RoundEvent
 from streamlink.rounds.gather import OutOfTime
 from streamlink.rounds.lockstep import Lockstep
-from streamlink.rounds.report import RoundReport, Standing, standing_of
+from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
 from streamlink.rounds.scatter import Metadata, Plan
 from streamlink.rounds.spooled import SpooledRound
 
@@ -86,6 +87,7 @@ class ScatterAndGather:
         )
         self._lockstep = Lockstep(server, store, self._plan)
         self._spooled: SpooledRound | None = None
+        self._has_waited = False
 
     def run(self) -> list[RoundReport]:
         """Run all rounds and return what each gave.
@@ -96,7 +98,8 @@ class ScatterAndGather:
             StoreError: the model cannot be read or stored.
         """
         config = self._config
-        self._server.wait_for_peers(config.min_clients, config.wait_for_clients_seconds)
+        if not self._has_waited:
+            self.wait_for_clients()
         last = config.start_round + config.num_rounds - 1
         try:
             return [
@@ -105,6 +108,18 @@ class ScatterAndGather:
             ]
         finally:
             self._lockstep.forget("the job is over")
+
+    def wait_for_clients(self) -> None:
+        """Wait for the clients of the first round, as ``wait_for_clients`` says.
+
+        Raises:
+            RoundError: fewer than ``min_clients`` came.
+        """
+        config = self._config
+        count = max(config.wait_for_clients, config.min_clients)
+        seconds = config.wait_for_clients_seconds
+        self._server.wait_for_peers(count, seconds, enough=config.min_clients)
+        self._has_waited = True
 
     def run_round(self, number: int, *, is_last: bool = True) -> RoundReport:
         """Run one round, over as many attempts as it needs.
@@ -121,10 +136,8 @@ class ScatterAndGather:
             self._lockstep.forget(f"round {number} failed")
             self._plan.tell(Happening.ROUND_FAILED, first, detail=str(error))
             raise
-        logger.info(
-            "round %d done in %.1f s: %d updates in the new model", number,
-            time.monotonic() - began, len(report.weights),
-        )  # fmt: skip
+        report = replace(report, seconds=time.monotonic() - began)
+        tell_round(report)
         self._plan.tell(Happening.ROUND_DONE, Attempt(self._plan.job, number, report.attempt))
         return report
 

@@ -2,7 +2,8 @@
 
 A ``Tap`` stands between the gather and the sink: what is computed goes into the store, and a copy
 waits here, in bounded memory, until every client that has room for the next model has taken it. The
-very last element waits until the new model is committed, so nobody finishes a model that may never be.
+very last element waits until the new model is committed, so nobody finishes a model that may never
+be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What happens in a round, told to whoever embeds it, and the filters that may change a model.
 
-Facts go out as ``RoundEvent``s, in order, from the thread that runs the rounds. A filter is asked
-once for each model that travels and gives the function that every range of it goes through.
+Facts go out as ``RoundEvent``s, in order, from the thread that runs the rounds. A filter is a
+function that every range of a model goes through, or chooses one for each model (``PerModel``).
 """
 
 from __future__ import annotations
@@ -9,15 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from streamlink.link import Attempt
+import numpy.typing as npt
+
+from streamlink.link import Attempt, Update
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.mapped import RangeFunction, map_model
+from streamlink.model.spec import TensorSpec
 
-__all__ = ["Filter", "Happening", "RoundEvent", "always", "filtered", "functions_of"]
+__all__ = [
+    "Filter",
+    "Happening",
+    "ModelFacts",
+    "PerModel",
+    "RoundEvent",
+    "filtered",
+    "functions_of",
+    "on_floats",
+]
 
-Filter = Callable[[Attempt, str], RangeFunction]
-"""``filter(attempt, peer)`` returns the function that is applied to the elements of one model."""
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Which model it is that passes a filter."""
+
+    attempt: Attempt
+    """The job, round and attempt it belongs to."""
+    peer: str
+    """The client it goes to, or comes from."""
+    update: Update = Update()
+    """Of an update: its weight, and whether it is values or differences."""
+
+
+class PerModel:
+    """A filter that depends on the model: ``choose(facts)`` gives the function for one of them.
+
+    Args:
+        choose: asked once for each model that passes, before its first range.
+    """
+
+    def __init__(self, choose: Callable[[ModelFacts], RangeFunction]) -> None:
+        self.choose = choose
+
+
+Filter = RangeFunction | PerModel
+"""``function(tensor, start, values)`` for every range of every model, or a ``PerModel``."""
 
 
 class Happening(Enum):
@@ -49,14 +86,19 @@ class RoundEvent:
     detail: str = ""
 
 
-def always(function: RangeFunction) -> Filter:
-    """Return the filter that applies ``function`` to every model, whoever it is of or for."""
-    return lambda attempt, peer: function
+def on_floats(function: RangeFunction) -> RangeFunction:
+    """Return ``function``, applied to floating point and complex tensors only."""
+
+    def apply(tensor: TensorSpec, start: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        is_exact = tensor.dtype[0] in "IU" or tensor.dtype == "BOOL"
+        return values if is_exact else function(tensor, start, values)
+
+    return apply
 
 
-def functions_of(filters: Sequence[Filter], attempt: Attempt, peer: str) -> list[RangeFunction]:
-    """Ask every filter what it does to the model of this attempt, from or for ``peer``."""
-    return [each(attempt, peer) for each in filters]
+def functions_of(filters: Sequence[Filter], facts: ModelFacts) -> list[RangeFunction]:
+    """Return what the filters do to one model, the first one first."""
+    return [each.choose(facts) if isinstance(each, PerModel) else each for each in filters]
 
 
 def filtered(source: ModelSource, functions: Sequence[RangeFunction]) -> ModelSource:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streamlink.errors import ModelError, RoundError, StreamlinkError
-from streamlink.link import UpdateKind
+from streamlink.link import Update, UpdateKind
 from streamlink.link.incoming import IncomingModel
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.mapped import RangeFunction
@@ -101,7 +101,8 @@ class Contributor:
         model: its stream.
         on_begin: called once, when the client's answer has begun.
         failure: tells what is known from elsewhere of why the update cannot be had.
-        filters: applied to its elements, one after the other, before they are combined.
+        filters: gives, for what its client says of it, the functions that are applied to its
+            elements, one after the other, before they are combined.
         weigh: gives the weight that counts for the one the client announced.
     """
 
@@ -112,18 +113,26 @@ class Contributor:
         *,
         on_begin: Callable[[], None] = lambda: None,
         failure: Callable[[], StreamlinkError | None] = lambda: None,
-        filters: Sequence[RangeFunction] = (),
+        filters: Callable[[Update], Sequence[RangeFunction]] = lambda update: (),
         weigh: Callable[[float], float] = lambda weight: weight,
     ) -> None:
         self.peer = peer
         self.model = model
-        self.filters = tuple(filters)
+        self._choose = filters
+        self._filters: Sequence[RangeFunction] | None = None
         self.end = 0
         self._weigh = weigh
         self._begin = on_begin
         self._has_begun = False
         self._failure = failure
         self._views: deque[memoryview] = deque()
+
+    @property
+    def filters(self) -> Sequence[RangeFunction]:
+        """Applied to its elements; known once the update is announced."""
+        if self._filters is None:
+            self._filters = tuple(self._choose(self.model.update))
+        return self._filters
 
     @property
     def weight(self) -> float:

@@ -13,7 +13,7 @@ from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.duplex import Tap
-from streamlink.rounds.events import functions_of
+from streamlink.rounds.events import ModelFacts, functions_of
 from streamlink.rounds.gather import Contributor, GatherRules, LockstepGather
 from streamlink.rounds.report import hear_out, summarise, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
@@ -147,7 +147,9 @@ class Lockstep:
             on_begin=exchange.reply_began,
             failure=lambda: exchange.failure,
             weigh=lambda given: self._plan.weigh(peer.name, given),
-            filters=functions_of(self._plan.filters_up, scatter.belongs, peer.name),
+            filters=lambda update: functions_of(
+                self._plan.filters_up, ModelFacts(scatter.belongs, peer.name, update)
+            ),
         )
 
     def _offer_next(self, scatter: Scatter, peers: Sequence[Peer], tap: Tap) -> None:
@@ -175,9 +177,7 @@ class Lockstep:
         if scatter.fault is not None:
             raise scatter.fault from error  # our own store's, not that client's
 
-    def _close(
-        self, scatter: Scatter, peers: Sequence[Peer], gather: LockstepGather
-    ) -> Outcome:
+    def _close(self, scatter: Scatter, peers: Sequence[Peer], gather: LockstepGather) -> Outcome:
         metadata = {}
         for peer in peers:
             exchange = scatter.exchanges[peer.name]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from streamlink.errors import StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange
 
-__all__ = ["RoundReport", "Standing", "hear_out", "standing_of", "summarise", "tell_traceback"]
+__all__ = [
+    "RoundReport",
+    "Standing",
+    "hear_out",
+    "standing_of",
+    "summarise",
+    "tell_round",
+    "tell_traceback",
+]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -45,6 +53,13 @@ class Standing:
     sent: int
     received: int
     total: int
+
+
+def tell_round(report: RoundReport) -> None:
+    """Log a line of facts for a round that is done."""
+    text = f"round {report.round} done in {report.seconds:.1f} s: {len(report.weights)} updates"
+    facts = {"event": "round done", "facts": asdict(report)}
+    logger.info("%s in the new model", text, extra=facts)
 
 
 def standing_of(exchange: Exchange) -> Standing:
@@ -87,7 +102,7 @@ def tell_traceback(exchange: Exchange) -> None:
 def summarise(exchange: Exchange, belongs: Attempt) -> None:
     """Log a line of facts for each of the two transfers."""
     for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
-        stats, seconds = model.stats, time.monotonic() - model.began_at
+        stats, seconds = model.stats, (model.ended_at or time.monotonic()) - model.began_at
         facts = {
             "peer": exchange.peer,
             "direction": way,

@@ -8,14 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamlink.config import RoundConfig
-from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.errors import AbortCode, RoundError, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.link.server import Exchange, Peer
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.duplex import Tap
-from streamlink.rounds.events import Filter, Happening, RoundEvent, filtered, functions_of
+from streamlink.rounds.events import (
+    Filter,
+    Happening,
+    ModelFacts,
+    RoundEvent,
+    filtered,
+    functions_of,
+)
 
 __all__ = ["Metadata", "Plan", "Scatter"]
 
@@ -121,7 +128,7 @@ class Scatter:
         return self._fault
 
     def _ask(self, peer: Peer, source: ModelSource, belongs: Attempt) -> Exchange:
-        rules, metadata = self._plan.rules, self._plan.metadata(belongs, peer.name)
+        rules, metadata = self._plan.rules, self._facts(belongs, peer.name)
         try:
             exchange = peer.ask(
                 rules.train_task_name,
@@ -136,8 +143,18 @@ class Scatter:
         self._plan.tell(Happening.TASK_OFFERED, belongs, peer.name)
         return exchange
 
+    def _facts(self, belongs: Attempt, peer: str) -> Mapping[str, str]:
+        facts = self._plan.metadata(belongs, peer)
+        for name, value in facts.items():
+            if not (isinstance(name, str) and isinstance(value, str)):
+                raise RoundError(
+                    f"the metadata for {peer} has {name!r}: {value!r}; both must be text (str)"
+                )
+        return facts
+
     def _filtered(self, source: ModelSource, peer: str) -> ModelSource:
-        return filtered(source, functions_of(self._plan.filters_down, self.belongs, peer))
+        facts = ModelFacts(self.belongs, peer)
+        return filtered(source, functions_of(self._plan.filters_down, facts))
 
     def _start(self, exchange: Exchange, send: Callable[[], object]) -> None:
         def run() -> None:

@@ -14,7 +14,7 @@ from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed
-from streamlink.rounds.events import Happening, functions_of
+from streamlink.rounds.events import Happening, ModelFacts, functions_of
 from streamlink.rounds.report import RoundReport, hear_out, summarise, tell_traceback
 from streamlink.rounds.rule import RoundRule
 from streamlink.rounds.scatter import Plan, Scatter
@@ -193,7 +193,8 @@ class SpooledRound:
         return gather
 
     def _contributor(self, name: str, update: SpooledUpdate) -> SpooledContributor:
-        filters = functions_of(self._plan.filters_up, self._belongs, name)
+        facts = ModelFacts(self._belongs, name, update.update)
+        filters = functions_of(self._plan.filters_up, facts)
         return SpooledContributor(
             update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)
         )

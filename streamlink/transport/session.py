@@ -13,7 +13,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    LocalProtocolError,
+    ProtocolError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.protocol.events import (
     Answered,
     Asked,
@@ -125,6 +131,7 @@ class Session:
         part: tuple[str, ...] = (),
     ) -> PendingReply:
         """Ask the peer; streams that go with it were offered before."""
+        _require_text(metadata)
         pending = PendingReply()
         with self._lock, self._pump.locked() as (machine, now):
             pending.number = machine.request(
@@ -167,7 +174,12 @@ class Session:
         traceback: str = "",
         metadata: Mapping[str, str] = NO_ENTRIES,
     ) -> None:
-        """Answer a request of the peer's."""
+        """Answer a request of the peer's.
+
+        Raises:
+            LocalProtocolError: a fact in ``metadata`` is no text.
+        """
+        _require_text(metadata)
         with self._pump.locked() as (machine, _):
             if not machine.is_closed:
                 machine.reply(
@@ -322,3 +334,10 @@ class Session:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)
+
+
+def _require_text(metadata: Mapping[str, str]) -> None:
+    """Refuse here what could not be encoded later, when nobody is there to be told."""
+    for name, value in metadata.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise LocalProtocolError(f"metadata {name!r}: {value!r}; both must be text (str)")

@@ -43,7 +43,10 @@ def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_m
 ) -> None:
     with pytest.raises(typer.Exit) as ended:
         command.main(command.What.all, json_file=None, quick=False)
-    assert order == ["bulk", "duplex", "flat", "shapes", "clients"]
+    assert order == [
+        *("bulk", "duplex", "flat", "shapes", "clients"),
+        *("executors", "straggler", "traverse", "crowd"),
+    ]
     assert ended.value.exit_code == 1
 
 

@@ -14,9 +14,9 @@ from streamlink.link.client import Assignment
 from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.rounds.executor import Task, TaskOutcome
-from streamlink.stores.memory import MemoryStore
+from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.jobs import Job
-from tests.support.peers import WAIT, Array, initial, spec_of, trained
+from tests.support.peers import WAIT, Array, initial, trained
 
 
 def answer_of(number: int) -> dict[str, Array]:
@@ -115,7 +115,7 @@ def test_a_late_client_hears_that_nobody_waits(tmp_path: Path) -> None:
                 raise
             raise AssertionError("not reached")
 
-    rules = {"gather": "spool", "wait_time_after_min_received": 0.2}
+    rules: dict[str, Any] = {"gather": "spool", "wait_time_after_min_received": 0.2}
     with Job(extras={"spool": tmp_path / "spool"}, **rules) as job:
         job.site(0)
         job.site(1, Late(1))

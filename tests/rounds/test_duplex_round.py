@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamlink.errors import RoundError
-from streamlink.rounds.events import Happening, RoundEvent, always
+from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.executor import Task, TaskResult
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.whole import WholeExecutor
@@ -16,7 +16,7 @@ from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, assert_same
 
 KiB = 1 << 10
-MODEL = {"w": np.arange(50_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
+MODEL: dict[str, Array] = {"w": np.arange(50_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
 """About thirteen windows of the test's streams."""
 
 
@@ -95,7 +95,7 @@ def test_nothing_goes_down_early_unless_memory_is_granted_for_it() -> None:
 
 
 def test_differences_are_of_the_model_that_came() -> None:
-    options = {"next_model": "memory", "returns": "differences"}
+    options: dict[str, Any] = {"next_model": "memory", "returns": "differences"}
     with duplex() as job:
         run(job, *[adding(step, **options) for step in (1, 3)])
         assert_same(job.store.arrays, plus(3 * 2))
@@ -107,7 +107,7 @@ def test_filters_see_whole_elements_on_the_way_down() -> None:
         return result
 
     with duplex(rounds=2) as job:
-        job.extras["filters_down"] = [always(twice)]
+        job.extras["filters_down"] = [twice]
         run(job, *[adding(1, next_model="memory")] * 1, adding(1, next_model="memory"))
         assert_same(job.store.arrays, {name: (a * 2 + 1) * 2 + 1 for name, a in MODEL.items()})
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamlink.link import Attempt
+from streamlink.link import Update
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import TensorSpec
-from streamlink.rounds.events import Happening, RoundEvent, always
+from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
 from streamlink.rounds.executor import Task
 from streamlink.rounds.streaming import StreamingExecutor
 from tests.support.jobs import Job
-from tests.support.peers import Array, assert_same, initial, trained
+from tests.support.peers import Array, assert_same, executor, initial, trained
 
 F32 = {"w": np.arange(5000, dtype=np.float32), "b": np.ones(7, np.float32)}
 
@@ -53,24 +53,24 @@ def a_job(gathering: Mapping[str, Any], *, rules: Mapping[str, Any] = {}, **extr
 
 
 def run(job: Job, *executors: StreamingExecutor) -> dict[str, Array]:
-    for number, executor in enumerate(executors):
-        job.site(number, executor)
+    for number, each in enumerate(executors):
+        job.site(number, each)
     job.start(len(executors))
     job.report()
     return job.store.arrays
 
 
 def test_a_filter_on_the_way_down_changes_what_clients_see(gathering: dict[str, Any]) -> None:
-    with a_job(gathering, filters_down=[always(plus(1)), always(times(2))]) as job:
+    with a_job(gathering, filters_down=[plus(1), times(2)]) as job:
         found = run(job, *[StreamingExecutor(plus(0))] * 2)
     assert_same(found, {name: (array + 1) * 2 for name, array in F32.items()})
 
 
 def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, Any]) -> None:
-    def filter_(attempt: Attempt, peer: str) -> RangeFunction:
-        return plus(10 if peer == "site-0" else 30)
+    def choose(facts: ModelFacts) -> RangeFunction:
+        return plus(10 if facts.peer == "site-0" else 30)
 
-    with a_job(gathering, filters_up=[filter_]) as job:
+    with a_job(gathering, filters_up=[PerModel(choose)]) as job:
         found = run(job, *[StreamingExecutor(plus(0))] * 2)
     assert_same(found, {name: array + 20 for name, array in F32.items()})
 
@@ -78,13 +78,44 @@ def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, An
 def test_a_filter_is_asked_for_each_client_and_attempt(gathering: dict[str, Any]) -> None:
     asked: set[tuple[int, str]] = set()
 
-    def filter_(attempt: Attempt, peer: str) -> RangeFunction:
-        asked.add((attempt.round, peer))
+    def choose(facts: ModelFacts) -> RangeFunction:
+        asked.add((facts.attempt.round, facts.peer))
         return plus(0)
 
-    with a_job(gathering, filters_down=[filter_]) as job:
+    with a_job(gathering, filters_down=[PerModel(choose)]) as job:
         run(job, *[StreamingExecutor(plus(0))] * 2)
     assert asked == {(0, "site-0"), (0, "site-1")}
+
+
+def test_a_filter_on_the_way_up_knows_what_kind_of_update_it_sees(
+    gathering: dict[str, Any],
+) -> None:
+    seen: dict[str, Update] = {}
+
+    def choose(facts: ModelFacts) -> RangeFunction:
+        seen[facts.peer] = facts.update
+        return plus(0)
+
+    with a_job(gathering, filters_up=[PerModel(choose)]) as job:
+        run(job, StreamingExecutor(plus(1)), StreamingExecutor(plus(3), weight=2.0))
+    assert seen == {"site-0": Update(1.0), "site-1": Update(2.0)}
+
+
+def test_a_filter_for_floats_leaves_counters_alone() -> None:
+    with Job(extras={"filters_up": [on_floats(times(0))]}) as job:
+        found = run(job, *[StreamingExecutor(lambda tensor, start, values: values)] * 2)
+    expected = {
+        name: array if array.dtype.kind in "iub" else array * 0 for name, array in initial().items()
+    }
+    assert_same(found, expected)
+
+
+def test_facts_that_are_no_text_are_refused_in_words(gathering: dict[str, Any]) -> None:
+    with a_job(gathering, metadata=lambda attempt, peer: {"lr": 0.1}) as job:
+        for number in range(2):
+            job.site(number, StreamingExecutor(plus(1)))
+        job.start(2)
+        assert "has 'lr': 0.1; both must be text" in str(job.failure())
 
 
 def test_the_steps_of_a_round_are_told_in_order(gathering: dict[str, Any]) -> None:
@@ -174,8 +205,7 @@ def test_only_the_declared_part_comes_back_and_the_rest_stays(gathering: dict[st
 def test_metrics_are_averaged_with_the_weights_of_the_model(gathering: dict[str, Any]) -> None:
     with a_job(gathering) as job:
         for number, weight in ((0, 1.0), (1, 3.0)):
-            loss = {"loss": float(number)}
-            job.site(number, StreamingExecutor(plus(0), weight=weight, metrics=lambda x=loss: x))
+            job.site(number, executor(number, weight, loss=float(number)))
         job.start(2)
         assert job.report().metrics == {"loss": 0.75}
 

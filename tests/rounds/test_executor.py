@@ -108,7 +108,7 @@ PARTS: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("returns", ["weights", "differences"])
+@pytest.mark.parametrize("returns", ["values", "differences"])
 def test_the_part_that_is_asked_for_is_computed_and_sent(
     federation: Federation, returns: Any, part: tuple[str, ...]
 ) -> None:

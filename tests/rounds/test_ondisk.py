@@ -85,7 +85,7 @@ def run(federation: Federation, part: Sequence[str] = ()) -> tuple[Exchange, byt
 
 
 @pytest.mark.parametrize("part", [(), PART], ids=["all", "part"])
-@pytest.mark.parametrize("returns", ["weights", "differences"])
+@pytest.mark.parametrize("returns", ["values", "differences"])
 def test_the_server_gets_what_the_work_left(
     federation: Federation, place: Path, returns: Any, part: tuple[str, ...]
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_whole_update_under_any_name_or_in_shards_will_do(
     federation: Federation, place: Path, work: Any, part: tuple[str, ...]
 ) -> None:
     federation.client("site-1", OnDiskExecutor(work, place))
-    assert run(federation, part)[1] == expected_update("weights", part)
+    assert run(federation, part)[1] == expected_update("values", part)
 
 
 def test_the_next_task_finds_an_empty_directory(federation: Federation, place: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_update_that_cannot_be_sent_is_refused_in_words(
     with pytest.raises(StreamAborted, match=why) as told:
         run(federation, part)
     assert told.value.by_peer
-    assert run(federation, part)[1] == expected_update("weights", part)
+    assert run(federation, part)[1] == expected_update("values", part)
 
 
 class Full(SafetensorsStore):

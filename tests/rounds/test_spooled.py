@@ -62,7 +62,7 @@ def test_a_straggler_takes_part_in_the_next_round(tmp_path: Path) -> None:
     def work(tensor: TensorSpec, start: int, values: Array) -> Array:
         return gate(tensor, start, values)
 
-    rules = {"wait_time_after_min_received": 0.2, "num_rounds": 2, "min_clients": 2}
+    rules: dict[str, Any] = {"wait_time_after_min_received": 0.2, "num_rounds": 2}
     with spooled(tmp_path, **rules) as job:
         job.extras["on_event"] = lambda event: (
             gate.opens.set() if event.what.value == "round done" else None
@@ -120,7 +120,7 @@ def test_too_few_updates_leave_the_old_model_and_an_empty_spool(tmp_path: Path) 
 
 
 def test_train_timeout_goes_on_with_those_that_came(tmp_path: Path) -> None:
-    rules = {"train_timeout": 1.0, "wait_time_after_min_received": 1e6}
+    rules: dict[str, Any] = {"train_timeout": 1.0, "wait_time_after_min_received": 1e6}
     with spooled(tmp_path, **rules) as job:
         job.gated(1)
         job.site(0)

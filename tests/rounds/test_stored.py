@@ -120,7 +120,7 @@ def _in_lockstep(
             for number, transfer in enumerate(transfers)
         ]
         contributors = [
-            Contributor(f"site-{n}", transfer.incoming, filters=filters)
+            Contributor(f"site-{n}", transfer.incoming, filters=lambda _: filters)
             for n, transfer in enumerate(transfers)
         ]
         rules = GatherRules(held_interval=1.0)

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, CommunicationTimeout, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    CommunicationTimeout,
+    LocalProtocolError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.protocol.events import Greeted, Ready
 from streamlink.protocol.frames import Attempt, Hello, Request
 from streamlink.protocol.sender import SendStream
@@ -219,3 +225,8 @@ def test_a_reply_that_began_is_waited_for(pair: Pair) -> None:
     assert not threading.Event().wait(0.8)  # beyond the limit for processing
     pair.client.reply(request)
     assert pending.result(WAIT).error == ""
+
+
+def test_facts_that_are_no_text_are_refused_where_they_are_given(pair: Pair) -> None:
+    with pytest.raises(LocalProtocolError, match=r"'lr': 0\.1"):
+        pair.server.request("train", metadata={"lr": 0.1})  # type: ignore[dict-item]
