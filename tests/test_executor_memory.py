@@ -23,6 +23,7 @@ from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import send_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
+from streamlink.model.part import part_of, part_source
 from streamlink.rounds.executor import Executor, Task
 from streamlink.rounds.ondisk import OnDiskExecutor
 from streamlink.rounds.whole import WholeExecutor
@@ -31,21 +32,26 @@ from tests.support.peers import WAIT, Array
 from tests.support.processes import NARROW, ROOT, fact, tell
 
 MODEL_BYTES = 256 << 20
-SPEC = float_spec(*[MODEL_BYTES // 16] * 4)
+SPEC = float_spec(*[MODEL_BYTES // 16] * 4, 1000)
 BESIDE = 64 << 20
 """What the windows, the stores' buffers and the threads may take (bytes)."""
 ROUNDS = 2
 
 MODELS = {
-    "weights": 1,
+    "values": 1,
     "differences on disk": 1,
     "differences": 2,
+    "differences of a part": 1,
     "next on disk": 1,
     "next": 2,
     "directory": 0.125,  # what the work in this process reads and writes with
     "directory, differences": 0.125,
 }
 """How many models each kind of executor may hold."""
+
+
+def part(kind: str) -> tuple[str, ...]:
+    return ("t4",) if "part" in kind else ()
 
 
 def train(model: dict[str, Array], task: Task) -> None:
@@ -61,11 +67,11 @@ def train_file(model_dir: Path, update_dir: Path, task: Task) -> None:
 def executor(kind: str, directory: Path) -> Executor:
     store = sl.SafetensorsStore(directory)
     match kind:
-        case "weights":
+        case "values":
             return WholeExecutor(train)
         case "differences on disk":
             return WholeExecutor(train, returns="differences", baseline=store)
-        case "differences":
+        case "differences" | "differences of a part":
             return WholeExecutor(train, returns="differences")
         case "next on disk":
             return WholeExecutor(train, next_model=store)
@@ -94,13 +100,15 @@ def before(round: int) -> sl.GeneratedModel:
 
 def after(kind: str, round: int) -> ModelSource:
     trained = sl.map_model(before(round), lambda tensor, start, values: values + 1)
-    return DifferenceSource(trained, before(round)) if "differences" in kind else trained
+    source = DifferenceSource(trained, before(round)) if "differences" in kind else trained
+    return part_source(source, part_of(SPEC, part(kind)))
 
 
 class Nowhere:
     """Takes a model and keeps nothing; the link makes its digest."""
 
-    spec = SPEC
+    def __init__(self, spec: sl.ModelSpec) -> None:
+        self.spec = spec
 
     def write(self, offset: int, payload: memoryview) -> None:
         pass
@@ -118,14 +126,14 @@ def server() -> Iterator[sl.Server]:
         yield server
 
 
-def exchange(server: sl.Server, round: int) -> str:
+def exchange(server: sl.Server, kind: str, round: int) -> str:
     """Send a model and return the digest of the update."""
     peer = server.wait_for_peer("site", WAIT)
     assert peer is not None
-    ours = peer.ask("train", SPEC, attempt=Attempt("job", round, 1))
+    ours = peer.ask("train", SPEC, attempt=Attempt("job", round, 1), part=part(kind))
     with ThreadPoolExecutor(2) as pool:
         pool.submit(send_model, ours.outgoing, before(round))
-        update = pool.submit(receive_model, ours.incoming, lambda model: Nowhere())
+        update = pool.submit(receive_model, ours.incoming, lambda model: Nowhere(model.spec))
         return update.result().digest
 
 
@@ -137,7 +145,7 @@ def test_an_executor_holds_as_many_models_as_it_says(
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         for round in range(ROUNDS):
-            assert exchange(server, round) == sl.digest_of(after(kind, round))
+            assert exchange(server, kind, round) == sl.digest_of(after(kind, round))
         server.close()
         found = fact(process, "rounds")
     finally:

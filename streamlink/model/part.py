@@ -1,7 +1,8 @@
 """A part of a model: some of its tensors, in the model's order, as a model of its own.
 
 Parameter-efficient training asks for adapters or heads only. The server names them by patterns, and
-both ends make the same part of the same spec; the bytes are those of the whole model's source.
+both ends make the same part of the same spec. A part is read out of the whole model's source, and
+taken out of the whole model's bytes while they arrive.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 
 from streamlink.errors import ModelError, SpecMismatch
-from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.interfaces import ModelSink, ModelSource, Payload, Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 
-__all__ = ["PartSource", "part_of", "part_source"]
+__all__ = ["PartSink", "PartSource", "part_of", "part_sink", "part_source"]
 
 _WILDCARDS = re.compile(r"[*?\[]")
 
@@ -51,6 +52,17 @@ def part_source(source: ModelSource, part: ModelSpec) -> ModelSource:
         SpecMismatch: ``part`` is no part of the source's model; see ``PartSource``.
     """
     return source if source.spec == part else PartSource(source, part)
+
+
+def part_sink(sink: ModelSink, whole: ModelSpec) -> ModelSink:
+    """Return a sink for the model ``whole`` that keeps what ``sink`` has tensors for.
+
+    ``sink`` itself where that is all of it.
+
+    Raises:
+        SpecMismatch: the sink's tensors are no part of ``whole``; see ``PartSource``.
+    """
+    return sink if sink.spec == whole else PartSink(sink, whole)
 
 
 class PartSource:
@@ -96,6 +108,52 @@ class PartSource:
             end = min(stop, self._starts[run + 1])
             yield offset + self._shifts[run], end - offset
             offset, run = end, run + 1
+
+
+class PartSink:
+    """Takes a whole model and gives another sink just its tensors; the others' bytes are dropped.
+
+    What a write costs is the pieces it falls into, whatever the number of tensors.
+
+    Args:
+        sink: takes the part, in an order of its own; committed and discarded with this one.
+        whole: the model that is written.
+
+    Raises:
+        SpecMismatch: a tensor of the sink is not in the model, or is another one there.
+    """
+
+    def __init__(self, sink: ModelSink, whole: ModelSpec) -> None:
+        self._sink = sink
+        self._whole = whole
+        starts, shifts = _runs(whole, sink.spec)
+        runs = zip(starts, starts[1:], shifts, strict=False)
+        self._runs = sorted((start + shift, stop + shift, shift) for start, stop, shift in runs)
+        self._stops = [stop for _, stop, _ in self._runs]
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The whole model's tensors, in logical order."""
+        return self._whole
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Take what of ``payload``, bytes of the whole model from ``offset`` on, is of the part."""
+        stop = offset + payload.nbytes
+        self._whole.check_range(offset, payload.nbytes)
+        run = bisect_right(self._stops, offset)
+        while run < len(self._runs) and self._runs[run][0] < stop:
+            start, end, shift = self._runs[run]
+            first, last = max(offset, start), min(stop, end)
+            self._sink.write(first - shift, payload[first - offset : last - offset])
+            run += 1
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Commit the part; raises ``StoreError`` where some of it was never written."""
+        self._sink.commit(progress)
+
+    def discard(self) -> None:
+        """Forget what was written of the part."""
+        self._sink.discard()
 
 
 def _runs(whole: ModelSpec, part: ModelSpec) -> tuple[list[int], list[int]]:

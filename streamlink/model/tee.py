@@ -11,7 +11,8 @@ __all__ = ["TeeSink"]
 class TeeSink:
     """Writes everything to ``first`` and to ``second``, and commits them in this order.
 
-    They are not committed as one: where the second one fails, the first has its model already.
+    They are not committed as one: where the second one fails, the first has its model already. For
+    a place that takes some of the tensors only there is ``part_sink``.
 
     Raises:
         SpecMismatch: the two have different tensors.

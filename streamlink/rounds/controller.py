@@ -7,6 +7,7 @@ through a spool, and lets the new model appear at once or not at all.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from streamlink.rounds.lockstep import Lockstep
 from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
 from streamlink.rounds.scatter import Metadata, Plan
 from streamlink.rounds.spooled import SpooledRound
+from streamlink.stores.anything import as_store
 
 __all__ = ["ScatterAndGather"]
 
@@ -46,7 +48,7 @@ class ScatterAndGather:
 
     Args:
         server: where the clients are.
-        store: holds the global model; each round replaces it atomically.
+        store: holds the global model; each round replaces it atomically. Or the path of one.
         config: the rules of a round.
         job: a name for this run; updates of another job are refused.
         spool: a directory for updates that wait for the rule of their round to be met; it takes a
@@ -59,13 +61,14 @@ class ScatterAndGather:
         metadata: ``metadata(attempt, peer)`` gives small facts that go with a client's task.
 
     Raises:
+        ModelError: ``store`` is none.
         ValueError: ``gather="spool"`` without a directory.
     """
 
     def __init__(
         self,
         server: Server,
-        store: ModelStore,
+        store: ModelStore | str | os.PathLike[str],
         config: RoundConfig | None = None,
         *,
         job: str = "job",
@@ -77,7 +80,7 @@ class ScatterAndGather:
         metadata: Metadata = _no_facts,
     ) -> None:
         self._server = server
-        self._store = store
+        self._store = as_store(store)
         self._config = config or RoundConfig()
         self._spool = Path(spool) if spool is not None else None
         if self._config.gather == "spool" and self._spool is None:
@@ -85,7 +88,7 @@ class ScatterAndGather:
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights
         )
-        self._lockstep = Lockstep(server, store, self._plan)
+        self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
         self._has_waited = False
 

@@ -37,7 +37,7 @@ class ModelFacts:
     attempt: Attempt
     """The job, round and attempt it belongs to."""
     peer: str
-    """The client it goes to, or comes from."""
+    """Whom it goes to, or comes from: on the server a client, at a client the server."""
     update: Update = Update()
     """Of an update: its weight, and whether it is values or differences."""
 

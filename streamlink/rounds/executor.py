@@ -11,7 +11,7 @@ import math
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment
@@ -21,6 +21,10 @@ __all__ = ["Executor", "Task", "TaskOutcome", "TaskResult"]
 
 logger = logging.getLogger("streamlink.executor")
 
+_MAX_METRICS = 1024  # as many as a message may have
+# What of a reply is the user's fits any message limit, with the other facts and their framing.
+_MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
+_MAX_SHOWN = 100
 _CALLED_OFF = (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST)
 
 
@@ -52,23 +56,29 @@ class Task:
 class TaskResult:
     """What the work gives beside the model.
 
+    Weight and metrics may be anything that ``float()`` takes and that is no text: NumPy's numbers,
+    tensors of one element, booleans as 0 and 1. They are floats from here on.
+
     Raises:
-        ModelError: a metric is not a finite number, or the weight is negative or not finite.
+        ModelError: the weight is negative or not finite; a metric is not a finite number, or a fact
+            no text; there are too many of them, or they are too long.
     """
 
     weight: float = 1.0
     """In the mean: for example the number of samples."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Averaged with the same weights as the model."""
+    """Averaged with the same weights as the model; at most 1,024."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Small facts for the server."""
+    """Small facts for the server: at most 256, of 8 KiB in all, names included. Streamlink adds the
+    update's ``digest``."""
 
     def __post_init__(self) -> None:
-        if not _is_finite(self.weight) or self.weight < 0:
-            raise ModelError(f"weight {self.weight!r}; a weight is finite and not negative")
-        for name, value in self.metrics.items():
-            if not _is_finite(value):
-                raise ModelError(f"metric {name!r} is {value!r}; a metric is a finite number")
+        weight = _number(self.weight)
+        if weight is None or weight < 0:
+            raise ModelError(f"weight {_shown(self.weight)}; a weight is finite and not negative")
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "metrics", _checked_metrics(self.metrics))
+        object.__setattr__(self, "metadata", _checked_metadata(self.metadata))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     )
     try:
         outcome = executor.execute(task, assignment)
+        assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
     except StreamlinkError as error:
         is_called_off = isinstance(error, StreamAborted) and error.code in _CALLED_OFF
         logger.log(logging.WARNING if is_called_off else logging.ERROR, "%s ended: %s", task, error)
@@ -111,13 +122,68 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         text = f"{type(error).__name__}: {error}"
         assignment.reply(error=text, traceback=traceback.format_exc(limit=50))
     else:
-        assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
         return outcome
     return None
 
 
-def _is_finite(value: object) -> bool:
+def _number(value: Any) -> float | None:
+    """Return ``value`` as a finite float; ``None`` where it is no such number."""
+    if isinstance(value, str | bytes | bytearray):
+        return None
     try:
-        return not isinstance(value, str | bytes) and math.isfinite(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return False
+        # PyTorch warns where a number is taken out of a graph; that is what a metric is for.
+        number = float(value.detach() if hasattr(value, "detach") else value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one is PyTorch's
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _checked_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    _require_mapping("metrics", metrics, _MAX_METRICS)
+    checked = {}
+    for name, value in metrics.items():
+        _require_text("the name of a metric", name)
+        number = _number(value)
+        if number is None:
+            raise ModelError(f"metric {name!r} is {_shown(value)}; a metric is a finite number")
+        checked[name] = number
+    return checked
+
+
+def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str]:
+    _require_mapping("metadata", metadata, _MAX_FACTS)
+    nbytes = 0
+    for name, value in metadata.items():
+        nbytes += _require_text("the name of a fact in metadata", name)
+        nbytes += _require_text(f"metadata {name!r}", value)
+        if nbytes > _MAX_FACT_BYTES:
+            raise ModelError(
+                f"metadata is longer than {_MAX_FACT_BYTES} bytes with {name!r}; it is for small "
+                "facts, and arrays belong into the model"
+            )
+    return dict(metadata)
+
+
+def _require_mapping(what: str, entries: object, most: int) -> None:
+    if not isinstance(entries, Mapping):
+        raise ModelError(f"{what} is a {type(entries).__name__}; it must be a dict")
+    if len(entries) > most:
+        raise ModelError(f"{what} has {len(entries)} entries; it may have at most {most}")
+
+
+def _require_text(what: str, text: object) -> int:
+    """Return how many bytes ``text`` takes; raises ``ModelError`` where it is none."""
+    if not isinstance(text, str):
+        raise ModelError(
+            f"{what} is {_shown(text)}, of type {type(text).__name__}; it must be a str"
+        )
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise ModelError(f"{what} is {_shown(text)}, which is no valid text: {error}") from error
+
+
+def _shown(value: object) -> str:
+    """Return what a message shows of a value, which may be an array of any size."""
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

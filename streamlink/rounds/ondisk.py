@@ -23,8 +23,9 @@ from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.events import Filter, filtered
 from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
-from streamlink.rounds.work import TaskStreams, do_work
+from streamlink.rounds.work import TaskStreams, do_work, functions_up
 from streamlink.stores.files import close_all, disk_errors, lock
 from streamlink.stores.index import INDEX_NAME, SINGLE_NAME
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
@@ -50,9 +51,13 @@ class OnDiskExecutor:
         work: ``work(model_dir, update_dir, task)``. Returns weight, metrics and facts, or nothing.
             Everything it raises is told to the server.
         directory: made where it is missing.
-        returns: ``"weights"``: the update is sent as it is; ``"differences"``: what it differs by
+        returns: ``"values"``: the update is sent as it is; ``"differences"``: what it differs by
             from the model that came. Integers and booleans are sent as values either way.
         open_store: makes the store of the model that comes, in the directory it is given.
+        filter_up: clips the update, or adds noise to it, before it leaves this site: a function
+            that every range goes through, differences as differences, integers and booleans too
+            (but see ``on_floats``). A function of its arguments only: an element that two reads
+            share is asked for twice. Or a ``PerModel``, asked once for each update.
         reports_progress: ``work`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
 
@@ -66,14 +71,16 @@ class OnDiskExecutor:
         work: Work,
         directory: str | Path,
         *,
-        returns: Literal["weights", "differences"] = "weights",
+        returns: Literal["values", "differences"] = "values",
         open_store: Callable[[Path], ModelStore] = SafetensorsStore,
+        filter_up: Filter | None = None,
         reports_progress: bool = False,
     ) -> None:
-        if returns not in ("weights", "differences"):
-            raise ValueError(f"returns must be 'weights' or 'differences', not {returns!r}")
+        if returns not in ("values", "differences"):
+            raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
         self._work = work
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
+        self._filter_up = filter_up
         self._reports_progress = reports_progress
         self._model_dir = Path(directory) / "model"
         self._update_dir = Path(directory) / "update"
@@ -115,8 +122,9 @@ class OnDiskExecutor:
                 assignment,
                 reports_progress=self._reports_progress,
             )
-            source = self._update(streams.incoming.spec, task, opened)
-            update = Update(float(result.weight), self._kind)
+            update = Update(result.weight, self._kind)
+            functions = functions_up(self._filter_up, assignment, update)
+            source = filtered(self._update(streams.incoming.spec, task, opened), functions)
             sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
 
@@ -125,7 +133,7 @@ class OnDiskExecutor:
         return self._store.begin(spec)
 
     def _update(self, spec: ModelSpec, task: Task, opened: ExitStack) -> ModelSource:
-        """Return what is sent; ``opened`` closes it."""
+        """Return what is sent, unfiltered; ``opened`` closes it."""
         part = part_of(spec, task.part)
         found = opened.enter_context(closing(_open_update(self._update_dir)))
         _require_tensors(found.spec, spec, part)

@@ -146,7 +146,7 @@ class Scatter:
     def _facts(self, belongs: Attempt, peer: str) -> Mapping[str, str]:
         facts = self._plan.metadata(belongs, peer)
         for name, value in facts.items():
-            if not (isinstance(name, str) and isinstance(value, str)):
+            if not all(isinstance(text, str) for text in (name, value)):
                 raise RoundError(
                     f"the metadata for {peer} has {name!r}: {value!r}; both must be text (str)"
                 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,8 +26,9 @@ from streamlink.model.mapped import RangeFunction
 from streamlink.model.part import part_of
 from streamlink.model.payloads import as_bytes_view, join
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec
+from streamlink.rounds.events import Filter
 from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
-from streamlink.rounds.work import TaskStreams
+from streamlink.rounds.work import TaskStreams, functions_up
 
 __all__ = ["StreamingExecutor"]
 
@@ -48,8 +50,11 @@ class StreamingExecutor:
             of the task that gives it. Called before the first range.
         metrics: numbers to report with the update; called when the last range was sent.
         metadata: small facts for the server; called after the metrics.
-        returns: ``"weights"``: the function's results are sent; ``"differences"``: what they differ
+        returns: ``"values"``: the function's results are sent; ``"differences"``: what they differ
             by from the values. Integers and booleans are sent as values either way.
+        filter_up: clips the update, or adds noise to it, before it leaves this site: a function
+            that every range goes through, differences as differences, integers and booleans too
+            (but see ``on_floats``). Or a ``PerModel``, asked once for each update.
 
     Raises:
         ValueError: another word for ``returns``.
@@ -62,14 +67,16 @@ class StreamingExecutor:
         weight: float | Callable[[Task], float] = 1.0,
         metrics: Callable[[], Mapping[str, float]] = dict,
         metadata: Callable[[], Mapping[str, str]] = dict,
-        returns: Literal["weights", "differences"] = "weights",
+        returns: Literal["values", "differences"] = "values",
+        filter_up: Filter | None = None,
     ) -> None:
-        if returns not in ("weights", "differences"):
-            raise ValueError(f"returns must be 'weights' or 'differences', not {returns!r}")
+        if returns not in ("values", "differences"):
+            raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
         self._function = function
         self._weight = weight
         self._metrics = metrics
         self._metadata = metadata
+        self._filter_up = filter_up
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self.watched: tuple[IncomingModel, OutgoingModel] | None = None
         """The two streams of the running task, for progress bars."""
@@ -78,8 +85,8 @@ class StreamingExecutor:
         """Receive the model, and send each range on as soon as it is computed.
 
         Raises:
-            ModelError: weight or metrics are not finite numbers, or a pattern of the part matches
-                nothing, or the function's result does not fit.
+            ModelError: weight, metrics or metadata are not as in ``TaskResult``, or a pattern of
+                the part matches nothing, or a function's result does not fit.
             StreamlinkError: a stream failed.
         """
         with TaskStreams(assignment) as streams:
@@ -87,12 +94,14 @@ class StreamingExecutor:
             incoming.open()
             part = part_of(incoming.spec, task.part)
             weight = self._weight(task) if callable(self._weight) else self._weight
-            update = Update(float(TaskResult(weight).weight), self._kind)
+            update = Update(TaskResult(weight).weight, self._kind)
+            filters = functions_up(self._filter_up, assignment, update)
             outgoing = streams.answer(part, update)
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
             try:
-                answers = _Answers(incoming, outgoing, _Ranges(incoming.spec, self._map, part))
+                ranges = _Ranges(incoming.spec, partial(self._map, filters), part)
+                answers = _Answers(incoming, outgoing, ranges)
                 outgoing.draw(answers.supply)
                 answers.finish()
                 received = incoming.commit()
@@ -102,18 +111,29 @@ class StreamingExecutor:
                 self.watched = None
         return TaskOutcome(task, received, sent, result.metadata)
 
-    def _map(self, tensor: TensorSpec, start: int, values: Array) -> Array:
+    def _map(
+        self, filters: Sequence[RangeFunction], tensor: TensorSpec, start: int, values: Array
+    ) -> Array:
         result = self._function(tensor, start, values)
-        if result.dtype != values.dtype or result.shape != values.shape:
-            raise ModelError(
-                f"tensor {tensor.name!r}: the task's function returned {result.dtype} of shape "
-                f"{result.shape}, expected {values.dtype} of shape {values.shape}"
-            )
-        if self._kind is UpdateKind.VALUES or values.dtype.kind in "iub":
-            return result
-        difference = np.empty_like(values)
-        subtract(result, values, difference)
-        return difference
+        _require_fit("the task's function", tensor, result, values)
+        if self._kind is UpdateKind.DIFFERENCES and values.dtype.kind not in "iub":
+            difference = np.empty_like(values)
+            subtract(result, values, difference)
+            result = difference
+        for function in filters:
+            unfiltered = result.view()
+            unfiltered.flags.writeable = False
+            result = function(tensor, start, unfiltered)
+            _require_fit("the filter", tensor, result, values)
+        return result
+
+
+def _require_fit(whose: str, tensor: TensorSpec, result: Array, values: Array) -> None:
+    if result.dtype != values.dtype or result.shape != values.shape:
+        raise ModelError(
+            f"tensor {tensor.name!r}: {whose} returned {result.dtype} of shape {result.shape}, "
+            f"expected {values.dtype} of shape {values.shape}"
+        )
 
 
 class _Answers:

@@ -18,12 +18,13 @@ from streamlink.link.outgoing import OutgoingModel, Receipt
 from streamlink.model.copy import copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
-from streamlink.model.part import part_of, part_source
+from streamlink.model.part import part_of, part_sink, part_source
 from streamlink.model.spec import ModelSpec
 from streamlink.model.tee import TeeSink
+from streamlink.rounds.events import Filter, filtered
 from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
 from streamlink.rounds.trainable import KeptArrays, Trainable
-from streamlink.rounds.work import TaskStreams, do_work
+from streamlink.rounds.work import TaskStreams, do_work, functions_up
 
 __all__ = ["Train", "WholeExecutor"]
 
@@ -34,11 +35,15 @@ Train = Callable[[Any, Task], TaskResult | None]
 class WholeExecutor:
     """Receives each model in place, has it trained, and sends the update from the same memory.
 
-    Memory: the model, once. Differences cost one more, unless ``baseline`` is a store on a disk;
-    room for the next model one more, unless ``next_model`` is.
+    Memory: the model, once. Differences cost a second one of what the server asks for (all, or a
+    part), unless ``baseline`` is a store on a disk; room for the next model costs one more, unless
+    ``next_model`` is.
 
     A model that arrived in part is never trained on and never sent. The model is the server's again
     with each task, so what is to last between tasks belongs elsewhere.
+
+    The order of the tensors is the server's: a dict or a module may have them in another one. A
+    weight with two names in a module travels under whichever of them the server has.
 
     Args:
         train: ``train(model, task)`` gets what was passed as ``model`` and trains it in place; in a
@@ -46,12 +51,17 @@ class WholeExecutor:
             and facts, or nothing. Everything it raises is told to the server.
         model: a dict of NumPy arrays, a torch module, a dict of tensors, or a model in place of
             your own. ``None``: a dict of arrays is made for the first model that comes.
-        returns: ``"weights"``, or ``"differences"`` from the model that came; integers and
+        returns: ``"values"``, or ``"differences"`` from the model that came; integers and
             booleans are sent as values either way.
-        baseline: where the model that came is kept for differences; ``None``: in memory.
+        baseline: where the tensors that are asked for are kept as they came, for differences;
+            ``None``: in memory.
         next_model: grants room for the next round's model, so that it may come down while this
             round's update still goes up: ``"memory"``, or a store to receive it into. ``None``: no
             such room.
+        filter_up: clips the update, or adds noise to it, before it leaves this site: a function
+            that every range goes through, differences as differences, integers and booleans too
+            (but see ``on_floats``). A function of its arguments only: an element that two reads
+            share is asked for twice. Or a ``PerModel``, asked once for each update.
         reports_progress: ``train`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
 
@@ -65,14 +75,15 @@ class WholeExecutor:
         train: Train,
         model: Any = None,
         *,
-        returns: Literal["weights", "differences"] = "weights",
+        returns: Literal["values", "differences"] = "values",
         baseline: ModelStore | None = None,
         next_model: Literal["memory"] | ModelStore | None = None,
+        filter_up: Filter | None = None,
         reports_progress: bool = False,
     ) -> None:
-        if returns not in ("weights", "differences"):
-            raise ValueError(f"returns must be 'weights' or 'differences', not {returns!r}")
-        if baseline is not None and returns == "weights":
+        if returns not in ("values", "differences"):
+            raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
+        if baseline is not None and returns == "values":
             raise ValueError("a baseline serves differences: pass returns='differences' with it")
         if isinstance(next_model, str) and next_model != "memory":
             raise ValueError(f"next_model must be 'memory' or a store, not {next_model!r}")
@@ -81,6 +92,7 @@ class WholeExecutor:
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self._baseline = baseline or KeptArrays() if returns == "differences" else None
         self._landing = KeptArrays() if isinstance(next_model, str) else next_model
+        self._filter_up = filter_up
         self._reports_progress = reports_progress
         self._receiving, self._working = threading.Lock(), threading.Lock()
         self.overlaps = self._landing is not None
@@ -109,8 +121,10 @@ class WholeExecutor:
                 assignment,
                 reports_progress=self._reports_progress,
             )
-            update = Update(float(result.weight), self._kind, takes_next=self.overlaps)
-            sent = streams.send(self._update(task, work), update, result.metrics)
+            update = Update(result.weight, self._kind, takes_next=self.overlaps)
+            functions = functions_up(self._filter_up, assignment, update)
+            source = filtered(self._update(task, work), functions)
+            sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
 
     def _receive(
@@ -136,20 +150,20 @@ class WholeExecutor:
         return self._landing.begin(spec)
 
     def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
-        part_of(spec, task.part)  # a pattern that fits nothing is told before a byte has come
+        part = part_of(spec, task.part)  # one that there is not is told before a byte has come
         model = self._trainable.place(spec)
         if self._baseline is None:
             return model
-        return TeeSink(self._baseline.begin(spec), model)
+        return TeeSink(part_sink(self._baseline.begin(part), spec), model)
 
     def _update(self, task: Task, work: ExitStack) -> ModelSource:
-        """Return what is sent; ``work`` closes it."""
-        source: ModelSource = self._trainable.trained()
-        part = part_of(source.spec, task.part)
-        if self._baseline is not None:
-            # The model is the user's and stays open.
-            source = DifferenceSource(source, work.enter_context(closing(self._baseline.open())))
-        return part_source(source, part)
+        """Return what is sent, unfiltered; ``work`` closes it."""
+        trained = self._trainable.trained()
+        source = part_source(trained, part_of(trained.spec, task.part))
+        if self._baseline is None:
+            return source
+        # The model is the user's and stays open.
+        return DifferenceSource(source, work.enter_context(closing(self._baseline.open())))
 
     def _unwatch(self, streams: TaskStreams) -> None:
         if self._streams is streams:

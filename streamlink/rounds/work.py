@@ -18,10 +18,12 @@ from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
 from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.events import Filter, ModelFacts, functions_of
 from streamlink.rounds.executor import TaskResult
 
-__all__ = ["TaskStreams", "do_work"]
+__all__ = ["TaskStreams", "do_work", "functions_up"]
 
 
 class TaskStreams:
@@ -41,7 +43,12 @@ class TaskStreams:
         return receive_model(self.incoming, lambda model: sink_for(model.spec))
 
     def answer(self, spec: ModelSpec, update: Update) -> OutgoingModel:
-        """Open the stream of the update."""
+        """Open the stream of the update.
+
+        Args:
+            spec: its tensors: those that are asked for, in the order the server has them.
+            update: its weight and kind.
+        """
         self.outgoing = self._assignment.outgoing(spec, update)
         return self.outgoing
 
@@ -106,3 +113,11 @@ def do_work(
             f"the work returned a {type(result).__name__}; it must return a TaskResult, or nothing"
         )
     return result
+
+
+def functions_up(
+    filter_up: Filter | None, assignment: Assignment, update: Update
+) -> list[RangeFunction]:
+    """Return what an executor's filter does to one update; nothing where there is no filter."""
+    facts = ModelFacts(assignment.attempt, assignment.incoming().peer, update)
+    return functions_of([] if filter_up is None else [filter_up], facts)

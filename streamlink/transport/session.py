@@ -339,5 +339,5 @@ class Session:
 def _require_text(metadata: Mapping[str, str]) -> None:
     """Refuse here what could not be encoded later, when nobody is there to be told."""
     for name, value in metadata.items():
-        if not (isinstance(name, str) and isinstance(value, str)):
+        if not all(isinstance(text, str) for text in (name, value)):
             raise LocalProtocolError(f"metadata {name!r}: {value!r}; both must be text (str)")

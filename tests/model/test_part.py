@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.errors import ModelError, SpecMismatch
+from streamlink.errors import ModelError, SpecMismatch, StoreError
+from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSource, Payload
-from streamlink.model.part import PartSource, part_of, part_source
+from streamlink.model.part import PartSink, PartSource, part_of, part_sink, part_source
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.stores.memory import ArrayModel
+from streamlink.model.tee import TeeSink
+from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.models import (
     SourceContract,
     arrays_of,
     content,
+    fill,
     float_spec,
     model_specs,
     pattern_model,
@@ -154,6 +157,48 @@ def test_closing_the_part_closes_the_whole() -> None:
     assert closed == [True]
 
 
+# --- taking a part of what arrives ----------------------------------------------------
+
+
+@given(model_specs(), st.data())
+def test_of_any_writes_the_part_is_kept(spec: ModelSpec, data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.booleans(), min_size=len(spec.tensors)))
+    chosen = [t for t, keep in zip(spec.tensors, kept, strict=False) if keep]
+    part = ModelSpec(tuple(data.draw(st.permutations(chosen))))
+    store, cuts = MemoryStore(), data.draw(st.lists(st.integers(0, max(spec.nbytes, 1))))
+    sink = PartSink(store.begin(part), spec)
+    fill(sink, content(pattern_model(spec)), [cut for cut in cuts if cut < spec.nbytes], seed=0)
+    sink.commit()
+    assert content(store.open()) == content(PartSource(pattern_model(spec), part))
+
+
+def test_a_model_and_a_part_of_it_are_received_at_once() -> None:
+    whole, part = MemoryStore(), MemoryStore()
+    head = part_of(MODEL, ["*lora_a", "head"])
+    copy_model(
+        pattern_model(MODEL), TeeSink(part_sink(part.begin(head), MODEL), whole.begin(MODEL)), 10
+    )
+    assert content(whole.open()) == content(pattern_model(MODEL))
+    assert content(part.open()) == content(PartSource(pattern_model(MODEL), head))
+
+
+def test_a_sink_for_the_whole_is_taken_as_it_is() -> None:
+    sink = MemoryStore().begin(MODEL)
+    assert part_sink(sink, ModelSpec(MODEL.tensors)) is sink
+    with pytest.raises(SpecMismatch, match="'t0' of the part is not in the model"):
+        part_sink(MemoryStore().begin(float_spec(4)), MODEL)
+
+
+def test_a_part_with_a_gap_is_not_committed_and_no_byte_lies_outside() -> None:
+    sink = PartSink(MemoryStore().begin(named("head")), MODEL)
+    sink.write(0, memoryview(bytes(MODEL.nbytes - 1)))
+    with pytest.raises(StoreError, match="byte 11 of tensor 'head'"):
+        sink.commit()
+    with pytest.raises(ValueError, match=str(MODEL.nbytes)):
+        sink.write(MODEL.nbytes - 1, memoryview(bytes(2)))
+    sink.discard()
+
+
 class Zeros(ModelSource):
     """A model of zeros that counts how often it is asked for some."""
 
@@ -169,6 +214,22 @@ class Zeros(ModelSource):
         return (memoryview(bytes(length)),)
 
     def close(self) -> None:
+        pass
+
+
+class Nowhere:
+    """Takes a model and keeps nothing."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        pass
+
+    def commit(self, progress: object = None) -> None:
+        pass
+
+    def discard(self) -> None:
         pass
 
 
@@ -200,6 +261,17 @@ def test_a_read_costs_what_its_pieces_do_however_many_tensors_there_are() -> Non
     for offset in (0, 200_000, part.spec.nbytes - 16):
         assert lines_run(partial(part.read, offset, 16)) == expected
     assert whole.reads == 3 * 2
+
+
+def test_so_does_a_write() -> None:
+    def sink(tensors: int) -> PartSink:
+        whole, part = every_second_of(tensors)
+        return PartSink(Nowhere(part.spec), whole.spec)
+
+    small, large, payload = sink(10), sink(100_000), memoryview(bytes(32))
+    expected = lines_run(partial(small.write, 0, payload))
+    for offset in (0, 400_000, 800_000 - 32):
+        assert lines_run(partial(large.write, offset, payload)) == expected
 
 
 def test_names_are_looked_up_and_not_searched_for() -> None:

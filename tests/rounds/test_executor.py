@@ -156,11 +156,15 @@ def test_the_weight_may_depend_on_the_task_and_facts_go_with_the_reply(
     federation: Federation,
 ) -> None:
     executor = StreamingExecutor(
-        trained(2), weight=lambda task: task.round + 0.5, metadata=lambda: {"site": "here"}
+        trained(2),
+        weight=lambda task: np.float32(task.round + 0.5),  # type: ignore[return-value,arg-type]
+        metrics=lambda: {"loss": np.float16(0.25)},  # type: ignore[dict-item]
+        metadata=lambda: {"site": "here"},
     )
     exchange, _ = asked(federation, executor)
     exchange_models(exchange, ArrayModel(initial()), MemoryStore())
     assert exchange.incoming.update.weight == 3.5
+    assert exchange.incoming.metrics == {"loss": 0.25}
     reply = exchange.wait_reply(WAIT)
     assert reply is not None
     assert reply.metadata["site"] == "here"
@@ -172,6 +176,7 @@ def test_the_weight_may_depend_on_the_task_and_facts_go_with_the_reply(
         ({"weight": -1.0}, "weight -1.0; a weight is finite"),
         ({"weight": lambda task: float("nan")}, "weight nan"),
         ({"metrics": lambda: {"loss": float("inf")}}, "metric 'loss' is inf"),
+        ({"metadata": lambda: {"epoch": 3}}, "metadata 'epoch' is 3, of type int"),
     ],
 )
 def test_numbers_that_cannot_be_averaged_are_refused(
