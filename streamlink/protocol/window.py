@@ -7,6 +7,10 @@ sender's: it learns the link from the acks and sizes window and chunk by it, sta
 Congestion Control", ACM Queue 2016): a sample is what was received between sending a byte and
 hearing that it arrived. We do not control congestion (TCP does); the window only has to be large
 enough to keep the link full and small enough that a cut does not cost much.
+
+The chunk is a share of the window, not a time by the rate alone. Where many streams share a busy
+processor it is the work per chunk that keeps each rate low, and a chunk that waited for a higher
+rate would never grow.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ from collections import deque
 
 from streamlink.config import StreamConfig
 
-CHUNK_SECONDS = 0.01
-"""A chunk grows until the link needs this long to deliver it."""
+CHUNKS_IN_WINDOW = 4
+"""A chunk grows to this part of the window: others travel while one is acknowledged."""
+
+CHUNK_SECONDS = 0.25
+"""A chunk never takes the link longer than this: slow links keep the smallest."""
 
 QUEUE_SECONDS = 0.1
 """The window keeps this much delivery time queued beyond two round trips."""
@@ -59,8 +66,8 @@ class Pace:
             return  # nothing else was on its way: this measured our source, not the link
         self._rates.append(rate)
         self.rate = max(self._rates)
-        self.chunk_bytes = self._chunk_for(self.rate)
         self.window_bytes = self._window_for(self.rate)
+        self.chunk_bytes = self._chunk_for(self.rate)
 
     def forget(self) -> None:
         """Drop what is unheard: the call that carried it is gone."""
@@ -68,7 +75,8 @@ class Pace:
 
     def _chunk_for(self, rate: float) -> int:
         # A chunk must arrive well within the ack wait, however slow the link.
-        wanted = min(rate * CHUNK_SECONDS, rate * self._ack_wait / 8)
+        longest = rate * min(CHUNK_SECONDS, self._ack_wait / 8)
+        wanted = min(longest, self.window_bytes / CHUNKS_IN_WINDOW)
         size = self._smallest
         while size * 2 <= min(wanted, self.largest):
             size *= 2
