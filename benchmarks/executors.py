@@ -45,7 +45,7 @@ class Case:
 
     name: str
     kind: Kind
-    returns: Literal["weights", "differences"] = "weights"
+    returns: Literal["values", "differences"] = "values"
     baseline: Literal["memory", "disk"] | None = None
     models: int | None = 1
 
@@ -63,7 +63,7 @@ class Case:
 
 def _whole(kind: Kind, what: str) -> tuple[Case, ...]:
     return (
-        Case(f"{what}, weights", kind),
+        Case(f"{what}, values", kind),
         Case(f"{what}, differences, baseline in memory", kind, "differences", "memory", models=2),
         Case(f"{what}, differences, baseline on disk", kind, "differences", "disk"),
     )
@@ -149,7 +149,7 @@ def client(
     name: str,
     layout: dict[str, Any],
     kind: Kind,
-    returns: Literal["weights", "differences"],
+    returns: Literal["values", "differences"],
     folder: str,
     is_on_disk: bool,
 ) -> None:

@@ -26,23 +26,24 @@ from streamlink.config import (
     TimeoutConfig,
     parse_size,
 )
+from streamlink.copying import copy_model, digest_of, receive, send
 from streamlink.errors import StreamlinkError
 from streamlink.fleet import Fleet, Reporter
-from streamlink.link.oneshot import receive, send
+from streamlink.link import Attempt
+from streamlink.link.client import Assignment
+from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
-from streamlink.model.copy import copy_model
-from streamlink.model.digest import digest_of
 from streamlink.model.generated import GeneratedModel
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
-from streamlink.model.mapped import map_model
+from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
+from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
-from streamlink.rounds.executor import Executor, Task, TaskResult
+from streamlink.rounds.executor import Executor, Task, TaskOutcome, TaskResult
 from streamlink.rounds.ondisk import OnDiskExecutor
-from streamlink.rounds.report import RoundReport
+from streamlink.rounds.report import RoundReport, Standing
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores import (
@@ -54,6 +55,7 @@ from streamlink.stores import (
     open_model,
     open_store,
 )
+from streamlink.stores.anything import AnyPlace, AnySource
 
 __all__ = [
     # settings
@@ -70,11 +72,15 @@ __all__ = [
     "ModelSource",
     "ModelSink",
     "ModelStore",
+    "ModelInPlace",
+    "AnySource",
+    "AnyPlace",
     "ArrayModel",
     "TorchModel",
     "as_model",
     "GeneratedModel",
     "map_model",
+    "RangeFunction",
     "digest_of",
     "copy_model",
     # stores
@@ -86,10 +92,13 @@ __all__ = [
     # one model, without rounds
     "send",
     "receive",
+    "Receipt",
     # rounds
     "Server",
     "ScatterAndGather",
     "RoundReport",
+    "Standing",
+    "Attempt",
     "Client",
     "Executor",
     "StreamingExecutor",
@@ -97,6 +106,8 @@ __all__ = [
     "OnDiskExecutor",
     "Task",
     "TaskResult",
+    "TaskOutcome",
+    "Assignment",
     # around each step of a round
     "PerModel",
     "ModelFacts",

@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "link": frozenset({"transport", "protocol", "model", "config", "errors"}),
     "rounds": frozenset({"link", "stores", "model", "config", "errors"}),
     "allocator": frozenset[str](),
+    "copying": frozenset({"link", "stores", "model", "config", "errors"}),
     "fleet": frozenset({"errors"}),
     "logs": frozenset[str](),
     "progress": frozenset({"logs"}),

@@ -75,7 +75,7 @@ def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> streamlink.Me
             server,
             store,
             streamlink.RoundConfig(min_clients=SITES),
-            filters_up=[streamlink.always(clip), noise],
+            filters_up=[clip, streamlink.PerModel(noise)],
             on_event=lambda event: acme.events.update([event.what.value]),
             metadata=lambda attempt, peer: {"rate": str(rate)},
         )
@@ -83,7 +83,7 @@ def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> streamlink.Me
             sys.exit(f"not admitted: the job may take {job.peak_bytes(SITES) >> 20} MiB")
         print(f"admitted: at most {job.peak_bytes(SITES) >> 20} MiB for {SITES} sites")
         for number in range(1, SITES + 1):
-            threading.Thread(target=take_part, args=(server.port, number)).start()
+            threading.Thread(target=take_part, args=(server.address, number)).start()
         server.wait_for_peers(SITES, 30)
         for number in range(rounds):
             report = job.run_round(number)
@@ -94,7 +94,7 @@ def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> streamlink.Me
     return store
 
 
-def take_part(port: int, number: int) -> None:
+def take_part(address: str, number: int) -> None:
     """Have Acme's trainer do what the server asks for, until it says goodbye."""
     trainer = AcmeTrainer(number)
 
@@ -104,16 +104,17 @@ def take_part(port: int, number: int) -> None:
         return streamlink.TaskResult(len(trainer.y), {"loss": loss}, facts)
 
     executor = streamlink.WholeExecutor(train, returns="differences")
-    with streamlink.Client(f"127.0.0.1:{port}", f"site-{number}", executor, LINK) as client:
+    with streamlink.Client(address, f"site-{number}", executor, LINK) as client:
         client.run()
 
 
+@streamlink.on_floats
 def clip(tensor: streamlink.TensorSpec, start: int, values: Array) -> Array:
     """Bound what one site may say of one element; integers are counts and pass."""
-    return np.clip(values, -0.25, 0.25) if values.dtype.kind == "f" else values
+    return np.clip(values, -0.25, 0.25)
 
 
-def noise(attempt: Any, peer: str) -> Any:
+def noise(facts: streamlink.ModelFacts) -> streamlink.RangeFunction:
     """Return the function that adds this site's noise of this round.
 
     A range may be asked for again and be cut elsewhere, so noise is drawn for whole blocks, each
@@ -121,11 +122,12 @@ def noise(attempt: Any, peer: str) -> Any:
     """
     block = 4096
 
+    @streamlink.on_floats
     def add(tensor: streamlink.TensorSpec, start: int, values: Array) -> Array:
-        if values.dtype.kind != "f":
-            return values
         first, last = start // block, (start + len(values) - 1) // block
-        seeds = [seed_of(attempt, peer, tensor.name, at) for at in range(first, last + 1)]
+        seeds = [
+            seed_of(facts.attempt, facts.peer, tensor.name, at) for at in range(first, last + 1)
+        ]
         drawn = [np.random.default_rng(seed).standard_normal(block) for seed in seeds]
         here = np.concatenate(drawn)[start - first * block :][: len(values)]
         return (values + 1e-4 * here).astype(values.dtype)
@@ -148,7 +150,7 @@ def main() -> None:
     store = run_job(acme, given.rounds, streamlink.parse_size(given.memory))
     print("events:", ", ".join(f"{what} {count}" for what, count in acme.events.items()))
     print(f"transfers in Acme's log: {acme.moved} bytes")
-    print(f"model: {streamlink.digest_of(store.open())}")
+    print(f"model: {streamlink.digest_of(store)}")
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python examples/embedding/hand_over.py
 
-does both on this machine. Between machines, one of them waits in ``receive(store, "0.0.0.0:8470")``
-and the other calls ``send(model, "HOST:8470")``; either may be stopped and started again, and what
-had arrived is not sent again.
+does both on this machine. Between machines, one of them waits in ``receive(into, "0.0.0.0:8470")``
+and the other calls ``send(model, "HOST:8470")``; either may be stopped and started again, and of a
+model that goes from files to files nothing that had arrived is sent again. Both take what there is:
+a path, a store, a dict of arrays, a torch module.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ import numpy as np
 import streamlink
 
 
-def hand_over(model: streamlink.ModelSource, store: streamlink.ModelStore) -> None:
-    """Bring ``model`` into ``store``; both ends say the same digest of it."""
+def hand_over(model: streamlink.AnySource, into: streamlink.AnyPlace) -> None:
+    """Bring ``model`` into ``into``; both ends say the same digest of it."""
     port: Future[int] = Future()
     with ThreadPoolExecutor(1) as pool:
         receiving = pool.submit(
-            streamlink.receive, store, listen="127.0.0.1:0", on_listening=port.set_result
+            streamlink.receive, into, listen="127.0.0.1:0", on_listening=port.set_result
         )
         sent = streamlink.send(model, f"127.0.0.1:{port.result()}")
         received = receiving.result()
@@ -37,12 +38,12 @@ def main() -> None:
     options.add_argument("--size", default="64MB", help="of the model")
     given = options.parse_args()
     count = streamlink.parse_size(given.size) // 4
-    model = streamlink.ArrayModel({"w": np.arange(count, dtype=np.float32)})
+    arrays = {"w": np.arange(count, dtype=np.float32)}
     with tempfile.TemporaryDirectory() as folder:
-        store = streamlink.SafetensorsStore(Path(folder) / "serving")
-        hand_over(model, store)
-        source = store.open()
-        print(f"on disk:  {source.spec.nbytes} bytes, digest {source.digest()}")
+        place = Path(folder) / "serving"
+        hand_over(arrays, place)
+        size = streamlink.open_model(place).spec.nbytes
+        print(f"on disk:  {size} bytes, digest {streamlink.digest_of(place)}")
 
 
 if __name__ == "__main__":

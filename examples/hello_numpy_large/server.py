@@ -56,7 +56,7 @@ def make_initial(
     with streamlink.show_progress(list) as progress:
         streamlink.copy_model(
             initial,
-            store.begin(spec),
+            store,
             progress=lambda done: progress.update(
                 "store", "initial model", min(done, spec.nbytes), spec.nbytes
             ),

@@ -91,14 +91,12 @@ def take_part(server: str, site: int) -> None:
 def serve(listen: str, here: Sequence[int], rounds: int, folder: Path) -> None:
     """Give the model out, average what returns, and load the result into a module again."""
     torch.manual_seed(1)
-    store = streamlink.SafetensorsStore(folder)
-    first = streamlink.TorchModel(NextToken())
-    streamlink.copy_model(first, store.begin(first.spec))
-    print(f"model: {len(first.spec.tensors)} tensors, tied: {first.tied}")
+    store, first = streamlink.open_store(folder), NextToken()
+    streamlink.copy_model(first, store)
+    print(f"model: {len(first.state_dict())} names, tied: {streamlink.TorchModel(first).tied}")
 
     with streamlink.Server(listen) as server:
-        address = f"127.0.0.1:{server.port}"
-        sites = [threading.Thread(target=take_part, args=(address, n)) for n in here]
+        sites = [threading.Thread(target=take_part, args=(server.address, n)) for n in here]
         for site in sites:
             site.start()
         rules = streamlink.RoundConfig(min_clients=len(SITES), num_rounds=rounds)
@@ -109,9 +107,8 @@ def serve(listen: str, here: Sequence[int], rounds: int, folder: Path) -> None:
     for report in reports:
         print(f"round {report.round}: loss {report.metrics['loss']:.3f} before training")
     final = NextToken()
-    source = store.open()
-    streamlink.copy_model(source, streamlink.TorchModel(final))
-    is_same = streamlink.digest_of(streamlink.TorchModel(final)) == source.digest()
+    streamlink.copy_model(store, final)
+    is_same = streamlink.digest_of(final) == streamlink.digest_of(store)
     print(f"the module has the stored model: {is_same}")
     print(f"batches seen by the norm: {int(final.norm.num_batches_tracked)}")
     print(f"final loss over all tokens: {loss_of(final, slice(None)):.3f}")

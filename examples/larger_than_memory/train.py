@@ -43,7 +43,8 @@ def take_part(server: str, site: str, folder: Path) -> None:
     def work(model_dir: Path, update_dir: Path, task: streamlink.Task) -> streamlink.TaskResult:
         model = streamlink.open_model(model_dir)
         trained = streamlink.map_model(model, step)  # computed range by range, as it is read
-        streamlink.copy_model(trained, streamlink.open_store(update_dir).begin(model.spec))
+        streamlink.copy_model(trained, update_dir)
+        model.close()
         return streamlink.TaskResult(weight=SAMPLES[site])
 
     executor = streamlink.OnDiskExecutor(work, folder)
@@ -66,15 +67,13 @@ def model_after(rounds: int, nbytes: int) -> streamlink.GeneratedModel:
 def serve(nbytes: int, rounds: int, folder: Path) -> bool:
     """Run the rounds; return whether every element is what it must be."""
     store = streamlink.open_store(folder / "global")
-    first = model_after(0, nbytes)
-    streamlink.copy_model(first, store.begin(first.spec))
+    streamlink.copy_model(model_after(0, nbytes), store)
     before = peak_bytes()
 
     began = time.monotonic()
     with streamlink.Server("127.0.0.1:0", NARROW) as server:
-        address = f"127.0.0.1:{server.port}"
         threads = [
-            threading.Thread(target=take_part, args=(address, site, folder / site))
+            threading.Thread(target=take_part, args=(server.address, site, folder / site))
             for site in STEPS
         ]
         for thread in threads:
@@ -87,7 +86,7 @@ def serve(nbytes: int, rounds: int, folder: Path) -> bool:
     print(f"memory: {before >> 20} MiB before, {peak_bytes() >> 20} MiB at most")
 
     expected = streamlink.digest_of(model_after(rounds, nbytes))
-    is_exact = streamlink.digest_of(store.open()) == expected
+    is_exact = streamlink.digest_of(store) == expected
     print(f"every element is exactly right: {is_exact}")
     return is_exact
 

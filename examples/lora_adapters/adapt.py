@@ -82,31 +82,28 @@ def take_part(server: str, site: str, width: int, sent: list[int]) -> None:
 def serve(width: int, rounds: int, folder: Path) -> None:
     """Run the rounds, then say what moved, what was learned and what stayed as it was."""
     torch.manual_seed(1)
-    store = streamlink.SafetensorsStore(folder)
     first = make_module(width)
-    model = streamlink.TorchModel(first)
-    streamlink.copy_model(model, store.begin(model.spec))
+    streamlink.copy_model(first, folder)  # the store begins with the module's own tensors
 
     sent: list[int] = []
     with streamlink.Server() as server:
-        address = f"127.0.0.1:{server.port}"
         threads = [
-            threading.Thread(target=take_part, args=(address, site, width, sent))
+            threading.Thread(target=take_part, args=(server.address, site, width, sent))
             for site in SAMPLES
         ]
         for thread in threads:
             thread.start()
         rules = streamlink.RoundConfig(min_clients=len(SAMPLES), num_rounds=rounds, part="*.lora_*")
-        reports = streamlink.ScatterAndGather(server, store, rules).run()
+        reports = streamlink.ScatterAndGather(server, folder, rules).run()
     for thread in threads:
         thread.join()
 
     for report in reports:
         print(f"round {report.round}: loss {report.metrics['loss']:.3f}, weights {report.weights}")
-    down, up = model.spec.nbytes, max(sent)
+    down, up = streamlink.open_model(folder).spec.nbytes, max(sent)
     print(f"an update: {up} bytes, {up / down:.2%} of the model's {down}")
     final = make_module(width)
-    streamlink.copy_model(store.open(), streamlink.TorchModel(final))
+    streamlink.copy_model(folder, final)
     for kind, wanted in (("base", False), ("adapter", True)):
         same = [
             is_same(old, new)

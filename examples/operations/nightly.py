@@ -75,8 +75,7 @@ def main() -> None:
 def make_weights(place: Path, nbytes: int) -> None:
     """Stand in for the weights that somebody else has trained."""
     arrays = {f"layer.{n}": np.zeros(nbytes // 16, np.float32) for n in range(4)}
-    model = streamlink.ArrayModel(arrays)
-    streamlink.copy_model(model, streamlink.open_store(place).begin(model.spec))
+    streamlink.copy_model(arrays, place)
 
 
 def run_night(commands: Commands, listen: str) -> None:

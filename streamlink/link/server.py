@@ -166,6 +166,7 @@ class Server:
         self.config = config or LinkConfig()
         self._changed = threading.Condition()
         self._peers: dict[str, Peer] = {}
+        self._host = address.rpartition(":")[0]
         with self._changed:  # a client that is quicker than this line waits for it
             self._grpc = GrpcServer(
                 address, self.config, on_session=self._arrived, on_closed=self._left
@@ -175,6 +176,12 @@ class Server:
     def port(self) -> int:
         """The port it listens on."""
         return self._grpc.port
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for clients on this machine."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # the loopback is part of it
+        return f"{everywhere.get(self._host, self._host)}:{self.port}"
 
     @property
     def peers(self) -> list[Peer]:
