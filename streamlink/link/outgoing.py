@@ -134,10 +134,13 @@ class OutgoingModel:
 
     def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
         """Say that all is written and wait until the receiver has committed it."""
-        self.pump.finish(self._hexdigest(), metrics)
-        if not self.pump.wait_committed():
-            raise LocalProtocolError("the receiver went back behind what can be sent again")
-        return self._receipt(metrics)
+        while True:
+            self.pump.finish(self._hexdigest(), metrics)
+            if self.pump.wait_committed():
+                return self._receipt(metrics)
+            # The call may have been lost just before: then all is there, and it is said once more.
+            if self.pump.stream.position < self.spec.nbytes:
+                raise LocalProtocolError("the receiver went back behind what can be sent again")
 
     def draw(self, supply: Supply) -> None:
         """Let the stream draw from ``supply(offset, nbytes)`` until all is written.

@@ -68,6 +68,11 @@ class Exchange:
             error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer)
         return error if isinstance(error, StreamlinkError) else None
 
+    def is_good_for(self, peer: Peer) -> bool:
+        """Whether ``peer`` is who was asked, and nothing of it has failed."""
+        errors = (self.failure, self.outgoing.error, self.incoming.error)
+        return peer.has(self._session) and not any(errors)
+
     def end(self, code: AbortCode, reason: str) -> None:
         """Give the request up; both streams end, and nothing of them counts."""
         self._session.cancel(self._pending, reason)
@@ -94,6 +99,10 @@ class Peer:
     def is_here(self) -> bool:
         """Whether its session still lives."""
         return not self._session.closed.is_set()
+
+    def has(self, session: Session) -> bool:
+        """Whether this is the client at the other end of ``session``."""
+        return self._session is session
 
     def ask(
         self,

@@ -54,6 +54,7 @@ NonFinite = Literal["accept", "reject", "fail"]
 """``RoundConfig.non_finite``: what NaN or infinity in an update leads to."""
 
 _LARGEST_ELEMENT_BYTES = 16
+_LARGEST_WEIGHT = 1e200  # so that no sum of weights is infinite
 _NAMES_TOLD = 3  # a refusal names this many tensors, and counts the rest
 
 
@@ -67,7 +68,7 @@ class Step(Enum):
     """The last byte is computed and every update is whole; nothing is committed yet."""
 
     PERSISTED = "persisted"
-    """The new model is committed; the contributors have not been told."""
+    """The new model is committed: raising does not undo it."""
 
 
 class ContributorFailed(RoundError):
@@ -324,9 +325,10 @@ def check_announced(
 
 def check_weight(peer: str, weight: float) -> None:
     """Raise ``ModelError`` unless ``weight`` can be one in a mean."""
-    if not math.isfinite(weight) or weight < 0:
+    if not 0 <= weight <= _LARGEST_WEIGHT:
         raise ModelError(
-            f"{peer} gave its update the weight {weight}; a weight is finite and not negative"
+            f"{peer} gave its update the weight {weight}; a weight is finite and not negative, "
+            f"and at most {_LARGEST_WEIGHT:g}"
         )
 
 

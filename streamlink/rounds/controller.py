@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streamlink.config import RoundConfig
-from streamlink.errors import QuorumNotReached, StreamlinkError
+from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ModelStore
@@ -32,6 +32,7 @@ __all__ = ["ScatterAndGather"]
 logger = logging.getLogger("streamlink.rounds")
 
 _CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, an allowance
+_GONE = "its session ended, and it did not come back"
 _STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
 
 
@@ -146,7 +147,8 @@ class ScatterAndGather:
 
     def standings(self) -> list[Standing]:
         """Return how far each client is in the round that runs; cheap, from any thread."""
-        running = self._spooled.exchanges if self._spooled else self._lockstep.exchanges
+        spooled = self._spooled  # it may be over before the next line
+        running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
         return [standing_of(exchange) for exchange in list(running)]
 
     def peak_bytes(self, clients: int) -> int:
@@ -169,6 +171,7 @@ class ScatterAndGather:
         failures: dict[str, StreamlinkError] = {}
         peers = self._quorum(number, failures)
         if self._spool is not None and self._is_spooled(peers):
+            self._lockstep.forget("this round goes through the spool")
             self._spooled = SpooledRound(self._server, self._store, self._plan, self._spool, number)
             try:
                 return self._spooled.run(peers)
@@ -184,20 +187,25 @@ class ScatterAndGather:
         self, number: int, failures: dict[str, StreamlinkError], is_last: bool
     ) -> RoundReport:
         began = time.monotonic()
+        asked: set[str] = set()
         for attempt in range(1, self._config.max_attempts + 1):
             peers = self._quorum(number, failures)
+            asked.update(peer.name for peer in peers)
             belongs = Attempt(self._plan.job, number, attempt)
             try:
                 outcome = self._lockstep.run(belongs, peers, began=began, is_last=is_last)
             except ContributorFailed as failed:
                 logger.warning("%s: %s", belongs, failed)
                 failures.update(_causes(failed))
-                self._plan.tell(Happening.CLIENT_DROPPED, belongs, failed.peer, str(failed))
-                self._grace(failed.peer, peers, failures)
+                self._grace(peers, failures)
+                for peer in peers:
+                    if (error := failures.get(peer.name)) is not None:
+                        self._plan.tell(Happening.CLIENT_DROPPED, belongs, peer.name, str(error))
             except OutOfTime as late:
                 raise QuorumNotReached(f"round {number}: {late}", failures) from late
             else:
-                missing = {name: str(error) for name, error in failures.items()}
+                left = dict.fromkeys(sorted(asked - outcome.weights.keys()), _GONE)
+                missing = {**left, **{name: str(error) for name, error in failures.items()}}
                 seconds = time.monotonic() - began
                 return RoundReport(
                     number, attempt, seconds, outcome.weights, outcome.metrics, missing,
@@ -218,17 +226,24 @@ class ScatterAndGather:
             )
         return peers
 
-    def _grace(
-        self, name: str, peers: Sequence[Peer], failures: dict[str, StreamlinkError]
-    ) -> None:
-        """Wait for a client that dropped out; if it comes back, its failure is forgiven."""
-        # Of the session that was asked: another process of that name may be here already.
-        if any(peer.name == name and peer.is_here for peer in peers):
-            return  # it is here and failed all the same: its task raised, or its stream stalled
+    def _grace(self, peers: Sequence[Peer], failures: dict[str, StreamlinkError]) -> None:
+        """Wait for those of ``peers`` that dropped out; who comes back is forgiven.
+
+        Whoever is here and failed all the same is not waited for: its task raised, or its stream
+        stalled. Here is the session that was asked: another process may have its name by now.
+        """
+        lost = [peer.name for peer in peers if not peer.is_here]
         seconds = self._config.wait_time_after_min_received
-        logger.info("waiting up to %g s for %s to come back", seconds, name)
-        if self._server.wait_for_peer(name, seconds) is not None:
-            failures.pop(name, None)
+        if lost:
+            logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(lost))
+        until = time.monotonic() + seconds
+        for name in lost:
+            left = max(0.0, until - time.monotonic())
+            if self._server.wait_for_peer(name, left) is not None:
+                failures.pop(name, None)
+            else:
+                error = StreamAborted(AbortCode.SESSION_LOST, _GONE, by_peer=True, who=name)
+                failures.setdefault(name, error)
 
 
 def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:

@@ -143,7 +143,9 @@ class Tap:
         return end - inside % self.spec.tensors[index].itemsize
 
     def _has_room(self, nbytes: int) -> bool:
-        return not self._readers or not self._kept or self._kept + nbytes <= self._limit
+        # Where nobody has anything left to read, waiting would be for ever.
+        is_read = min(self._readers.values(), default=self._position) >= self._readable
+        return is_read or self._kept + nbytes <= self._limit
 
     def _drop(self) -> None:
         taken = min(self._readers.values(), default=self._position) - _MARGIN

@@ -8,11 +8,13 @@ the model.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from streamlink.errors import ModelError, RoundError, StreamlinkError
@@ -259,13 +261,15 @@ class LockstepGather:
             self._sink,
             non_finite=self._rules.non_finite,
         )
-        self._rules.on_step(Step.AGGREGATING)
+        with self._pulsing(lambda each: each.model.hold("busy", "the server")):
+            self._rules.on_step(Step.AGGREGATING)
         while not combiner.is_done:
             self._advance(combiner)
         for contributor in self._contributors:
             self._wait(contributor, self._completed(contributor))
             self._check_metrics(contributor)
-        self._rules.on_step(Step.AGGREGATED)
+        with self._pulsing(lambda each: each.model.committing()):
+            self._rules.on_step(Step.AGGREGATED)
         self._commit()
 
     @property
@@ -299,9 +303,27 @@ class LockstepGather:
                 contributor.tell(contributor.model.committing)
 
         self._sink.commit(moved)
-        self._rules.on_step(Step.PERSISTED)
         for contributor in self._contributors:
             contributor.tell(contributor.model.commit)
+        self._rules.on_step(Step.PERSISTED)
+
+    @contextmanager
+    def _pulsing(self, say: Callable[[Contributor], object]) -> Iterator[None]:
+        """While somebody else's code runs, say for it that this side lives."""
+        is_over = threading.Event()
+
+        def pulse() -> None:
+            while not is_over.wait(self._rules.held_interval):
+                for contributor in self._contributors:
+                    contributor.tell(partial(say, contributor))
+
+        thread = threading.Thread(target=pulse, name="gather-pulse", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
 
     # --- waiting ------------------------------------------------------------------------
 

@@ -45,7 +45,8 @@ class Lockstep:
     @property
     def exchanges(self) -> Sequence[Exchange]:
         """The requests of the attempt that runs."""
-        return list(self._scatter.exchanges.values()) if self._scatter else []
+        running = self._scatter  # it may be over before the next line
+        return list(running.exchanges.values()) if running is not None else []
 
     def run(
         self, belongs: Attempt, peers: Sequence[Peer], *, began: float, is_last: bool
@@ -66,7 +67,7 @@ class Lockstep:
         with closing(self._store.open()) as source:
             scatter = self._scatter = self._begin(belongs)
             try:
-                scatter.keep(peers)
+                scatter.begin(peers)
                 return self._attempt(scatter, peers, source, began, is_last)
             finally:
                 self._scatter = None
@@ -80,9 +81,11 @@ class Lockstep:
             early.join()
 
     def _begin(self, belongs: Attempt) -> Scatter:
-        early, self._early = self._early, None
+        early = self._early
         if early is not None and early.belongs == belongs:
+            self._early = None
             return early
+        self.forget("another attempt was begun")
         return Scatter(self._plan, belongs)
 
     def _attempt(
@@ -157,6 +160,7 @@ class Lockstep:
         belongs = scatter.belongs
         early = Scatter(self._plan, Attempt(belongs.job, belongs.round + 1, 1))
         self._early = early
+        early.hold(self._server.config.timeouts.held_interval)
         for peer in peers:
             if not scatter.exchanges[peer.name].incoming.update.takes_next:
                 continue

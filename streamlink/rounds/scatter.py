@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamlink.config import RoundConfig
-from streamlink.errors import AbortCode, RoundError, StreamlinkError
+from streamlink.errors import AbortCode, ModelError, RoundError, StoreError, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.link.server import Exchange, Peer
@@ -51,8 +51,13 @@ class Plan:
         return (self.weights or {}).get(peer, given)
 
     def tell(self, what: Happening, attempt: Attempt, peer: str = "", detail: str = "") -> None:
-        """Tell the embedder what happened; what it raises ends the round."""
-        self.on_event(RoundEvent(what, attempt, peer, detail))
+        """Tell the embedder what happened; what it raises ends the round, unless that is over."""
+        try:
+            self.on_event(RoundEvent(what, attempt, peer, detail))
+        except Exception:
+            if what not in _PAST:
+                raise
+            logger.exception("%s: a listener raised at %s", attempt, what.value)
 
     def tell_step(self, step: Step, attempt: Attempt) -> None:
         """Tell the embedder how far the gathering is."""
@@ -68,6 +73,7 @@ class Scatter:
         self.exchanges: dict[str, Exchange] = {}
         self._plan = plan
         self._senders: list[threading.Thread] = []
+        self._has_begun = threading.Event()
         self._fault: Exception | None = None
 
     def offer(self, peer: Peer, source: ModelSource, belongs: Attempt | None = None) -> Exchange:
@@ -88,8 +94,12 @@ class Scatter:
             ContributorFailed: it is not there any more.
         """
         source = tap.open(peer.name)
-        exchange = self._ask(peer, source, self.belongs)
-        seen = self._filtered(source, peer.name)
+        try:
+            exchange = self._ask(peer, source, self.belongs)
+            seen = self._filtered(source, peer.name)
+        except BaseException:
+            source.close()  # or everybody would wait for this reader
+            raise
 
         def supply(offset: int, nbytes: int) -> Payload:
             ready = tap.wait(offset, held_interval)
@@ -107,13 +117,32 @@ class Scatter:
         self._start(exchange, send)
         return exchange
 
-    def keep(self, peers: Sequence[Peer]) -> None:
-        """End the requests of everybody else."""
-        for name in self.exchanges.keys() - {peer.name for peer in peers}:
-            self.exchanges.pop(name).end(AbortCode.STALE_ATTEMPT, "it takes no part in this round")
+    def hold(self, interval: float) -> None:
+        """Until this attempt begins, tell its clients that they wait for the round before."""
+
+        def pulse() -> None:
+            while not self._has_begun.wait(interval):
+                for exchange in list(self.exchanges.values()):
+                    if exchange.incoming.pump.stream.opened is not None:
+                        exchange.reply_began()
+                        exchange.incoming.hold("busy", "the round before")
+
+        thread = threading.Thread(target=pulse, name="hold-early", daemon=True)
+        thread.start()
+        self._senders.append(thread)
+
+    def begin(self, peers: Sequence[Peer]) -> None:
+        """Begin with ``peers``; end the requests of everybody else, and those that have failed."""
+        self._has_begun.set()
+        known = {peer.name: peer for peer in peers}
+        for name, exchange in list(self.exchanges.items()):
+            if name not in known or not exchange.is_good_for(known[name]):
+                del self.exchanges[name]
+                exchange.end(AbortCode.STALE_ATTEMPT, "it takes no part in this round")
 
     def end(self, reason: str) -> None:
         """Give all requests up; nothing of them counts."""
+        self._has_begun.set()
         for exchange in self.exchanges.values():
             exchange.end(AbortCode.STALE_ATTEMPT, reason)
 
@@ -162,9 +191,7 @@ class Scatter:
                 send()
                 exchange.request_complete()
             except Exception as error:
-                if isinstance(error, OSError) and not isinstance(
-                    error, ConnectionError | TimeoutError
-                ):
+                if not isinstance(error, StreamlinkError) or isinstance(error, _OURS):
                     self._fault = error
                 # The gather waits on the other stream: end it, with the reason.
                 logger.debug("sending to %s ended: %s", exchange.peer, error)
@@ -175,6 +202,12 @@ class Scatter:
         thread.start()
         self._senders.append(thread)
 
+
+_PAST = (Happening.AFTER_PERSIST, Happening.ROUND_DONE, Happening.ROUND_FAILED)
+"""What cannot be undone by raising."""
+
+_OURS = (ModelError, StoreError)
+"""What goes wrong with our own store or filters, whoever it was on its way to."""
 
 _HAPPENINGS = {
     Step.AGGREGATING: (Happening.BEFORE_AGGREGATION,),

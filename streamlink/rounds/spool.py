@@ -215,12 +215,11 @@ class Spool:
     def _note_failure(
         self, peer: str, known: StreamlinkError | None, error: Exception | None
     ) -> None:
-        if known is not None:
-            self._failed[peer] = known
-        elif isinstance(error, StreamlinkError) and not isinstance(error, StoreError):
-            self._failed[peer] = error
-        else:
+        is_ours = isinstance(error, StoreError) or not isinstance(error, StreamlinkError)
+        if error is not None and is_ours:  # whatever its client says since it was told so
             self._fault = self._fault or error
+        elif (why := known or error) is not None and isinstance(why, StreamlinkError):
+            self._failed[peer] = why
 
     def _sink_for(self, entry: _Entry, model: IncomingModel) -> ModelSink:
         """Return where the update goes, or raise to refuse it, before a byte of it is stored."""

@@ -92,6 +92,7 @@ class SpooledRound:
                 raise self._scatter.fault
             self._note(spool, rule)
             self._ask_those_back(source, spool, rule)
+        self._note(spool, rule)  # who arrived while we decided is not late
         for name in rule.asked:
             self._leave_out(name, spool)
 
@@ -178,8 +179,8 @@ class SpooledRound:
         )  # fmt: skip
 
     def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:
-        sink = self._store.begin(source.spec)
         updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
+        sink = self._store.begin(source.spec)
         gather = SpoolGather(
             source, part_of(source.spec, self._plan.rules.part), updates, sink,
             non_finite=self._plan.rules.non_finite,

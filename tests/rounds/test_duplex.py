@@ -93,6 +93,16 @@ def test_one_piece_passes_whatever_the_limit() -> None:
     assert tap.wait_room(1024, 0.0) == ""
 
 
+def test_there_is_room_once_all_that_can_be_read_was_read_whatever_the_limit() -> None:
+    tap, _ = a_tap(limit=1)
+    source = tap.open("site-1")
+    for start in range(0, 3000, 1000):
+        assert tap.wait_room(1000, 0.0) == ""
+        give(tap, start, start + 1000)
+        assert tap.wait_room(1000, 0.0) == "site-1"
+        assert take(source, start, 1000) == DATA[start : start + 1000]
+
+
 def test_a_reader_that_leaves_is_waited_for_no_more() -> None:
     tap, _ = a_tap(limit=100)
     tap.open("site-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from streamlink.rounds.executor import Task, TaskResult
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.whole import WholeExecutor
 from tests.support.jobs import Job
-from tests.support.peers import WAIT, Array, assert_same
+from tests.support.peers import WAIT, Array, assert_same, config
 
 KiB = 1 << 10
 MODEL: dict[str, Array] = {"w": np.arange(50_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
@@ -152,3 +153,63 @@ def test_a_client_that_fails_costs_an_attempt_and_the_others_go_on() -> None:
         assert_same(job.store.arrays, plus(3 + 2 + 3))
     assert [report.attempt for report in reports] == [1, 2, 1]
     assert "the data set is empty" in reports[1].failures["site-2"]
+
+
+def test_memory_for_one_byte_is_enough_to_go_on() -> None:
+    with Job(arrays=MODEL, num_rounds=3, duplex_bytes=1) as job:
+        run(job, *[adding(step, next_model="memory") for step in (1, 3)])
+        assert_same(job.store.arrays, plus(3 * 2))
+
+
+def test_clients_that_wait_for_their_next_round_are_told_so() -> None:
+    pause = threading.Event()
+
+    def evaluate(event: RoundEvent) -> None:
+        if event.what is Happening.ROUND_DONE:
+            pause.wait(1.5)  # thrice their limits
+
+    link = config(open_timeout=0.5, communication_timeout=0.5)
+    with Job(link, arrays=MODEL, num_rounds=3, duplex_bytes=32 * KiB) as job:
+        job.extras["on_event"] = evaluate
+        for number, step in enumerate((1, 3)):
+            job.site(number, adding(step, next_model="memory"))
+        job.start(2)
+        assert [report.attempt for report in job.reports()] == [1, 1, 1]
+        assert_same(job.store.arrays, plus(3 * 2))
+
+
+def test_a_client_that_is_started_again_between_rounds_counts() -> None:
+    def replace(event: RoundEvent) -> None:
+        if event.what is Happening.ROUND_DONE and event.attempt.round == 0:
+            first.leave()
+            job.federation.wait_left("site-1")
+            job.site(1, adding(3, next_model="memory"))
+            job.federation.peer("site-1")
+
+    with duplex(rounds=2) as job:
+        job.extras["on_event"] = replace
+        job.site(0, adding(1, next_model="memory"))
+        first = job.site(1, adding(3, next_model="memory"))
+        job.start(2)
+        assert [sorted(report.weights) for report in job.reports()] == [["site-0", "site-1"]] * 2
+        assert_same(job.store.arrays, plus(2 * 2))
+
+
+def test_what_went_down_early_is_given_up_where_the_next_round_is_spooled(tmp_path: Path) -> None:
+    trained: list[int] = []
+
+    def train(model: dict[str, Array], task: Task) -> None:
+        trained.append(task.round)
+
+    def join(event: RoundEvent) -> None:
+        if event.what is Happening.AFTER_AGGREGATION and event.attempt.round == 0:
+            job.site(2, WholeExecutor(train))
+            job.federation.peer("site-2")
+
+    with duplex(rounds=2, gather="auto") as job:
+        job.extras.update(on_event=join, spool=tmp_path / "spool")
+        for number in range(2):
+            job.site(number, WholeExecutor(train, next_model="memory"))
+        job.start(2)
+        assert len(job.reports()[1].weights) == 3
+    assert trained.count(0) == 2

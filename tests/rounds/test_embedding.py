@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent
 from streamlink.rounds.executor import Task
 from streamlink.rounds.streaming import StreamingExecutor
 from tests.support.jobs import Job
-from tests.support.peers import Array, assert_same, executor, initial, trained
+from tests.support.peers import Array, assert_same, config, executor, initial, trained
 
 F32 = {"w": np.arange(5000, dtype=np.float32), "b": np.ones(7, np.float32)}
 
@@ -218,3 +219,47 @@ def test_a_part_that_matches_nothing_is_refused_in_words() -> None:
         with pytest.raises(Exception, match=r"lora\.\*"):
             job.reports()
         assert_same(job.store.arrays, initial())
+
+
+def test_a_filter_that_raises_fails_the_round_and_blames_no_client(
+    gathering: dict[str, Any],
+) -> None:
+    def wrong(tensor: TensorSpec, start: int, values: Array) -> Array:
+        raise ValueError("the filter is wrong")
+
+    with a_job(gathering, filters_down=[wrong]) as job:
+        for number in range(3):
+            job.site(number, StreamingExecutor(plus(1)))
+        job.start(3)
+        with pytest.raises(ValueError, match="the filter is wrong"):
+            job.reports()
+        assert_same(job.store.arrays, F32)
+
+
+@pytest.mark.parametrize("what", [Happening.AFTER_PERSIST, Happening.ROUND_DONE])
+def test_what_a_listener_raises_when_all_is_done_undoes_nothing(
+    gathering: dict[str, Any], what: Happening
+) -> None:
+    def raising(event: RoundEvent) -> None:
+        if event.what is what:
+            raise ValueError("too late")
+
+    with a_job(gathering, on_event=raising) as job:
+        found = run(job, *[StreamingExecutor(plus(1))] * 2)
+    assert_same(found, {name: array + 1 for name, array in F32.items()})
+
+
+@pytest.mark.parametrize("what", [Happening.BEFORE_AGGREGATION, Happening.BEFORE_PERSIST])
+def test_a_slow_listener_runs_nobodys_clock_out(what: Happening) -> None:
+    slow = threading.Event()
+
+    def waiting(event: RoundEvent) -> None:
+        if event.what is what:
+            slow.wait(1.5)  # thrice their limits
+
+    limits = config(communication_timeout=0.5, streaming_ack_wait=0.5, streaming_read_timeout=0.5)
+    with Job(limits, arrays=F32, extras={"on_event": waiting}) as job:
+        sites = [job.site(number, StreamingExecutor(plus(1))) for number in range(2)]
+        job.start(2)
+        assert job.report().attempt == 1
+        assert all(site.client.outcomes for site in sites)

@@ -378,3 +378,36 @@ def test_a_round_that_fails_again_and_again_ends() -> None:
     assert "round 0 failed 2 times (max_attempts)" in str(error)
     assert len(error.failures) == 2
     assert all(isinstance(each, StreamAborted | StreamTimeout) for each in error.failures.values())
+
+
+def test_of_two_clients_that_are_lost_together_each_has_its_grace_time() -> None:
+    with Job(wait_time_after_min_received=WAIT, min_clients=3) as job:
+        gates = [job.gated(number) for number in (0, 1)]
+        job.site(2)
+        job.start(3)
+        for gate, _ in gates:
+            assert gate.reached.wait(WAIT)
+        for number, (gate, leaving) in enumerate(gates):
+            leaving.leave()
+            job.federation.wait_left(f"site-{number}")
+            gate.opens.set()
+        job.site(0)
+        job.federation.peer("site-0")
+        job.site(1)
+        assert job.report().attempt == 2
+        job.assert_mean_of(0, 1, 2)
+
+
+def test_both_of_two_clients_that_stay_away_are_named() -> None:
+    with Job(wait_time_after_min_received=0.2, min_clients=1) as job:
+        gates = [job.gated(number) for number in (0, 1)]
+        job.site(2)
+        job.start(3)
+        for gate, _ in gates:
+            assert gate.reached.wait(WAIT)
+        for number, (_, leaving) in enumerate(gates):
+            leaving.leave()
+            job.federation.wait_left(f"site-{number}")
+        report = job.report()
+        job.assert_mean_of(2)
+    assert sorted(report.failures) == ["site-0", "site-1"]
