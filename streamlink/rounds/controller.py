@@ -232,18 +232,20 @@ class ScatterAndGather:
         Whoever is here and failed all the same is not waited for: its task raised, or its stream
         stalled. Here is the session that was asked: another process may have its name by now.
         """
-        lost = [peer.name for peer in peers if not peer.is_here]
-        seconds = self._config.wait_time_after_min_received
-        if lost:
-            logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(lost))
-        until = time.monotonic() + seconds
-        for name in lost:
-            left = max(0.0, until - time.monotonic())
-            if self._server.wait_for_peer(name, left) is not None:
-                failures.pop(name, None)
-            else:
-                error = StreamAborted(AbortCode.SESSION_LOST, _GONE, by_peer=True, who=name)
-                failures.setdefault(name, error)
+        seconds, settled = self._config.wait_time_after_min_received, set[str]()
+        while lost := [
+            each.name for each in peers if not each.is_here and each.name not in settled
+        ]:
+            logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(sorted(lost)))
+            until = time.monotonic() + seconds
+            for name in lost:  # meanwhile more may be lost: they have their grace time then
+                left = max(0.0, until - time.monotonic())
+                if self._server.wait_for_peer(name, left) is not None:
+                    failures.pop(name, None)
+                else:
+                    error = StreamAborted(AbortCode.SESSION_LOST, _GONE, by_peer=True, who=name)
+                    failures.setdefault(name, error)
+            settled |= lost
 
 
 def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:
