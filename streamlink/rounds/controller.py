@@ -233,9 +233,7 @@ class ScatterAndGather:
         stalled. Here is the session that was asked: another process may have its name by now.
         """
         seconds, settled = self._config.wait_time_after_min_received, set[str]()
-        while lost := [
-            each.name for each in peers if not each.is_here and each.name not in settled
-        ]:
+        while lost := {each.name for each in peers if not each.is_here} - settled:
             logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(sorted(lost)))
             until = time.monotonic() + seconds
             for name in lost:  # meanwhile more may be lost: they have their grace time then
