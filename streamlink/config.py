@@ -135,7 +135,10 @@ class TimeoutConfig(_Frozen):
     reconnect_timeout: Seconds = 30.0
     """How long a session or stream whose connection is lost may be without one, in sum, since
     anything last came over it (seconds). The client tries again and again; the server keeps its
-    place. Then what was lost ends with an error at either end."""
+    place. Then what was lost ends with an error at either end. A break may be seen at one end only,
+    and all calls start at the client: so the server waits ``session_timeout`` longer for what
+    broke, but never more than twice this setting. A greeting, or what was said before, does not
+    count as anything that came."""
 
     connect_timeout: Seconds = 20.0
     """How long a client tries to reach the server before it gives up (seconds)."""

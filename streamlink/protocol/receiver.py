@@ -177,6 +177,11 @@ class ReceiveStream(StreamMachine):
         return bool(self._outbox) or (self._is_ack_due and self._is_heard())
 
     @property
+    def is_committed(self) -> bool:
+        """Whether the owner has said that the model is whole; a later call cannot undo it."""
+        return self._commit is not None
+
+    @property
     def received(self) -> int:
         """How many bytes arrived whole and in order."""
         return self._arrivals.received

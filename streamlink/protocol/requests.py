@@ -122,9 +122,8 @@ class ServedRequests:
 
     def report(self, number: int, counter: int) -> None:
         """Note that the work has come as far as ``counter``; only the latest is ever told."""
-        if number in self._serving:
-            self._serving[number] = counter
-        self._due[number] = counter
+        if counter > self._serving.get(number, counter):
+            self._serving[number] = self._due[number] = counter
 
     def reply(self, reply: Reply) -> None:
         """Note an answer, and keep it for a while."""

@@ -144,12 +144,13 @@ class SendStream(StreamMachine):
         """Say that every byte was written; success is the peer's commit, later."""
         is_written = self.position == self.total_bytes
         self._require(
-            self.state is State.STREAMING and is_written,
+            self.state in (State.STREAMING, State.OPENING) and is_written,
             f"finish after {self.position} of {self.total_bytes} bytes",
         )
         self._finish = Finish(self.total_bytes, digest, metrics)
-        self.state = State.FINISHING
-        self._start_sending_clock(now)
+        if self.state is State.STREAMING:  # else: the call was lost just before; the next says it
+            self.state = State.FINISHING
+            self._start_sending_clock(now)
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now: control first, then chunks, then the finish."""
@@ -397,3 +398,4 @@ class SendStream(StreamMachine):
 
     def _drop_payloads(self) -> None:
         self._outstanding.clear()
+        self._spec_pages = ()

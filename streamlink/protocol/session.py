@@ -67,7 +67,6 @@ MOST_EVENTS = 1024
 """Requests that may wait for the owner before the peer is taken for a flood (count)."""
 
 _OPEN, _ALIVE, _BEAT, _AWAY = "open", "alive", "heartbeat", "away"
-_GREETS = (Hello, Welcome)
 _TRIES = 3  # a new call that brings no greeting leaves time for others within reconnect_timeout
 
 
@@ -125,8 +124,10 @@ class SessionMachine(Machine):
         self._hello = hello
         self._welcome: Welcome | None = None
         self._lost_at = 0.0
-        self._missed = 0.0  # seconds without a call since the peer last said more than a greeting
-        self._has_heard = True  # more than a greeting on this call, or it is the first
+        self._greeted_at = 0.0
+        self._missed = 0.0  # seconds without a call since the peer last said anything new
+        self._has_heard = True  # news on this call, or it is the first
+        self._is_news = False  # whether the frame that is taken now says anything new
         self._beat_seconds = config.timeouts.heartbeat_interval
         self._beats = 0
         self._asked = OpenRequests()
@@ -134,11 +135,11 @@ class SessionMachine(Machine):
 
     def receive(self, frame: Frame, *, now: float) -> None:
         """Take one frame from the peer."""
+        self._is_news = False
         super().receive(frame, now=now)
-        if self.state is SessionState.READY:
+        if self.state is SessionState.READY and self._is_news:
             self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
-            if not isinstance(frame, _GREETS):
-                self._missed, self._has_heard = 0.0, True
+            self._missed, self._has_heard = 0.0, True
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now, in order; anything at all stands for a heartbeat."""
@@ -190,15 +191,30 @@ class SessionMachine(Machine):
 
     def detach(self, *, now: float) -> None:
         """The call is lost; before it was welcomed, and with it the session."""
-        self._lose_call("the connection ended", now, silent=0.0)
+        self._lose_call("the connection ended", now, unnoticed=self._unnoticed_seconds())
 
     def excuse(self, seconds: float) -> None:
         """Forgive ``seconds`` in which this process, not the peer, stood still."""
         super().excuse(seconds)
         self._lost_at += seconds
+        self._greeted_at += seconds
 
-    def _lose_call(self, why: str, now: float, *, silent: float) -> None:
-        """Go away. A peer that did nothing but greet was away for the ``silent`` seconds, too."""
+    def _unnoticed_seconds(self) -> float:
+        """How long the client, which has to come back, may take a broken call for alive."""
+        if self.is_client or self._hello is None:
+            return 0.0
+        # Never more than twice what was set here, whatever a client asks.
+        longest = self.config.timeouts.reconnect_timeout
+        return max(0.0, min(longest, self._hello.session_timeout))
+
+    def _lose_call(self, why: str, now: float, *, unnoticed: float = 0.0) -> None:
+        """Go away. A peer that did nothing but greet was away since its greeting.
+
+        Args:
+            why: what happened to the call.
+            now: monotonic seconds.
+            unnoticed: how much later the peer may notice it (seconds).
+        """
         self.is_attached = False
         self._outbox.clear()
         if self.is_closed or self.state is SessionState.AWAY:
@@ -212,8 +228,9 @@ class SessionMachine(Machine):
         self._timers.stop(_OPEN)
         if was_ready:  # else: another call that brought no greeting; the clock runs on
             self._timers.stop_all()
-            self._lost_at = now if self._has_heard else now - silent
-            seconds = self.config.timeouts.reconnect_timeout - self._missed + self._lost_at - now
+            self._lost_at = now if self._has_heard else self._greeted_at
+            patience = self.config.timeouts.reconnect_timeout + unnoticed
+            seconds = patience - self._missed + self._lost_at - now
             self._timers.start(_AWAY, seconds, now=now)
             self._events.append(Away(why))
             self.handle_timer(now=now)  # it may have been away for too long already
@@ -223,6 +240,7 @@ class SessionMachine(Machine):
         self._timers.stop(_AWAY)
         self._missed += now - self._lost_at
         self._has_heard = False
+        self._greeted_at = now
         self._become_ready(beat_seconds, now)
         for number in self._asked.processing:
             self._start_processing(number, now)
@@ -361,6 +379,8 @@ class SessionMachine(Machine):
                 self._on_cancel(frame)
             case Abort():
                 self._on_abort(frame)
+            case Heartbeat():
+                self._is_news = True
             case Goodbye():
                 self._timers.stop_all()
                 self._outbox.clear()
@@ -393,6 +413,7 @@ class SessionMachine(Machine):
 
     def _on_request(self, frame: Request) -> None:
         if self._served.is_new(frame):
+            self._is_news = True
             self._tell(Asked(frame))
         elif (answer := self._served.answer_to(frame.request_id)) is not None:
             if len(self._outbox) >= MOST_EVENTS:
@@ -403,12 +424,15 @@ class SessionMachine(Machine):
         self._tell(CalledOff(frame.request_id, frame.reason))
 
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
-        if self._asked.has_moved(frame) and frame.request_id in self._asked.processing:
-            self._start_processing(frame.request_id, now)
+        if self._asked.has_moved(frame):
+            self._is_news = True
+            if frame.request_id in self._asked.processing:
+                self._start_processing(frame.request_id, now)
 
     def _on_reply(self, frame: Reply) -> None:
         self._timers.stop(_processing(frame.request_id))
         if self._asked.answer(frame.request_id):  # else: given up, or answered twice
+            self._is_news = True
             self._events.append(Answered(frame))
 
     # --- clocks ------------------------------------------------------------------------
@@ -430,14 +454,13 @@ class SessionMachine(Machine):
             self._timers.start(_BEAT, self._beat_seconds, now=now)
         elif name == _ALIVE:
             silent = self._timers.idle_seconds(name, now=now)
-            why = f"nothing was heard for {silent:.1f} s (session_timeout)"
-            self._lose_call(why, now, silent=silent)
+            self._lose_call(f"nothing was heard for {silent:.1f} s (session_timeout)", now)
         elif name == _AWAY:
             facts = self._idle_facts(name, now, 0)
             facts["seconds"] = self._missed + now - self._lost_at
             self._time_out(SessionLost(**facts, setting="reconnect_timeout"))
         elif name == _OPEN and self._welcome is not None:
-            self._lose_call("a new call brought no greeting", now, silent=0.0)
+            self._lose_call("a new call brought no greeting", now)
         elif name == _OPEN:
             self._time_out(OpenTimeout(**self._idle_facts(name, now, 0), setting="open_timeout"))
         else:

@@ -42,6 +42,9 @@ M = TypeVar("M", bound=Machine)
 class Pump(Generic[M]):
     """One machine, its lock, and the carrier of the moment."""
 
+    unnoticed_seconds = 0.0
+    """How much longer than this end the other may take a broken call for alive (seconds)."""
+
     def __init__(self, machine: M, *, clock: Clock = time.monotonic) -> None:
         self._machine = machine
         self._clock = clock

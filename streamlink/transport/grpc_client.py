@@ -102,8 +102,7 @@ class GrpcClient:
         )
 
         def is_over() -> bool:
-            is_told = pump.is_settled or (pump.is_closed and call.has_ended_well)
-            return is_told or pump.is_lost or session.closed.is_set()
+            return call.is_over or session.closed.is_set()
 
         self._keep("Transfer", self._data_line, call, is_over, session.closed.wait)
 
@@ -135,8 +134,8 @@ class GrpcClient:
         """Carry ``call.pump`` from now on, in a thread of its own, until ``is_over``."""
 
         def carry() -> bool:
-            self.ticker.add(call.pump)
-            has_moved = call.run(line.method(method))
+            self.ticker.add(call.pump)  # its clocks run while it waits for a call, too
+            has_moved = call.run(lambda: line.method(method), self.ticker.add)
             if call.was_cut and line is self._session_line:
                 # Nothing was heard on it, and gRPC holds it for alive: the data's may be as dead.
                 for each in (self._session_line, self._data_line):
@@ -242,18 +241,34 @@ class _Call:
         self._encode, self._decode = encode, decode
         self._first, self._before = first, before
 
-    def run(self, method: Any) -> bool:
-        """Carry over a new call until that ends; returns whether anything that counts came."""
+    @property
+    def is_over(self) -> bool:
+        """Whether the pump has ended and the server knows of it, or cannot be told any more.
+
+        Only the ticker, which excuses our own standstills, ends a pump for having no call.
+        """
+        pump = self.pump
+        is_told = pump.is_settled or (pump.is_closed and self.has_ended_well)
+        return is_told or (pump.is_closed and pump.is_lost)
+
+    def run(self, find_method: Callable[[], Any], attached: Callable[[Pump[Any]], object]) -> bool:
+        """Carry over a new call until that ends; returns whether anything that counts came.
+
+        Args:
+            find_method: returns what opens a call; asked when it is needed, as connections change.
+            attached: called with the pump once the call carries it.
+        """
         self._before()
         self.was_cut = False
         number: Future[int] = Future()
         try:
-            call = method(self._outgoing(number))
+            call = find_method()(self._outgoing(number))
         except ValueError as error:  # the channel was closed meanwhile
             number.set_result(0)  # no call goes by it: the writer ends
             logger.debug("no call: %s", error)
             return False
         number.set_result(self.pump.attach(call.cancel))
+        attached(self.pump)
         try:
             self.pump.incoming(self._incoming(call), number.result())
         except grpc.RpcError as error:

@@ -78,6 +78,7 @@ class GrpcServer:
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, str] = {}
+        self._is_closing = False
         self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
         self._server, self.port = self._listen(address)
 
@@ -93,6 +94,8 @@ class GrpcServer:
 
     def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
         """Say goodbye to every client, or tell it of the failure, and stop listening."""
+        with self._lock:
+            self._is_closing = True
         for session in self.sessions:
             if has_failed:
                 session.abort(AbortCode.CANCELLED, reason)
@@ -100,6 +103,8 @@ class GrpcServer:
                 session.close(reason)
         self._server.stop(grace=1).wait(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for session in self.sessions:  # nothing may wait for a client once the clocks have stopped
+            session.abort(AbortCode.CANCELLED, reason)
         self.ticker.close()
 
     @property
@@ -214,6 +219,8 @@ class GrpcServer:
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
             raise _refusal(f"{hello.name!r} is no name: use 1 to 128 printable characters")
+        if self._is_closing:
+            raise _refusal("the server is closing")
         for session in list(self._sessions.values()):
             if session.peer == hello.name and not session.closed.is_set():
                 if not session.is_away:

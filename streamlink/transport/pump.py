@@ -99,7 +99,8 @@ class SendPump(Pump[SendStream]):
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
         """Say that all is written; ``wait_committed`` tells what became of it."""
         with self.locked() as (machine, now):
-            if machine.state is State.STREAMING and _is_written(machine):
+            # Opening: the call was lost just before, and the next one says it.
+            if machine.state in (State.STREAMING, State.OPENING) and _is_written(machine):
                 machine.finish(digest, metrics, now=now)
 
     def wait_committed(self) -> bool:
@@ -141,7 +142,7 @@ class SendPump(Pump[SendStream]):
     @property
     def patience(self) -> float:
         """How long the stream may be without a call, in sum, since anything moved (seconds)."""
-        return self._machine.config.timeouts.reconnect_timeout
+        return self._machine.config.timeouts.reconnect_timeout + self.unnoticed_seconds
 
     def _is_progress(self, frame: Frame) -> bool:
         if (
@@ -167,14 +168,16 @@ class SendPump(Pump[SendStream]):
     def _refill(self) -> None:
         with self._lock:
             offset, nbytes = self._machine.position, self._machine.writable_bytes
-            if self._supply is None or nbytes == 0 or self._is_drawing:
+            supply = self._supply
+            if supply is None or nbytes == 0 or self._is_drawing:
                 return
             self._is_drawing = True
         try:
-            self._refill_from(self._supply, offset, nbytes)
+            self._refill_from(supply, offset, nbytes)
         finally:
             with self._lock:
                 self._is_drawing = False
+                self._let_go()
                 self._to_own.notify_all()
                 self._to_send.notify_all()
 
@@ -190,6 +193,15 @@ class SendPump(Pump[SendStream]):
             self.abort(code, f"{type(error).__name__}: {error}")
         else:
             self._drawn = None if self.write(offset, payload) else (offset, payload)
+
+    def _wake(self) -> None:
+        self._let_go()
+        super()._wake()
+
+    def _let_go(self) -> None:
+        """Drop what only a living stream needs; its pump may be kept for what it knows."""
+        if self._machine.is_closed:
+            self._supply = self._drawn = None
 
     def _writer_has_work(self) -> bool:
         if self._machine.has_frames:
@@ -252,7 +264,7 @@ class ReceivePump(Pump[ReceiveStream]):
     @property
     def patience(self) -> float:
         """How long the stream may be without a call, in sum, since anything moved (seconds)."""
-        return self._machine.config.timeouts.reconnect_timeout
+        return self._machine.config.timeouts.reconnect_timeout + self.unnoticed_seconds
 
     def _note(self, frame: Frame, now: float) -> None:
         super()._note(frame, now)

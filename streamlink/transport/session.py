@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import TypeVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -32,16 +33,17 @@ from streamlink.protocol.events import (
     RequestFailed,
 )
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
-from streamlink.protocol.machine import State
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.driver import Pump
 from streamlink.transport.pump import ReceivePump, SendPump
 
 logger = logging.getLogger("streamlink.session")
 
-_REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused by name
+_REMEMBERED = 256  # names of withdrawn streams, so that a late call for one is refused by name
+_REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
 
 StreamPump = SendPump | ReceivePump
+T = TypeVar("T")
 
 
 class PendingReply(Future[Reply]):
@@ -77,7 +79,8 @@ class Session:
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
-        self._withdrawn: dict[int, StreamPump] = {}
+        self._withdrawn: dict[int, str] = {}
+        self._committed: dict[int, ReceivePump] = {}
         self._calls: dict[int, int] = {}  # stream to the call that carries it
         self._is_here = threading.Event()
         self._is_here.set()
@@ -204,18 +207,18 @@ class Session:
             pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} is over")
 
     def withdraw(self, pump: StreamPump) -> None:
-        """Forget a stream that is over."""
+        """Forget a stream that is over, but for its name and a commit that may be said again."""
+        stream = pump.stream
         with self._lock:
-            self._streams.pop(pump.stream.stream_id, None)
-            self._withdrawn[pump.stream.stream_id] = pump
-            while len(self._withdrawn) > _REMEMBERED:
-                del self._withdrawn[next(iter(self._withdrawn))]
+            self._streams.pop(stream.stream_id, None)
+            _keep(self._withdrawn, stream.stream_id, stream.name, most=_REMEMBERED)
+            if isinstance(pump, ReceivePump) and pump.stream.is_committed:
+                _keep(self._committed, stream.stream_id, pump, most=_REPEATABLE)
 
     def withdrawn(self, stream_id: int) -> str:
         """Return the name of a stream that was withdrawn lately, or nothing."""
         with self._lock:
-            pump = self._withdrawn.get(stream_id)
-            return pump.stream.name if pump else ""
+            return self._withdrawn.get(stream_id, "")
 
     def stream(self, stream_id: int) -> StreamPump | None:
         """Return the offered stream of that number, or one that was committed and withdrawn.
@@ -223,9 +226,7 @@ class Session:
         The commit may have been lost with its call; then it is said again.
         """
         with self._lock:
-            over = self._withdrawn.get(stream_id)
-            is_committed = isinstance(over, ReceivePump) and over.stream.state is State.DONE
-            return self._streams.get(stream_id) or (over if is_committed else None)
+            return self._streams.get(stream_id) or self._committed.get(stream_id)
 
     def carry(self, stream_id: int, pump: StreamPump, cut: Callable[[], None], most: int) -> int:
         """Let a new call carry a stream of this session; returns the number that call goes by.
@@ -242,6 +243,9 @@ class Session:
                 )
                 error.code = AbortCode.REFUSED
                 raise error
+            # We may see a break that the client, which has to come back, hears of only by silence.
+            timeouts = self.config.timeouts
+            pump.unnoticed_seconds = min(timeouts.session_timeout, timeouts.reconnect_timeout)
             call = pump.attach(cut)
             self._calls[stream_id] = call
         return call
@@ -327,6 +331,7 @@ class Session:
             self._is_here.set()
             numbers, streams = list(self._pending), list(self._streams.values())
             self._streams.clear()
+            self._committed.clear()
         for number in numbers:
             self._settle(number, error)
         why = error.reason if isinstance(error, StreamAborted) else str(error)
@@ -334,6 +339,12 @@ class Session:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)
+
+
+def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:
+    kept[number] = what
+    while len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 def _require_text(metadata: Mapping[str, str]) -> None:

@@ -75,4 +75,5 @@ class Ticker:
                 logger.exception("a clock failed")  # the other streams still need theirs
             if pump.is_over:
                 with self._lock:
-                    self._pumps.discard(pump)
+                    if pump.is_over:  # still: a new call may have come for its last words
+                        self._pumps.discard(pump)

@@ -370,6 +370,26 @@ def test_the_finish_is_said_again_on_a_new_call() -> None:
     assert sender.frames_to_send(now=2.0) == [Finish(8 * KiB, "digest")]
 
 
+def test_what_is_finished_while_the_call_is_lost_is_said_on_the_next() -> None:
+    sender = streaming_sender(total_bytes=8 * KiB)
+    write_all(sender)
+    sender.detach(now=1.0)
+    sender.finish("digest", now=1.0)
+    assert sender.state is State.OPENING
+    sender.attach(now=2.0)
+    sender.frames_to_send(now=2.0)
+    sender.receive(Accept(4 * KiB, 20 * KiB, 4 * KiB), now=2.0)
+    chunk, finish = sender.frames_to_send(now=2.0)
+    assert isinstance(chunk, Chunk)
+    assert finish == Finish(8 * KiB, "digest")
+
+
+def test_a_sender_that_is_done_lets_go_of_its_description() -> None:
+    sender = a_sender(pages=(b"one", b"two"))
+    sender.abort(AbortCode.CANCELLED, "not wanted")
+    assert sender._spec_pages == ()
+
+
 def test_a_receiver_that_lost_what_it_had_is_sent_it_again_from_the_source() -> None:
     sender = finishing_sender()
     acked(sender, 8 * KiB, now=0.5)

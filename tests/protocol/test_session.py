@@ -290,8 +290,11 @@ def test_a_request_is_asked_and_answered() -> None:
 
 def test_progress_of_the_work_travels_to_the_side_that_asked() -> None:
     client = ready_client()
+    client.receive(Request(3, "train"), now=0.0)
     client.report_progress(3, 17)
     assert client.frames_to_send(now=0.0) == [TaskProgress(3, 17)]
+    client.report_progress(3, 17)
+    assert not client.has_frames  # it has not moved
 
 
 def test_a_reply_nobody_waits_for_is_dropped() -> None:
@@ -442,15 +445,33 @@ def test_a_lost_call_is_made_good_by_another() -> None:
 
 
 def test_a_session_that_is_away_is_silent_and_ends_after_the_reconnect_timeout() -> None:
-    server = ready_server()
+    client = ready_client()
+    client.detach(now=1.0)
+    assert client.next_deadline() == 1.0 + AWAY
+    client.handle_timer(now=1.0 + AWAY)
+    assert isinstance(client.error, SessionLost)
+    assert client.error.code is AbortCode.SESSION_LOST
+    assert "server did not come back for 30.0 s" in str(client.error)
+    assert "raise reconnect_timeout" in str(client.error)
+    assert not client.has_frames
+
+
+@pytest.mark.parametrize(
+    ("asked", "longer"), [(12.0, 12.0), (1e9, AWAY), (float("nan"), AWAY), (-5.0, 0.0)]
+)
+def test_a_server_that_sees_a_break_waits_until_the_client_must_have_seen_it(
+    asked: float, longer: float
+) -> None:
+    server = ready_server(session_timeout=asked)
     server.detach(now=1.0)
-    assert server.next_deadline() == 1.0 + AWAY
-    server.handle_timer(now=1.0 + AWAY)
-    assert isinstance(server.error, SessionLost)
-    assert server.error.code is AbortCode.SESSION_LOST
-    assert "site-1 did not come back for 30.0 s" in str(server.error)
-    assert "raise reconnect_timeout" in str(server.error)
-    assert not server.has_frames
+    assert server.next_deadline() == 1.0 + AWAY + longer
+
+
+def test_a_server_that_was_told_nothing_does_not_wait_longer() -> None:
+    server = ready_server()
+    server.handle_timer(now=SILENCE)
+    assert server.is_away
+    assert server.next_deadline() == SILENCE + AWAY
 
 
 def test_calls_that_bring_no_greeting_do_not_start_the_clock_again() -> None:
@@ -482,6 +503,46 @@ def test_a_peer_that_only_greets_is_lost_in_the_end() -> None:
             join(client, server, now)
     assert now == 2 * SILENCE
     assert isinstance(server.error, SessionLost)
+
+
+def said_at_each_return(*frames: Frame) -> SessionMachine:
+    """Return a client whose peer greets, says ``frames`` and is silent until its call breaks."""
+    client = ready_client()
+    request = client.request("train", now=0.0)
+    client.receive(TaskProgress(request, 5), now=0.0)
+    for now in range(1, int(AWAY) + 2, 5):
+        client.detach(now=now)
+        client.attach(now=now)
+        for frame in (Welcome(1, "id", "epoch", 4 * KiB, BEAT), *frames):
+            client.receive(frame, now=now)
+    client.detach(now=AWAY + 2.0)
+    return client
+
+
+@pytest.mark.parametrize("frames", [[], [TaskProgress(1, 5)], [TaskProgress(9, 7)], [Reply(9)]])
+def test_who_says_nothing_new_is_silent_from_the_greeting_on(frames: list[Frame]) -> None:
+    assert isinstance(said_at_each_return(*frames).error, SessionLost)
+
+
+@pytest.mark.parametrize("news", [TaskProgress(1, 6), Request(1, "stop"), Heartbeat(7)])
+def test_who_says_anything_new_is_not_lost(news: Frame) -> None:
+    client = ready_client()
+    client.request("train", now=0.0)
+    client.detach(now=1.0)
+    client.attach(now=2.0)
+    client.receive(Welcome(1, "id", "epoch", 4 * KiB, BEAT), now=2.0)
+    client.receive(news, now=25.0)
+    client.detach(now=40.0)
+    assert client.next_deadline() == 40.0 + AWAY
+
+
+def test_progress_that_repeats_does_not_keep_a_call_alive() -> None:
+    server = ready_server()
+    number = server.request("train", now=0.0)
+    for now in range(0, int(SILENCE), 5):
+        server.receive(TaskProgress(number, 5), now=now)
+    server.handle_timer(now=SILENCE)
+    assert server.is_away
 
 
 def test_what_was_missed_is_forgotten_once_the_peer_speaks() -> None:
@@ -673,11 +734,11 @@ def test_a_peer_that_asks_again_and_again_and_never_listens_is_cut_short() -> No
 
 
 def test_a_pause_of_our_own_is_not_time_without_a_call() -> None:
-    _, server = pair()
-    server.detach(now=0.0)
-    server.excuse(100.0)
-    server.handle_timer(now=100.0 + AWAY - 1.0)
-    assert server.is_away
-    server.handle_timer(now=100.0 + AWAY)
-    assert isinstance(server.error, SessionLost)
-    assert server.error.seconds == AWAY
+    client, _ = pair()
+    client.detach(now=0.0)
+    client.excuse(100.0)
+    client.handle_timer(now=100.0 + AWAY - 1.0)
+    assert client.is_away
+    client.handle_timer(now=100.0 + AWAY)
+    assert isinstance(client.error, SessionLost)
+    assert client.error.seconds == AWAY

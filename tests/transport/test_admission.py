@@ -152,6 +152,24 @@ def test_a_port_that_is_taken_is_named() -> None:
             Server(federation.address)
 
 
+def test_a_hello_between_the_goodbyes_and_the_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = GrpcServer("127.0.0.1:0", SMALL)
+    client = GrpcClient(f"127.0.0.1:{server.port}", SMALL, name="late")
+    stop, told = server._server.stop, []
+
+    def late(grace: float) -> Any:
+        told.append(refusal(lambda: client.connect(_ignore)))
+        return stop(grace=grace)
+
+    monkeypatch.setattr(server._server, "stop", late)
+    server.close()
+    client.close()
+    assert "the server is closing" in told[0].reason
+    assert server.sessions == []
+
+
 def test_every_admitted_client_gets_a_session_of_its_own() -> None:
     seen: list[Session] = []
     server = GrpcServer("127.0.0.1:0", SMALL, on_session=seen.append)

@@ -89,6 +89,15 @@ def test_a_second_call_for_one_stream_takes_over_and_takes_no_place(joined: Join
         assert joined.far.carry(offered.pump.stream.stream_id, offered.pump, _ignore, 1) > 0
 
 
+def test_the_server_waits_longer_for_a_stream_than_the_client(joined: Joined) -> None:
+    offered = joined.offered()
+    incoming = joined.opened(offered)
+    assert incoming.pump.next(WAIT) is not None  # its call is there
+    timeouts = SMALL.timeouts
+    assert incoming.pump.patience == timeouts.reconnect_timeout
+    assert offered.pump.patience == timeouts.reconnect_timeout + timeouts.session_timeout
+
+
 def _ignore() -> None:
     pass
 

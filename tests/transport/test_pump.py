@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from streamlink.transport.grpc_client import _Call
 from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.ticker import Ticker
 from tests.support.memory_carrier import MemoryCarrier
@@ -226,6 +228,23 @@ def test_the_ticker_forgets_a_pump_that_is_over() -> None:
     ticker.close()
 
 
+def test_the_ticker_keeps_a_pump_that_a_new_call_takes_up_meanwhile() -> None:
+    class Late(SendPump):
+        looks = 0
+
+        @property
+        def is_over(self) -> bool:
+            self.looks += 1
+            return self.looks == 1
+
+    ticker = Ticker()
+    pump = Late(sender().stream)
+    ticker.add(pump)
+    ticker._tick_all(0.0)
+    assert pump in ticker._pumps
+    ticker.close()
+
+
 def test_the_ticker_excuses_its_own_standstill(time: Time) -> None:
     excused: list[float] = []
     seen = threading.Event()
@@ -330,6 +349,84 @@ def test_time_on_a_call_that_works_is_not_time_without(time: Time) -> None:
         time.now += seconds
         lost.append(pump.is_lost)
     assert lost == [False, True]
+
+
+def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(time: Time) -> None:
+    pump = sender(time)
+    pump.unnoticed_seconds = 10.0
+    pump.detach(pump.attach(lambda: None))
+    lost = []
+    for seconds in (PATIENCE + 10.0, 0.1):
+        time.now += seconds
+        lost.append(pump.is_lost)
+    assert lost == [False, True]
+
+
+def test_only_the_clocks_that_excuse_our_pauses_end_what_has_no_call(time: Time) -> None:
+    pump = sender(time)
+    call = _Call(pump, lambda frame: b"", lambda raw: ACCEPT)
+    pump.detach(pump.attach(lambda: None))
+    time.now += 10 * PATIENCE  # we stood still, and the ticker has not said so yet
+    assert not call.is_over
+    pump.tick(excused=10 * PATIENCE)
+    assert not call.is_over
+    time.now += PATIENCE + 0.1
+    pump.tick()
+    assert call.is_over
+
+
+def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) -> None:
+    steps: list[str] = []
+
+    def find() -> Callable[[object], Any]:
+        steps.append("connection")
+        raise ValueError("closed")
+
+    call = _Call(
+        sender(time), lambda frame: b"", lambda raw: ACCEPT, before=lambda: steps.append("wait")
+    )
+    assert not call.run(find, lambda pump: None)
+    assert steps == ["wait", "connection"]
+
+
+def held_by(pump: SendPump) -> list[object]:
+    """Return what of its source a pump still holds."""
+    return [held for held in (pump._supply, pump._drawn) if held is not None]
+
+
+def test_a_pump_that_is_over_lets_go_of_its_source(time: Time) -> None:
+    pump = sender(time)
+    pump.abort(AbortCode.CANCELLED, "not wanted")
+    with pytest.raises(StreamAborted):
+        pump.draw(lambda offset, nbytes: ())
+    assert not held_by(pump)
+
+
+def test_what_a_source_gives_after_the_end_is_not_kept(time: Time) -> None:
+    pump = sender(time, total=4)
+    call = pump.attach(lambda: None)
+    pump.incoming([ACCEPT], call)
+
+    def supply(offset: int, nbytes: int) -> f.Payload:
+        pump.abort(AbortCode.CANCELLED, "not wanted")
+        return (memoryview(b"data"),)
+
+    pump._supply = supply
+    list(pump.outgoing(call))
+    assert not held_by(pump)
+
+
+def test_what_is_finished_while_the_call_is_lost_is_kept_for_the_next(time: Time) -> None:
+    pump = sender(time, total=4)
+    call = pump.attach(lambda: None)
+    pump.incoming([ACCEPT], call)
+    assert pump.write(0, (memoryview(b"data"),))
+    pump.detach(call)
+    pump.finish("digest")
+    call = pump.attach(lambda: None)
+    pump.incoming([ACCEPT], call)
+    frames = pump.stream.frames_to_send(now=time.now)
+    assert f.Finish(4, "digest") in frames
 
 
 def test_our_own_standstill_is_not_time_without_a_call(time: Time) -> None:

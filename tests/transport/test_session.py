@@ -17,12 +17,14 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.protocol import frames as f
 from streamlink.protocol.events import Greeted, Ready
 from streamlink.protocol.frames import Attempt, Hello, Request
+from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionLost, SessionMachine
 from streamlink.transport.driver import Pump
-from streamlink.transport.pump import SendPump
+from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.ticker import Ticker
 from tests.support.memory_carrier import MemoryCarrier
@@ -68,6 +70,19 @@ class Pair:
             session.close("the test is over")
         self.carrier.close()
         self.ticker.close()
+
+
+def committed(stream_id: int) -> ReceivePump:
+    """Return an empty model's receiving end, whole and committed."""
+    machine = ReceiveStream(SMALL, stream_id=stream_id, peer="site-1", name=f"model {stream_id}")
+    pump = ReceivePump(machine)
+    call = pump.attach(lambda: None)
+    opened = f.Open(stream_id, Attempt("job", 0, 1), 0, b"spec", 0, 4096)
+    pump.incoming([opened], call)
+    pump.accept(wants_spec=False)
+    pump.incoming([f.Finish(0, "digest")], call)
+    pump.commit("digest")
+    return pump
 
 
 @pytest.fixture
@@ -193,6 +208,22 @@ def test_a_stream_that_was_withdrawn_is_not_found(pair: Pair) -> None:
     pair.server.withdraw(pump)
     pair.server.withdraw(pump)
     assert pair.server.stream(7) is None
+
+
+def test_of_the_streams_that_were_withdrawn_only_the_latest_commits_are_kept(pair: Pair) -> None:
+    pumps = [committed(number) for number in range(1, 21)]
+    for pump in pumps:
+        pair.server.withdraw(pump)
+    assert [pair.server.stream(n) for n in range(1, 21)] == [None] * 4 + pumps[4:]
+    assert pair.server.withdrawn(1) == "model 1"
+
+
+def test_a_commit_that_is_being_said_again_is_still_found(pair: Pair) -> None:
+    pump = committed(7)
+    pair.server.withdraw(pump)
+    pump.attach(lambda: None)
+    assert not pump.is_closed
+    assert pair.server.stream(7) is pump
 
 
 def test_asking_over_an_ended_session_is_an_error(pair: Pair) -> None:
