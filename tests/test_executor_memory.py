@@ -134,7 +134,9 @@ def exchange(server: sl.Server, kind: str, round: int) -> str:
     with ThreadPoolExecutor(2) as pool:
         pool.submit(send_model, ours.outgoing, before(round))
         update = pool.submit(receive_model, ours.incoming, lambda model: Nowhere(model.spec))
-        return update.result().digest
+        digest = update.result().digest
+    assert ours.wait_reply(WAIT) is not None  # a goodbye must not overtake the commit
+    return digest
 
 
 @pytest.mark.parametrize("kind", list(MODELS))
