@@ -20,8 +20,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 __all__ = [
     "GrpcConfig",
     "JobConfig",
+    "LimitsConfig",
     "LinkConfig",
     "RoundConfig",
+    "SecurityConfig",
     "StreamConfig",
     "TimeoutConfig",
     "parse_size",
@@ -132,13 +134,29 @@ class TimeoutConfig(_Frozen):
     session_timeout: Seconds = 30.0
     """A call that brings nothing at all for a session this long is lost (seconds)."""
 
+    call_timeout: Seconds = 20.0
+    """A stream's call brings nothing for this long while the other end owes something: it is given
+    up, and the stream goes on over another, on a new connection (seconds). Four times as long until
+    the first bytes have come, and twice as long after each try that brought none."""
+
     reconnect_timeout: Seconds = 30.0
     """How long a session or stream whose connection is lost may be without one, in sum, since
     anything last came over it (seconds). The client tries again and again; the server keeps its
     place. Then what was lost ends with an error at either end. A break may be seen at one end only,
-    and all calls start at the client: so the server waits ``session_timeout`` longer for what
-    broke, but never more than twice this setting. A greeting, or what was said before, does not
-    count as anything that came."""
+    and all calls start at the client: so the server leaves one that notices it after
+    ``session_timeout`` time for a try, up to 4/3 of this setting. A greeting, or what was said
+    before, does not count as anything that came."""
+
+    partial_expiry: Seconds = 7 * 24 * 3600.0
+    """How long what an interrupted transfer has left is kept, since its last byte (seconds). Older
+    partial models and spooled updates are removed when a model is received, or a round is spooled,
+    in the same place; never those a living process writes. Price: their room on the disk."""
+
+    rejoin_timeout: float = Field(default=300.0, ge=0, allow_inf_nan=False)
+    """How long a client whose session was lost without the server's word, because that was killed
+    or was away for longer than ``reconnect_timeout``, tries to begin a new one at the same address
+    (seconds); 0: not at all. A server that says goodbye, or that it failed, ends the client at
+    once."""
 
     connect_timeout: Seconds = 20.0
     """How long a client tries to reach the server before it gives up (seconds)."""
@@ -183,6 +201,85 @@ class GrpcConfig(_Frozen):
     """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
 
 
+class LimitsConfig(_Frozen):
+    """What a peer can make this process hold or do, beside the bytes of models. See docs/limits.md.
+
+    A peer that goes beyond one of these breaks its stream, or its session, and nothing else.
+    """
+
+    max_model_bytes: Size = Field(default=1 << 50, ge=1)
+    """Largest model accepted from a peer (bytes)."""
+
+    max_tensors: int = Field(default=1 << 18, ge=1)
+    """Most tensors in a description accepted from a peer (count). Price: about 1 KiB each, for each
+    client; descriptions remembered from one peer have no more in sum, but for the latest."""
+
+    max_name_bytes: int = Field(default=1024, ge=1, le=4096)
+    """Longest name of a tensor accepted from a peer (bytes)."""
+
+    max_dimensions: int = Field(default=64, ge=1, le=255)
+    """Most dimensions of a tensor accepted from a peer (count)."""
+
+    max_open_requests: int = Field(default=64, ge=1)
+    """Requests of one peer that may be unanswered at once (count). Price at a client: a thread
+    each."""
+
+    max_silent_calls: int = Field(default=32, ge=1)
+    """Server: calls that may be open before they have said who they are (count); one more ends the
+    oldest of them. Price: two threads each."""
+
+    frames_per_second: float = Field(default=500.0, gt=0, allow_inf_nan=False)
+    """Small frames a second (count) that a stream or session takes for good, beside those that its
+    chunks explain; eight seconds of them may come at once."""
+
+
+class SecurityConfig(_Frozen):
+    """Who the two ends are, and that nobody between them listens or changes anything.
+
+    Paths of files only: what is secret stands in them, never in a setting. See docs/security.md.
+    """
+
+    certificate: Path | None = None
+    """This end's own certificate, and those between it and the CA (PEM file). A server with one
+    takes TLS only; a client shows it to the server (mutual TLS)."""
+
+    key: Path | None = None
+    """Private key of ``certificate`` (PEM file, not encrypted)."""
+
+    ca: Path | None = None
+    """The CA that the other end's certificate must come from (PEM file). Client: turns TLS on.
+    Server: every client has to show a certificate, and acts only as the name in it."""
+
+    tokens: Path | None = None
+    """Server: the SHA-256 of each site's token by the site's name (YAML or JSON file). Every
+    client has to bring the token of its name, beside its certificate where ``ca`` is given too."""
+
+    token: Path | None = None
+    """Client: file that holds this site's token and nothing else."""
+
+    server_name: str | None = None
+    """Client: the name in the server's certificate, where it is not the host of its address.
+    Without ``ca`` it turns TLS on with the public CAs that gRPC knows."""
+
+    insecure: bool = False
+    """Plain text beyond this machine: whoever is on the way can read and change everything, and a
+    name proves nothing. Without it plain text is for loopback addresses only."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            there, missing = ("key", "certificate") if self.key else ("certificate", "key")
+            raise ValueError(f"{there} is given without {missing}; they belong together")
+        if self.server_name == "":
+            raise ValueError("server_name is empty; leave it out to take the host of the address")
+        tls = [name for name in ("certificate", "ca", "server_name") if getattr(self, name)]
+        if self.insecure and tls:
+            raise ValueError(
+                f"insecure asks for plain text and {tls[0]} for TLS; give one of them only"
+            )
+        return self
+
+
 class LinkConfig(_Frozen):
     """Everything one end of a link needs."""
 
@@ -194,6 +291,12 @@ class LinkConfig(_Frozen):
 
     grpc: GrpcConfig = GrpcConfig()
     """The gRPC carrier."""
+
+    limits: LimitsConfig = LimitsConfig()
+    """What a peer can make this process hold or do."""
+
+    security: SecurityConfig = SecurityConfig()
+    """Certificates, tokens, and whether plain text may leave this machine."""
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
@@ -249,7 +352,8 @@ class RoundConfig(_Frozen):
     It takes a lockstep round, and clients that have room for two models."""
 
     max_attempts: int = Field(default=3, ge=1)
-    """How many attempts one round may take: one, and one more for each it loses (count)."""
+    """How many attempts one round may take: one, and one more for each it loses (count). A client
+    that was lost may come back as often within a round."""
 
 
 class JobConfig(LinkConfig):
@@ -273,7 +377,8 @@ class JobConfig(LinkConfig):
         What is more particular wins: ``overrides`` over ``settings`` over ``file`` over defaults.
 
         Args:
-            file: YAML with the sections ``stream``, ``timeouts``, ``grpc`` and ``rounds``.
+            file: YAML with the sections ``stream``, ``timeouts``, ``grpc``, ``security`` and
+                ``rounds``.
             settings: each ``"section.key=value"``, such as ``"stream.chunk_bytes=4MiB"``; of two
                 for one key the later counts.
             overrides: ``"section.key"`` to value; None: not given.

@@ -15,13 +15,16 @@
     │  └─ CommunicationTimeout       ``communication_timeout`` (stage)
     ├─ TransportError, also a ConnectionError
     │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse
+    ├─ SecurityError, also a ValueError
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
+    │  ├─ SourceChanged (path, tensor, inside)
     │  └─ NonFiniteUpdate (peer, tensor, index, setting)
     ├─ StoreError, also an OSError
-    │  ├─ CorruptStore (tensor, offset) · StoreFull
+    │  └─ CorruptStore (path, tensor, inside, offset) · StoreFull
     └─ RoundError (failures by peer)
        ├─ QuorumNotReached
+       ├─ JobAborted (reason)
        └─ NonFiniteRound (peer)
 
 Attributes hold facts; ``__str__`` makes the sentence out of them, so that a log line, a test and a
@@ -44,6 +47,7 @@ __all__ = [
     "CorruptStore",
     "FlowControlError",
     "FrameTooLarge",
+    "JobAborted",
     "LocalProtocolError",
     "ModelError",
     "NonFiniteRound",
@@ -54,6 +58,8 @@ __all__ = [
     "ReadTimeout",
     "RemoteProtocolError",
     "RoundError",
+    "SecurityError",
+    "SourceChanged",
     "SpecMismatch",
     "StoreError",
     "StoreFull",
@@ -91,6 +97,9 @@ class AbortCode(IntEnum):
     TASK_FAILED = 17
     DIGEST_MISMATCH = 18
     SESSION_LOST = 19
+    SOURCE_CHANGED = 20
+    NAME_TAKEN = 21
+    BY_OPERATOR = 22
 
 
 class StreamlinkError(Exception):
@@ -254,11 +263,17 @@ class TransportClosed(TransportError):
 
 
 class AuthenticationFailed(TransportError):
-    """The server does not accept this identity."""
+    """One end does not accept the other's identity: a name, a token or a certificate."""
+
+    code = AbortCode.UNAUTHENTICATED
 
 
 class AddressInUse(TransportError):
     """The server cannot listen on the address it was given."""
+
+
+class SecurityError(StreamlinkError, ValueError):
+    """The settings of ``security`` do not allow this, or one of their files cannot be used."""
 
 
 # --- models and stores ------------------------------------------------------
@@ -282,6 +297,31 @@ class UnknownCodec(ModelError):
 
 class TornModel(ModelError):
     """The target of an unfinished transfer was used: part old model, part new."""
+
+
+class SourceChanged(ModelError):
+    """A model was changed while it was being read, so what was read is of two models.
+
+    Attributes:
+        path: the file, or ``""`` for memory. tensor: the one that changed, or ``""`` where only the
+            file is known. inside: byte offset within the tensor, or -1.
+    """
+
+    code = AbortCode.SOURCE_CHANGED
+
+    def __init__(self, what: str, *, path: str = "", tensor: str = "", inside: int = -1) -> None:
+        self.path = path
+        self.tensor = tensor
+        self.inside = inside
+        self.what = what
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        parts = [self.path] if self.path else []
+        parts += [f"tensor {self.tensor!r}"] if self.tensor else []
+        parts += [f"its byte {self.inside}"] if self.inside >= 0 else []
+        at = f"{', '.join(parts)}: " if parts else ""
+        return f"{at}{self.what}; nothing may write to a model that is being sent: send it again"
 
 
 class NonFiniteUpdate(ModelError):
@@ -318,17 +358,22 @@ class CorruptStore(StoreError):
     """Stored bytes are not what was stored.
 
     Attributes:
-        path: the file. tensor: the tensor hit, or ``""``. offset: logical byte offset, or -1.
+        path: the file. tensor: the tensor hit, or ``""``. inside: byte offset within the tensor,
+            or -1. offset: the same within the model, the tensors laid end to end, or -1.
     """
 
-    def __init__(self, what: str, *, path: str, tensor: str = "", offset: int = -1) -> None:
+    def __init__(
+        self, what: str, *, path: str, tensor: str = "", inside: int = -1, offset: int = -1
+    ) -> None:
         self.path = path
         self.tensor = tensor
+        self.inside = inside
         self.offset = offset
         super().__init__(what)
 
     def __str__(self) -> str:
         at = f", tensor {self.tensor!r}" if self.tensor else ""
+        at += f", its byte {self.inside}" if self.inside >= 0 else ""
         at += f", logical byte {self.offset}" if self.offset >= 0 else ""
         return f"{self.path}{at}: {self.what}"
 
@@ -355,6 +400,18 @@ class RoundError(StreamlinkError):
 
 class QuorumNotReached(RoundError):
     """Fewer clients than ``min_clients`` gave a whole update; the old model stands."""
+
+
+class JobAborted(RoundError):
+    """An operator has ended the job; the last whole model stands.
+
+    Attributes:
+        reason: why, in the operator's words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"aborted by the operator: {reason}; the last whole model stands")
 
 
 class NonFiniteRound(RoundError):

@@ -19,6 +19,7 @@ from streamlink.errors import (
     CorruptStore,
     FlowControlError,
     FrameTooLarge,
+    JobAborted,
     LocalProtocolError,
     ModelError,
     NonFiniteRound,
@@ -29,6 +30,8 @@ from streamlink.errors import (
     ReadTimeout,
     RemoteProtocolError,
     RoundError,
+    SecurityError,
+    SourceChanged,
     SpecMismatch,
     StoreError,
     StoreFull,
@@ -71,6 +74,7 @@ PLAIN = (
     TornModel,
     StoreError,
     StoreFull,
+    SecurityError,
 )
 STALL: dict[str, Any] = {
     "who": "site-1",
@@ -94,11 +98,16 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
         ["stale_attempt", "round 2 is over", "by site-1"],
     ),
     (
-        CorruptStore("digest differs", path="m/block-3", tensor="w1", offset=512),
-        ["digest differs", "m/block-3", "w1", 512],
+        CorruptStore("digest differs", path="m/block-3", tensor="w1", inside=256, offset=512),
+        ["digest differs", "m/block-3", "w1", "its byte 256", "logical byte 512"],
+    ),
+    (
+        SourceChanged("it was written to", path="m.safetensors", tensor="w1", inside=512),
+        ["it was written to", "m.safetensors", "w1", 512, "send it again"],
     ),
     (RoundError("round 3 failed", FAILURES), ["round 3 failed", "site-1: is gone", "was late"]),
     (NOT_FINITE, ["site-1", "w1", 512, "reject"]),
+    (JobAborted("wrong data"), ["wrong data", "by the operator"]),
     (NonFiniteRound("site-1", NOT_FINITE), ["site-1", "w1"]),
     (QuorumNotReached("1 of 2", FAILURES), ["1 of 2", "site-1: is gone", "site-2: was late"]),
 ]
@@ -199,9 +208,9 @@ def test_the_abort_codes_of_the_wire_stay_what_they_are() -> None:
         "unspecified protocol_error flow_control checksum frame_too_large open_timeout "
         "ack_timeout read_timeout communication_timeout spec_mismatch store_failed stale_attempt "
         "unknown_stream refused version unauthenticated cancelled task_failed digest_mismatch "
-        "session_lost"
+        "session_lost source_changed"
     )
-    assert [code.name.lower() for code in AbortCode][:20] == names.split()
+    assert [code.name.lower() for code in AbortCode][:21] == names.split()
     assert [code.value for code in AbortCode] == list(range(len(AbortCode)))
 
 

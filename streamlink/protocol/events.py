@@ -134,6 +134,8 @@ class Away:
     """The call that carried the session is lost; another may take over."""
 
     reason: str
+    patience: float
+    """How long this end waits for it (seconds)."""
 
 
 @dataclass(frozen=True, slots=True)

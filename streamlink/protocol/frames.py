@@ -20,6 +20,18 @@ Payload = tuple[memoryview, ...]
 """Consecutive bytes of a model as flat views; views, so that nothing is copied to wait."""
 
 
+def split_payload(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
+    """Cut a payload in two after ``nbytes``, or after all of it where it has fewer."""
+    front: list[memoryview] = []
+    for number, view in enumerate(payload):
+        if view.nbytes > nbytes:
+            rest = (view[nbytes:], *payload[number + 1 :])
+            return (*front, view[:nbytes]) if nbytes else tuple(front), rest
+        front.append(view)
+        nbytes -= view.nbytes
+    return tuple(front), ()
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What a transfer belongs to. Anything of an older attempt is refused by name."""
@@ -45,12 +57,14 @@ class Update:
     """What the sender of a model says of it before its first byte.
 
     ``weight`` is its weight in a mean; ``takes_next``: there is room at the sender for the next
-    model while this one is still on its way.
+    model while this one is still on its way; ``is_pure``: it is a function of each range of the
+    model it is made from, so another process can go on with it at any element.
     """
 
     weight: float = 1.0
     kind: UpdateKind = UpdateKind.VALUES
     takes_next: bool = False
+    is_pure: bool = False
 
 
 # --- transfer: client's first word -------------------------------------------
@@ -60,7 +74,7 @@ class Update:
 class Attach:
     """First frame of a transfer call, from the client: which offered stream this call carries."""
 
-    session_id: str
+    session_id: str = field(repr=False)  # who knows it may carry the session's streams
     stream_id: int
 
 
@@ -206,12 +220,12 @@ class Hello:
     version_min: int
     version_max: int
     name: str
-    instance: str
+    instance: str = field(repr=False)
     chunk_bytes: int
     max_message_bytes: int
     session_timeout: float
     token: str = field(default="", repr=False)
-    resume: str = ""
+    resume: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +233,7 @@ class Welcome:
     """The server's answer: what was agreed for this session."""
 
     version: int
-    session_id: str
+    session_id: str = field(repr=False)
     epoch: str
     chunk_bytes: int
     heartbeat_interval: float
@@ -238,7 +252,8 @@ class Request:
 
     ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model
     with the request, the second is where a model is expected back. 0: none. ``part`` has patterns
-    of the tensors expected back; empty: all.
+    of the tensors expected back; empty: all. ``sends_from`` and ``returns_from`` are where the two
+    models begin, for a client that came back and goes on at the mark; 0: at their beginning.
     """
 
     request_id: int
@@ -248,6 +263,8 @@ class Request:
     returns: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
     part: tuple[str, ...] = ()
+    sends_from: int = 0
+    returns_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

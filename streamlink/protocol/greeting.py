@@ -5,12 +5,11 @@ from __future__ import annotations
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.protocol.frames import Hello, Welcome
+from streamlink.protocol.limits import SMALLEST_CHUNK_BYTES
 
 VERSION_MIN = VERSION_MAX = 1
 FRAME_OVERHEAD_BYTES = 1024
 """Room a chunk's frame needs beside its payload, generously (bytes)."""
-
-SMALLEST_CHUNK_BYTES = 1024
 
 
 def agree_version(hello: Hello) -> int:

@@ -26,6 +26,7 @@ from streamlink.errors import (
     ReadTimeout,
     StreamlinkError,
 )
+from streamlink.protocol.announced import check_sizes, is_same_model
 from streamlink.protocol.arrivals import Arrivals
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import (
@@ -42,15 +43,20 @@ from streamlink.protocol.frames import (
     Repair,
     SpecPage,
 )
+from streamlink.protocol.limits import (
+    MAX_PAGE_BYTES,
+    MAX_WAITING_FRAMES,
+    PAGE_OVERHEAD_BYTES,
+    SMALLEST_CHUNK_BYTES,
+)
 from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
+from streamlink.protocol.stalls import HELD, NETWORK, READER
 from streamlink.protocol.window import Credit
 
 _OPEN, _READ, _RECEIVING, _REPORT = "open", "read", "receiving", "report"
 
 _ACK_DELAY_SECONDS = 0.1  # an ack that could speak for more chunks waits for them this long
 _MOST_REPORT_SECONDS = 1.0  # what was taken is told this soon: a slow reader is seen to move
-_PAGE_OVERHEAD_BYTES = 64  # what keeping a page costs beside its body
-_SMALLEST_CHUNK_BYTES = 1024  # a sender cuts smaller only where its credit or its model ends
 
 
 class ReceiveStream(StreamMachine):
@@ -87,7 +93,7 @@ class ReceiveStream(StreamMachine):
             max_damaged=(stream.max_repairs + 1)
             * (stream.window_bytes // stream.smallest_chunk_bytes + 1)
         )
-        self._most_chunks = 2 * stream.window_bytes // _SMALLEST_CHUNK_BYTES + 64
+        self._most_chunks = 2 * stream.window_bytes // SMALLEST_CHUNK_BYTES + 64
         self._chunk_bytes = stream.chunk_bytes
         self._is_accepted = self._wants_spec = False
         self._pages: list[bytes] = []
@@ -100,7 +106,6 @@ class ReceiveStream(StreamMachine):
         self._acked_at = float("-inf")
         self._is_ack_due = False
         self._unacked = 0  # chunks delivered since the last ack
-        self._chunks = self._repairs = 0
 
     # --- the owner reads -----------------------------------------------------------
 
@@ -110,7 +115,8 @@ class ReceiveStream(StreamMachine):
         Args:
             wants_spec: the description has to come, too.
             now: monotonic seconds.
-            start: bytes below are here already, durable, from a process before this one.
+            start: bytes below do not come: they are here, durable, from a process before this one,
+                or are not needed.
         """
         is_decided = self._is_accepted or self.is_closed
         self._require(self.opened is not None and not is_decided, "accept")
@@ -125,6 +131,7 @@ class ReceiveStream(StreamMachine):
             self._events.append(SpecReceived(()))
         if self.state is State.OPENING and self.is_attached:
             self._go_on(now)
+        self._account(now)
 
     def release(self, nbytes: int, *, now: float) -> None:
         """Say that the sink has ``nbytes`` more of what was delivered."""
@@ -136,6 +143,9 @@ class ReceiveStream(StreamMachine):
             self._timers.start(_REPORT, self._acked_at + self._report_seconds - now, now=now)
         self._restart_read_clock(now)
         self._advance(now)
+        if self.waits_for:
+            self._go_on_ourselves()
+        self._account(now)
 
     def mark_durable(self, durable: int) -> None:
         """Say that bytes below ``durable`` would survive this process."""
@@ -199,13 +209,12 @@ class ReceiveStream(StreamMachine):
             sent_bytes=self.received,
             received_bytes=self.received,
             taken_bytes=self.taken,
-            chunks=self._chunks,
-            repairs=self._repairs,
             resent_bytes=0,
-            resumes=self.resumes,
             window_bytes=self.config.stream.window_bytes,
             chunk_bytes=self._chunk_bytes,
             rate=0.0,
+            in_flight_bytes=0 if self.is_closed else self.received - self.taken,
+            **self._shared_stats(),
         )
 
     # --- the carrier comes and goes ----------------------------------------------
@@ -225,6 +234,12 @@ class ReceiveStream(StreamMachine):
         self._watch_sender(now)
 
     # --- the sender speaks -----------------------------------------------------------
+
+    def _is_small(self, frame: Frame) -> bool:
+        # The others are bounded: chunks by their credit, pages by max_spec_bytes.
+        if isinstance(frame, Chunk):
+            return frame.nbytes < SMALLEST_CHUNK_BYTES or not frame.is_intact
+        return not isinstance(frame, SpecPage)
 
     def _dispatch(self, frame: Frame, now: float) -> None:
         match frame:
@@ -256,16 +271,11 @@ class ReceiveStream(StreamMachine):
     def _check_open(self, frame: Open) -> None:
         if frame.stream_id != self.stream_id:
             raise self._violation(f"opened stream {frame.stream_id} on a call for this one")
-        if frame.total_bytes < 0 or frame.spec_pages < 0 or frame.chunk_bytes < 1:
-            raise self._violation("opened with a size below zero")
+        check_sizes(frame, self.config.limits, peer=self.peer, stream_id=self.stream_id)
         known = self.opened or frame
         if frame.attempt != known.attempt:
             raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
-        if (frame.total_bytes, frame.spec_digest, frame.update) != (
-            known.total_bytes,
-            known.spec_digest,
-            known.update,
-        ):
+        if not is_same_model(frame, known):
             error = self._violation("came back with another model")
             if self._commit is not None:  # what is committed stays, and this machine does not fail
                 self._outbox.append(Abort(AbortCode.STALE_ATTEMPT, str(error)))
@@ -288,11 +298,13 @@ class ReceiveStream(StreamMachine):
         assert self.opened is not None
         if not self._wants_spec or frame.number != len(self._pages):
             raise self._violation(f"sent page {frame.number} of the description out of order")
-        self._spec_bytes += len(frame.body) + _PAGE_OVERHEAD_BYTES
-        if self._spec_bytes > self.config.stream.max_spec_bytes:
+        self._spec_bytes += len(frame.body) + PAGE_OVERHEAD_BYTES
+        is_too_large = self._spec_bytes > self.config.stream.max_spec_bytes
+        if is_too_large or len(frame.body) > MAX_PAGE_BYTES:
             raise FrameTooLarge(
                 f"{self.peer} describes its model in more than "
-                f"{self.config.stream.max_spec_bytes} bytes (max_spec_bytes)",
+                f"{self.config.stream.max_spec_bytes} bytes (max_spec_bytes), or more than "
+                f"{MAX_PAGE_BYTES} on one page",
                 stream_id=self.stream_id,
             )
         self._pages.append(frame.body)
@@ -347,14 +359,18 @@ class ReceiveStream(StreamMachine):
                 f"row after byte {self.received}; look at the network cards or proxies on the way",
                 stream_id=self.stream_id,
             )
+        if len(self._outbox) >= MAX_WAITING_FRAMES:
+            raise self._violation(f"leaves {MAX_WAITING_FRAMES} answers unread")
         self._repairs += 1
         self._outbox.append(Repair(number))
 
     def _deliver(self, chunks: list[Chunk], now: float) -> None:
+        self._has_moved = True
         for chunk in chunks:
             self._chunks += 1
             self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
         self._unacked += len(chunks)
+        self._peer_waits_for = ""
         if self._may_wait_with_ack(chunks[-1]):
             self._timers.start(_REPORT, _ACK_DELAY_SECONDS, now=now)
         else:
@@ -425,7 +441,12 @@ class ReceiveStream(StreamMachine):
 
     def _watch_sender(self, now: float) -> None:
         seconds = self.config.timeouts.communication_timeout
-        self._watch(_RECEIVING, seconds, is_owed=self._is_senders_turn(), now=now)
+        is_owed = self._is_senders_turn()
+        self._watch(_RECEIVING, seconds, is_owed=is_owed, now=now)
+        self._watch_call(is_owed=is_owed, now=now)
+
+    def _is_greeting(self) -> bool:
+        return self.state is State.WAITING
 
     def _is_senders_turn(self) -> bool:
         if self._is_whole:
@@ -441,6 +462,15 @@ class ReceiveStream(StreamMachine):
 
     def _start_receiving_clock(self, now: float) -> None:
         self._timers.start(_RECEIVING, self.config.timeouts.communication_timeout, now=now)
+
+    # --- what limits it ------------------------------------------------------------------
+
+    def _cause(self) -> str:
+        is_open = self.is_attached and self.state is not State.WAITING
+        is_ours = self._is_whole or (is_open and not self._is_accepted)
+        if is_ours or (is_open and self._arrivals.received > self._credit.taken):
+            return HELD if self.waits_for else READER
+        return HELD if is_open and self._peer_waits_for else NETWORK
 
     # --- ends --------------------------------------------------------------------------
 

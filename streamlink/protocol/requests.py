@@ -105,6 +105,10 @@ class ServedRequests:
         self._due: dict[int, int] = {}
         self._replies: dict[int, Reply] = {}
 
+    def __len__(self) -> int:
+        """How many are not answered (count)."""
+        return len(self._serving)
+
     def is_new(self, request: Request) -> bool:
         """Whether the request was never asked before; it is served from now on."""
         if request.request_id <= self._last:

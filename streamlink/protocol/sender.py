@@ -12,6 +12,7 @@ and ``communication_timeout`` (stage sending) while the peer still owes us anyth
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from streamlink.errors import (
     FlowControlError,
     OpenTimeout,
 )
-from streamlink.protocol.events import Accepted, Committed
+from streamlink.protocol.events import Accepted, Committed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
     Abort,
@@ -42,8 +43,11 @@ from streamlink.protocol.frames import (
     SpecPage,
     Update,
 )
+from streamlink.protocol.latency import AckClock
+from streamlink.protocol.limits import FRAMES_PER_CHUNK, SMALLEST_CHUNK_BYTES
 from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
 from streamlink.protocol.outstanding import Outstanding
+from streamlink.protocol.stalls import CREDIT, HELD, NETWORK, READER
 from streamlink.protocol.window import Pace
 
 _OPEN, _ACK, _SENDING = "open", "ack", "sending"
@@ -92,12 +96,14 @@ class SendStream(StreamMachine):
         self._spec_pages = tuple(spec_pages)
         self._is_resumable = is_resumable
         self._was_attached = self._was_accepted = False
+        self._agreed_chunk = 0
         self._outstanding = Outstanding()
         self._finish: Finish | None = None
         self._is_finish_sent = False
         self._committing = 0
+        self._ack_clock = AckClock()
         self._pace = self._new_pace(config.stream.chunk_bytes)
-        self._chunks = self._repairs = 0
+        self._is_drained = True
 
     # --- the owner writes ------------------------------------------------------
 
@@ -138,6 +144,8 @@ class SendStream(StreamMachine):
         chunk = Chunk(0, self.position, payload)  # numbered when it leaves
         self._require(0 < chunk.nbytes <= self.writable_limit, f"write of {chunk.nbytes} bytes")
         self._outstanding.append(chunk)
+        if self.waits_for:
+            self._go_on_ourselves()
         self._watch_peer(now)
 
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS, *, now: float) -> None:
@@ -151,6 +159,12 @@ class SendStream(StreamMachine):
         if self.state is State.STREAMING:  # else: the call was lost just before; the next says it
             self.state = State.FINISHING
             self._start_sending_clock(now)
+            self._account(now)
+
+    def drained(self, *, now: float) -> None:
+        """The carrier has sent all it was given: what it lacks now is ours to give."""
+        self._is_drained = True
+        self._account(now)
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now: control first, then chunks, then the finish."""
@@ -160,6 +174,8 @@ class SendStream(StreamMachine):
             if self._finish is not None and not self._is_finish_sent:
                 self._is_finish_sent = True
                 frames.append(self._finish)
+        self._is_drained = not frames
+        self._account(now)
         return frames
 
     @property
@@ -178,13 +194,13 @@ class SendStream(StreamMachine):
             sent_bytes=self.position,
             received_bytes=self.received,
             taken_bytes=self.taken,
-            chunks=self._chunks,
-            repairs=self._repairs,
             resent_bytes=self._outstanding.resent_bytes,
-            resumes=self.resumes,
             window_bytes=self._pace.window_bytes,
             chunk_bytes=self._pace.chunk_bytes,
             rate=self._pace.rate,
+            in_flight_bytes=0 if self.is_closed else self._outstanding.sent - self.received,
+            ack_times=self._ack_clock.so_far(),
+            **self._shared_stats(),
         )
 
     # --- the carrier comes and goes --------------------------------------------
@@ -193,6 +209,11 @@ class SendStream(StreamMachine):
         """Note that the peer was told to open this stream: it has ``open_timeout`` for it."""
         if not self._was_attached and not self.is_closed:
             self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
+
+    def withhold(self) -> None:
+        """Note that the peer cannot open this stream now: ``offer`` follows when it can."""
+        if not self._was_attached:
+            self._timers.stop(_OPEN)
 
     def _attach(self, now: float) -> None:
         if self.state is State.DONE:
@@ -208,7 +229,8 @@ class SendStream(StreamMachine):
         self._outstanding.lose_call()
         self._pace.forget()
         self._timers.stop(_OPEN)
-        self._timers.stop(_ACK)
+        if not self._was_silent:
+            self._timers.stop(_ACK)
         self.state = State.OPENING
         self._watch_peer(now)
 
@@ -240,13 +262,19 @@ class SendStream(StreamMachine):
                 f"accepted at byte {frame.received} with credit to {frame.limit}, "
                 f"but {self.position} of {self.total_bytes} bytes were sent"
             )
-        if not 1 <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
+        # One size for all calls: what was cut for the call before has to fit.
+        least = self._agreed_chunk or SMALLEST_CHUNK_BYTES
+        if not least <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
             raise self._violation(f"accepted with a chunk size of {frame.chunk_bytes} bytes")
+        self._agreed_chunk = frame.chunk_bytes
         self._timers.stop(_OPEN)
         self._pace = self._new_pace(frame.chunk_bytes)
         if frame.wants_spec:
             self._outbox.extend(SpecPage(n, page) for n, page in enumerate(self._spec_pages))
         self._go_on(frame, now)
+        # An owner that does not listen just now needs the latest word only.
+        stale = (Accepted, PeerHeld)
+        self._events = deque(each for each in self._events if not isinstance(each, stale))
         self._events.append(Accepted(self.position))
 
     def _go_on(self, frame: Accept, now: float) -> None:
@@ -254,6 +282,7 @@ class SendStream(StreamMachine):
         mark, has_moved = frame.received, frame.received > self.received
         self._outstanding.rewind(mark, limit=frame.limit, chunk_bytes=frame.chunk_bytes)
         self.received, self.limit = mark, frame.limit
+        self._peer_waits_for = ""
         if self._was_accepted:
             self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
         else:
@@ -266,14 +295,18 @@ class SendStream(StreamMachine):
             self.state = State.FINISHING
         if has_moved:
             self._start_sending_clock(now)
+            self._timers.stop(_ACK)  # until a chunk leaves
         self._watch_peer(now)
 
     def _on_ack(self, frame: Ack, now: float) -> None:
         self._check_marks(frame)
         is_received, is_taken = frame.received > self.received, frame.taken > self.taken
+        if is_taken:
+            self._peer_waits_for = ""
         self.received, self.taken = frame.received, frame.taken
         self.durable, self.limit = frame.durable, frame.limit
         if is_received:
+            self._has_moved = True
             self._pace.heard(frame.received, now=now)
             self._outstanding.forget(frame.received)
             self._restart_ack_clock(now)
@@ -315,11 +348,14 @@ class SendStream(StreamMachine):
     def _on_committing(self, frame: Committing, now: float) -> None:
         if frame.counter > self._committing:
             self._committing = frame.counter
+            self._peer_waits_for = ""
             self._start_sending_clock(now)
 
     def _on_commit(self, frame: Commit) -> None:
         if self._outstanding.has_unsent:
             raise self._violation("committed bytes that were not sent")
+        if self._finish is not None and frame.digest != self._finish.digest:
+            raise self._violation(f"committed a model of digest {frame.digest!r}, not this one")
         self.received = self.taken = self.total_bytes
         self._timers.stop_all()
         self._outbox.clear()
@@ -362,9 +398,35 @@ class SendStream(StreamMachine):
         )
         seconds = self.config.timeouts.communication_timeout
         self._watch(_SENDING, seconds, is_owed=is_owed, now=now)
+        self._watch_call(is_owed=is_owed, now=now)
+
+    def _is_greeting(self) -> bool:
+        return self.state is State.OPENING
 
     def _start_sending_clock(self, now: float) -> None:
         self._timers.start(_SENDING, self.config.timeouts.communication_timeout, now=now)
+
+    # --- what limits it ----------------------------------------------------------
+
+    def _cause(self) -> str:
+        if self.state is State.OPENING or not self.is_attached:
+            return HELD if self._peer_waits_for else NETWORK
+        if not self._is_drained or self._outstanding.has_unsent:
+            return NETWORK  # the carrier is at it
+        if self.writable_bytes:
+            return self._ours()
+        on_its_way, untaken = self.position - self.received, self.received - self.taken
+        if on_its_way > 0 and on_its_way >= untaken:
+            return NETWORK  # whatever fills the window most
+        if self.state is State.STREAMING and self.position == self.total_bytes:
+            return self._ours()  # its finish is not said
+        return HELD if self._peer_waits_for else CREDIT
+
+    def _ours(self) -> str:
+        return HELD if self.waits_for else READER
+
+    def _peer_is_to_blame(self) -> str:
+        return NETWORK if self.state is State.OPENING else CREDIT
 
     # --- small parts -------------------------------------------------------------
 
@@ -374,6 +436,7 @@ class SendStream(StreamMachine):
     def _chunks_to_send(self, now: float) -> list[Chunk]:
         chunks = self._outstanding.take_unsent()
         self._chunks += len(chunks)
+        self._allowance.earn(FRAMES_PER_CHUNK * len(chunks))
         for chunk in chunks:
             self._pace.sent(chunk.end, received=self.received, now=now)
         seconds = self.config.timeouts.streaming_ack_wait
@@ -394,7 +457,9 @@ class SendStream(StreamMachine):
 
     def _new_pace(self, chunk_bytes: int) -> Pace:
         wait = self.config.timeouts.streaming_ack_wait
-        return Pace(self.config.stream, chunk_bytes=chunk_bytes, ack_wait=wait)
+        return Pace(
+            self.config.stream, chunk_bytes=chunk_bytes, ack_wait=wait, ack_clock=self._ack_clock
+        )
 
     def _drop_payloads(self) -> None:
         self._outstanding.clear()

@@ -12,7 +12,7 @@ and ends with the first byte of the reply.
 
 Like a stream, a session outlives the call that carries it. While it is away no clock runs but
 ``reconnect_timeout``, which ends it: the work on a request is not blamed for a lost call, and its
-clock starts anew when the session is back. Both sides then say again what still matters
+clock runs on where it stood when the session is back. Both sides then say again what still matters
 (``requests``). A goodbye or an abort ends a session at once.
 """
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum, auto
 from typing import ClassVar
 
 from streamlink.config import LinkConfig
@@ -60,29 +59,15 @@ from streamlink.protocol.frames import (
 )
 from streamlink.protocol.greeting import agree_chunk, agree_version, fault_in
 from streamlink.protocol.machine import Machine, Moves
+from streamlink.protocol.patience import TRIES, longer_than_reconnect
 from streamlink.protocol.requests import OpenRequests, ServedRequests
+from streamlink.protocol.session_state import SessionState as SessionState
 
 SHORTEST_BEAT_SECONDS = 0.1
 MOST_EVENTS = 1024
 """Requests that may wait for the owner before the peer is taken for a flood (count)."""
 
 _OPEN, _ALIVE, _BEAT, _AWAY = "open", "alive", "heartbeat", "away"
-_TRIES = 3  # a new call that brings no greeting leaves time for others within reconnect_timeout
-
-
-class SessionState(Enum):
-    """Where a session stands."""
-
-    GREETING = auto()
-    """Client: hello sent on this call."""
-    WAITING = auto()
-    """Server: nothing heard yet on this call."""
-    GREETED = auto()
-    """Server: hello heard, the owner decides."""
-    READY = auto()
-    AWAY = auto()
-    """The call is lost; another may take over within ``reconnect_timeout``."""
-    CLOSED = auto()
 
 
 class SessionLost(StreamTimeout):
@@ -123,7 +108,9 @@ class SessionMachine(Machine):
         self.state = SessionState.GREETING if self.is_client else SessionState.WAITING
         self._hello = hello
         self._welcome: Welcome | None = None
+        self._connect_until: float = 0.0  # set by the first call
         self._lost_at = 0.0
+        self._patience = 0.0
         self._greeted_at = 0.0
         self._missed = 0.0  # seconds without a call since the peer last said anything new
         self._has_heard = True  # news on this call, or it is the first
@@ -162,13 +149,19 @@ class SessionMachine(Machine):
         """Whether the session stands, but its call is lost and no other has greeted yet."""
         return self._is_standing and self.state is not SessionState.READY
 
+    def is_of(self, hello: Hello) -> bool:
+        """Server: whether ``hello`` is of the process that greeted here."""
+        return self._hello is not None and (
+            (hello.name, hello.instance) == (self._hello.name, self._hello.instance)
+        )
+
     def goes_on_with(self, hello: Hello) -> bool:
         """Server: whether ``hello`` is of the very client that was welcomed here."""
         return (
             self._hello is not None
             and self._welcome is not None
             and hello.resume == self._welcome.session_id
-            and (hello.name, hello.instance) == (self._hello.name, self._hello.instance)
+            and self.is_of(hello)
         )
 
     def attach(self, *, now: float) -> None:
@@ -180,9 +173,10 @@ class SessionMachine(Machine):
                 self._outbox.append(self._last_words)
             return
         timeouts = self.config.timeouts
+        self._connect_until = self._connect_until or now + timeouts.connect_timeout
         patience = timeouts.open_timeout
         if self._welcome is not None:
-            patience = min(patience, timeouts.reconnect_timeout / _TRIES)
+            patience = min(patience, timeouts.reconnect_timeout / TRIES)
         self._timers.start(_OPEN, patience, now=now)
         self.state = SessionState.GREETING if self.is_client else SessionState.WAITING
         if self.is_client and self._hello is not None:
@@ -190,22 +184,14 @@ class SessionMachine(Machine):
             self._outbox.append(replace(self._hello, resume=resume))
 
     def detach(self, *, now: float) -> None:
-        """The call is lost; before it was welcomed, and with it the session."""
+        """The call is lost; at a server, before it welcomed anybody, and with it the session."""
         self._lose_call("the connection ended", now, unnoticed=self._unnoticed_seconds())
 
-    def excuse(self, seconds: float) -> None:
-        """Forgive ``seconds`` in which this process, not the peer, stood still."""
-        super().excuse(seconds)
-        self._lost_at += seconds
-        self._greeted_at += seconds
-
     def _unnoticed_seconds(self) -> float:
-        """How long the client, which has to come back, may take a broken call for alive."""
+        """How much longer to wait for a client, which has to come back and may notice late."""
         if self.is_client or self._hello is None:
             return 0.0
-        # Never more than twice what was set here, whatever a client asks.
-        longest = self.config.timeouts.reconnect_timeout
-        return max(0.0, min(longest, self._hello.session_timeout))
+        return longer_than_reconnect(self.config.timeouts, self._hello.session_timeout)
 
     def _lose_call(self, why: str, now: float, *, unnoticed: float = 0.0) -> None:
         """Go away. A peer that did nothing but greet was away since its greeting.
@@ -213,27 +199,48 @@ class SessionMachine(Machine):
         Args:
             why: what happened to the call.
             now: monotonic seconds.
-            unnoticed: how much later the peer may notice it (seconds).
+            unnoticed: how much longer to wait, since the peer may notice it later (seconds).
         """
         self.is_attached = False
         self._outbox.clear()
         if self.is_closed or self.state is SessionState.AWAY:
             return
         if self._welcome is None:
-            error = StreamAborted(AbortCode.SESSION_LOST, why, by_peer=True, who=self.peer)
-            self._end(error)
+            self._lose_greeting(why, now)
             return
         was_ready = self.state is SessionState.READY
         self.state = SessionState.AWAY
         self._timers.stop(_OPEN)
         if was_ready:  # else: another call that brought no greeting; the clock runs on
-            self._timers.stop_all()
+            self._pause_work(now)
             self._lost_at = now if self._has_heard else self._greeted_at
-            patience = self.config.timeouts.reconnect_timeout + unnoticed
-            seconds = patience - self._missed + self._lost_at - now
+            self._patience = self.config.timeouts.reconnect_timeout + unnoticed
+            seconds = self._patience - self._missed + self._lost_at - now
             self._timers.start(_AWAY, seconds, now=now)
-            self._events.append(Away(why))
+            self._events.append(Away(why, max(0.0, seconds)))
             self.handle_timer(now=now)  # it may have been away for too long already
+
+    def streams_moved(self, *, now: float) -> None:
+        """Note that streams of this session have moved lately: that is news of the peer, too."""
+        self._missed, self._has_heard = 0.0, True
+        if self._timers.is_running(_AWAY):
+            self._timers.start(_AWAY, self._patience + self._lost_at - now, now=now)
+
+    def _lose_greeting(self, why: str, now: float) -> None:
+        """Try again for ``connect_timeout``, or end: a server waits for nobody it has not met."""
+        if self.is_client and now < self._connect_until:
+            self.state = SessionState.AWAY
+            self._timers.stop(_OPEN)
+        else:
+            self._end(StreamAborted(AbortCode.SESSION_LOST, why, by_peer=True, who=self.peer))
+
+    def _pause_work(self, now: float) -> None:
+        """Stop every clock; those on requests from when the peer was last heard."""
+        heard_at = now - self._timers.idle_seconds(_ALIVE, now=now)
+        for name in (_ALIVE, _BEAT):
+            self._timers.stop(name)
+        for number in self._asked.processing:
+            self._timers.pause(_processing(number), now=heard_at)
 
     def _go_on(self, beat_seconds: float, now: float) -> None:
         """Be ready again, and say again what may have been lost."""
@@ -243,7 +250,8 @@ class SessionMachine(Machine):
         self._greeted_at = now
         self._become_ready(beat_seconds, now)
         for number in self._asked.processing:
-            self._start_processing(number, now)
+            if not self._timers.resume(_processing(number), now=now):
+                self._start_processing(number, now)
         self._outbox.extend(self._asked.to_repeat())
         self._served.repeat()
         self._tell(Back(now - self._lost_at))
@@ -289,12 +297,13 @@ class SessionMachine(Machine):
         returns: int = 0,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: tuple[str, ...] = (),
+        begins: tuple[int, int] = (0, 0),
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
         self._require(self._is_standing, "request")
         number = self._asked.next_number()
-        request = Request(number, topic, attempt, sends, returns, metadata, part)
+        request = Request(number, topic, attempt, sends, returns, metadata, part, *begins)
         self._asked.add(request)
         self._say(request)
         if not sends:
@@ -381,7 +390,7 @@ class SessionMachine(Machine):
                 self._on_abort(frame)
             case Heartbeat():
                 self._is_news = True
-            case Goodbye():
+            case Goodbye():  # pragma: no branch (the table lets nothing else through)
                 self._timers.stop_all()
                 self._outbox.clear()
                 self._events.append(Left(frame.reason))
@@ -413,6 +422,8 @@ class SessionMachine(Machine):
 
     def _on_request(self, frame: Request) -> None:
         if self._served.is_new(frame):
+            if len(self._served) > (most := self.config.limits.max_open_requests):
+                raise self._violation(f"asks for more than {most} things at once")
             self._is_news = True
             self._tell(Asked(frame))
         elif (answer := self._served.answer_to(frame.request_id)) is not None:

@@ -9,21 +9,46 @@ class Timers:
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
         self._deadline: dict[str, float] = {}
+        self._paused: dict[str, tuple[float, float]] = {}  # seconds gone by, and left
 
     def start(self, name: str, seconds: float, *, now: float) -> None:
         """Start the clock ``name``, or start it again from ``now``."""
+        if self._paused:
+            self._paused.pop(name, None)
         self._started[name] = now
         self._deadline[name] = now + seconds
 
     def stop(self, name: str) -> None:
         """Stop the clock; harmless when it is not running."""
-        self._started.pop(name, None)
-        self._deadline.pop(name, None)
+        if self._paused:
+            self._paused.pop(name, None)
+        if name in self._deadline:
+            del self._started[name], self._deadline[name]
+
+    def pause(self, name: str, *, now: float) -> None:
+        """Stop the clock until ``resume``; harmless when it is not running.
+
+        Args:
+            name: which.
+            now: since when it should not have run: lately, or now (monotonic seconds).
+        """
+        if name in self._deadline:
+            started, deadline = self._started.pop(name), self._deadline.pop(name)
+            at = max(now, started)
+            self._paused[name] = at - started, max(0.0, deadline - at)
+
+    def resume(self, name: str, *, now: float) -> bool:
+        """Let a paused clock run on with what was left of it; returns whether there was one."""
+        if name not in self._paused:
+            return False
+        gone, left = self._paused.pop(name)
+        self._started[name], self._deadline[name] = now - gone, now + left
+        return True
 
     def stop_all(self) -> None:
         """Stop every clock."""
-        self._started.clear()
-        self._deadline.clear()
+        for book in (self._started, self._deadline, self._paused):
+            book.clear()
 
     def is_running(self, name: str) -> bool:
         """Whether the clock has been started and not stopped."""
@@ -41,9 +66,3 @@ class Timers:
         """Return the names whose deadline has passed, earliest first."""
         due = [(at, name) for name, at in self._deadline.items() if at <= now]
         return [name for _, name in sorted(due)]
-
-    def excuse(self, seconds: float) -> None:
-        """Push every deadline back: this process stood still for ``seconds``, not the peer."""
-        for name in self._deadline:
-            self._started[name] += seconds
-            self._deadline[name] += seconds

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 
 from streamlink.config import StreamConfig
+from streamlink.protocol.latency import AckClock
 
 CHUNKS_IN_WINDOW = 4
 """A chunk grows to this part of the window: others travel while one is acknowledged."""
@@ -34,7 +35,15 @@ _SAMPLES = 16
 class Pace:
     """Sizes a sender's window and chunk by the rate and round trip that the acks show."""
 
-    def __init__(self, config: StreamConfig, *, chunk_bytes: int, ack_wait: float) -> None:
+    def __init__(
+        self,
+        config: StreamConfig,
+        *,
+        chunk_bytes: int,
+        ack_wait: float,
+        ack_clock: AckClock | None = None,
+    ) -> None:
+        self._ack_clock = ack_clock or AckClock()
         self._smallest = min(config.min_chunk_bytes, chunk_bytes)
         self.largest = chunk_bytes
         self._ack_wait = ack_wait
@@ -60,6 +69,7 @@ class Pace:
             return
         _, sent_at, received_then, was_idle = sample
         elapsed = max(now - sent_at, 1e-6)
+        self._ack_clock.add(elapsed)
         self.round_trip = min(self.round_trip, elapsed)
         rate = (received - received_then) / elapsed
         if was_idle and rate < self.rate:

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from streamlink.errors import AbortCode, StreamAborted
+from streamlink.clock import running_time
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.protocol.events import Event
 from streamlink.protocol.frames import Frame
+from streamlink.protocol.machine import GREETINGS
+from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.machines import Machine
+from streamlink.transport.notes import noted
 from streamlink.transport.ticker import Clock
 
 logger = logging.getLogger("streamlink.transport")
@@ -29,7 +32,9 @@ logger = logging.getLogger("streamlink.transport")
 RECHECK_SECONDS = 60.0
 """A waiting thread looks again this often, though it will have been told (seconds)."""
 
+_GOODBYE_SECONDS = 30.0  # and what a good end may: a peer that reads nothing keeps no threads
 _LAST_WORDS_SECONDS = 1.0  # what a failed stream's abort may take to leave, before it is cut
+_NEWS_SECONDS = 1.0  # a shorter break is no news
 _NOT_BACK = (
     "its connection was lost and was not back within {:g} s; if that is normal on this link, raise "
     "reconnect_timeout"
@@ -45,7 +50,11 @@ class Pump(Generic[M]):
     unnoticed_seconds = 0.0
     """How much longer than this end the other may take a broken call for alive (seconds)."""
 
-    def __init__(self, machine: M, *, clock: Clock = time.monotonic) -> None:
+    on_waiting: Callable[[], None] | None = None
+    """Called by the ticker, once for each break, when no other call has taken over for a moment."""
+
+    def __init__(self, machine: M, *, clock: Clock = running_time) -> None:
+        self._has_told_waiting = False
         self._machine = machine
         self._clock = clock
         self._lock = threading.Lock()
@@ -57,6 +66,7 @@ class Pump(Generic[M]):
         self._lost_at: float | None = None  # when the last call was, unless one works now
         self._missed = 0.0  # seconds without a call that works, since anything moved
         self._has_moved = False
+        self._damaged_in_a_row = 0  # calls given up for a damaged frame since one brought anything
 
     @contextmanager
     def locked(self) -> Iterator[tuple[M, float]]:
@@ -107,8 +117,9 @@ class Pump(Generic[M]):
         while True:
             with self._lock:
                 while not self._writer_has_work() and self._carries(call):
+                    self._drained()
                     self._to_send.wait(RECHECK_SECONDS)
-                if call != self._call or self._cut is None:
+                if not self._is_current(call):
                     return
                 frames = self._machine.frames_to_send(now=self._clock())
                 is_closed = self._machine.is_closed
@@ -123,18 +134,63 @@ class Pump(Generic[M]):
         """Feed the machine with ``frames`` until they or the call end."""
         for frame in frames:
             with self._lock:
-                if call != self._call or self._cut is None:
+                if not self._is_current(call):
                     return
                 now = self._clock()
                 self._machine.receive(frame, now=now)
                 self._note(frame, now)
                 self._wake()
 
+    def read(self, raws: Iterable[bytes], call: int, decode: Callable[[bytes], Frame]) -> bool:
+        """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
+
+        A damaged frame costs the call, since nobody knows what it was; another one goes on. What
+        arrived well and is no frame ends the machine; its last words leave by this very call, which
+        is therefore read until it ends.
+
+        Returns:
+            Whether the call was given up for damage.
+        """
+        frames = map(decode, raws)  # unlike a generator, it goes on after an error
+        while True:
+            try:
+                self.incoming(frames, call)
+                return False
+            except DamagedFrame as damage:
+                if self._give_up(call, damage):
+                    return True
+            except StreamlinkError as error:
+                self._reject(call, error)
+
+    def _give_up(self, call: int, damage: DamagedFrame) -> bool:
+        """Count a damaged frame; returns whether its call is over. Else: read on."""
+        with self.locked() as (machine, now):
+            if not self._is_current(call) or machine.is_closed:
+                return not self._is_current(call)
+            self._damaged_in_a_row += 1
+            is_last = self._damaged_in_a_row > machine.config.stream.max_repairs
+            machine.take_damage(is_last=is_last)
+            if not is_last:
+                self._lose_call(now)
+            who, name, count = machine.peer, machine.name, machine.damaged
+        text, extra = "%s with %s: damaged on the way, %s; %d so far", noted("damaged", peer=who)
+        logger.warning(text, name, who, damage, count, extra=extra)
+        return not is_last
+
+    def _reject(self, call: int, error: StreamlinkError) -> None:
+        """End the machine for what came over ``call``, unless that is an old one."""
+        with self.locked() as (machine, _):
+            if self._is_current(call):
+                machine.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
+
     def _note(self, frame: Frame, now: float) -> None:
         """Count the time without a call until ``frame``, and forget it where that moves."""
         if self._lost_at is not None:
             self._missed += now - self._lost_at
             self._lost_at = None
+            self._has_told_waiting = False
+        if not isinstance(frame, GREETINGS):
+            self._damaged_in_a_row = 0
         if self._is_progress(frame):
             self._has_moved = True
             self._missed = 0.0
@@ -149,17 +205,17 @@ class Pump(Generic[M]):
             return self._has_moved
 
     def _carries(self, call: int) -> bool:
-        return call == self._call and self._cut is not None and not self._machine.is_closed
+        return self._is_current(call) and not self._machine.is_closed
+
+    def _is_current(self, call: int) -> bool:
+        return call == self._call and self._cut is not None
 
     # --- time -------------------------------------------------------------------------
 
-    def tick(self, *, excused: float = 0.0) -> None:
-        """Let the machine look at its clocks. ``excused`` seconds were our own standstill."""
+    def tick(self) -> None:
+        """Let the machine look at its clocks."""
         cut = None
         with self.locked() as (machine, now):
-            if excused:
-                machine.excuse(excused)
-                self._lost_at = None if self._lost_at is None else self._lost_at + excused
             deadline = machine.next_deadline()
             if deadline is not None and deadline <= now:
                 machine.handle_timer(now=now)
@@ -167,15 +223,39 @@ class Pump(Generic[M]):
                 machine.abort(AbortCode.SESSION_LOST, _NOT_BACK.format(self.patience))
             if self._has_to_be_cut(now):
                 cut = self._lose_call(now)
+            is_over = machine.is_closed
+            was_told, self._has_told_waiting = self._has_told_waiting, self._is_waiting(now)
+            is_news = self._has_told_waiting and not was_told
+        if is_news:
+            self._told_waiting()
         if cut is not None:
+            if not is_over:
+                self._told_silent()
             cut()
+
+    def _told_silent(self) -> None:
+        """Called when the machine holds its call for lost: it has brought nothing for too long."""
+
+    def _told_waiting(self) -> None:
+        """Called when it has been without a call for so long that it is news."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its connection was lost, and has not come back for a moment."""
+        with self._lock:
+            return self._is_waiting(self._clock())
+
+    def _is_waiting(self, now: float) -> bool:
+        is_lost = self._lost_at is not None and not self._machine.is_closed
+        return is_lost and now - (self._lost_at or now) > _NEWS_SECONDS
 
     def _has_to_be_cut(self, now: float) -> bool:
         machine = self._machine
-        if machine.is_closed and machine.error is not None:
-            self._closed_at = self._closed_at or now
-            return now - self._closed_at > _LAST_WORDS_SECONDS
-        return not machine.is_attached  # it holds the call for lost
+        if not machine.is_closed:
+            return not machine.is_attached
+        self._closed_at = self._closed_at or now
+        seconds = _GOODBYE_SECONDS if machine.error is None else _LAST_WORDS_SECONDS
+        return now - self._closed_at > seconds  # it holds the call for lost
 
     @property
     def patience(self) -> float | None:
@@ -224,6 +304,13 @@ class Pump(Generic[M]):
         with self._lock:
             return self._to_own.wait_for(lambda: self._machine.is_closed, seconds)
 
+    def wait_over(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` until it and its call have ended: the peer knows why, then."""
+        with self._lock:
+            return self._to_own.wait_for(
+                lambda: self._machine.is_closed and self._cut is None, seconds
+            )
+
     def poll(self, seconds: float = RECHECK_SECONDS) -> Event | None:
         """Return the next event, waiting up to ``seconds``; None when there was none."""
         with self._lock:
@@ -245,6 +332,9 @@ class Pump(Generic[M]):
 
     def _refill(self) -> None:
         """Called by the writer, without the lock, when there was nothing to send but work to do."""
+
+    def _drained(self) -> None:
+        """Called by the writer, with the lock, when it has sent all and is about to wait."""
 
     def _wake(self) -> None:
         if self._machine.is_closed:

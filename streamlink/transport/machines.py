@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.protocol.events import Event
 from streamlink.protocol.frames import Frame
@@ -12,8 +13,12 @@ from streamlink.protocol.frames import Frame
 class Machine(Protocol):
     """What a pump needs of a machine (``protocol``)."""
 
+    config: LinkConfig
+    peer: str
+    name: str
     error: StreamlinkError | None
     is_attached: bool
+    damaged: int
 
     @property
     def is_closed(self) -> bool:
@@ -48,8 +53,8 @@ class Machine(Protocol):
     def next_deadline(self) -> float | None:
         """Say when to look at the clocks."""
 
-    def excuse(self, seconds: float) -> None:
-        """Forgive a standstill of ours."""
+    def take_damage(self, *, is_last: bool) -> None:
+        """Count a frame that arrived damaged; the last that is borne ends it."""
 
     def abort(self, code: AbortCode, reason: str) -> None:
         """End it for a reason of ours."""

@@ -3,13 +3,14 @@
 A chunk's frame is written by hand around its payload: protobuf would copy the payload into a
 message object and then into the serialised bytes, and again on the way back. Here it is joined once
 (gRPC takes nothing but ``bytes``) and read in place. The bytes are what any protobuf parser
-expects.
+expects. Chunks have a hash of their own; every other frame ends with a check of its bytes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import xxhash
@@ -17,17 +18,26 @@ from google.protobuf.message import DecodeError
 
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.protocol import frames as f
+from streamlink.protocol.limits import MAX_TEXT_BYTES
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.sizes import check_size
 
 _HASHED = struct.Struct("<QQII")  # sequence, offset, repeats, payload length
 # tag+sequence, tag+offset, tag+repeats, tag+hash, tag of pad, length of pad
 _HEAD = struct.Struct("<BQBQBIBQBB")
 _TAGS = (0x09, 0x11, 0x1D, 0x21, 0x72)
 _FRAME_TAG, _PAYLOAD_TAG = 0x0A, 0x7A
+_CHUNK_START = bytes((_FRAME_TAG,))
+_HEAD_AT = 6  # behind the frame's tag and five bytes of its length
 CHUNK_HEADER_BYTES = 48
 """Where a chunk's payload begins in its frame: aligned for every dtype's vector loads."""
 
-_MAX_TEXT = 64 * 1024
+_CHECK = struct.Struct("<BQ")  # tag of the check, check
+_CHECK_TAG = 0x79
+_NUMBER = struct.Struct("<Q")
+
+_MAX_TEXT = MAX_TEXT_BYTES
 _MAX_ENTRIES = 1024
 _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message limit
 
@@ -35,27 +45,66 @@ _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message 
 # --- transfers ------------------------------------------------------------------
 
 
-def encode_transfer(frame: f.TransferFrame, stream_id: int) -> bytes:
-    """Return the wire bytes of one frame of stream ``stream_id``."""
+def encode_transfer(frame: f.TransferFrame, stream_id: int, number: int = 0) -> bytes:
+    """Return the wire bytes of one frame of stream ``stream_id``.
+
+    Args:
+        frame: what to say.
+        stream_id: which stream it is of.
+        number: how many frames but chunks this side has sent on this call.
+    """
     if isinstance(frame, f.Chunk):
         return _encode_chunk(frame, stream_id)
-    return bytes(_TRANSFER_ENCODERS[type(frame)](frame).SerializeToString())
+    seed = 0 if isinstance(frame, f.Attach) else stream_id
+    return _sealed(_TRANSFER_ENCODERS[type(frame)](frame), seed, number)
 
 
-def decode_transfer(raw: bytes, stream_id: int) -> f.TransferFrame:
+def decode_transfer(raw: bytes, stream_id: int, number: int = 0) -> f.TransferFrame:
     """Return the frame in ``raw``; a chunk's payload is a view of it.
 
+    Args:
+        raw: what arrived.
+        stream_id: which stream it is of; 0 where an attach is expected.
+        number: how many frames but chunks the other side has sent on this call.
+
     Raises:
-        RemoteProtocolError: the bytes are no frame of this protocol.
+        DamagedFrame: it is not what was sent.
+        RemoteProtocolError: it arrived as it left, and is no frame of this protocol.
     """
-    chunk = _decode_plain_chunk(raw, stream_id)
-    if chunk is not None:
-        return chunk
-    message = _parse(pb.TransferFrame(), raw)
+    if raw[:1] == _CHUNK_START:
+        return _decode_chunk(raw, stream_id)
+    message = _parse_checked(pb.TransferFrame(), raw, stream_id, number)
     kind = message.WhichOneof("frame")
     if kind is None:
         raise RemoteProtocolError("received a frame of an unknown kind", stream_id=stream_id)
+    if kind not in _TRANSFER_DECODERS:  # a chunk comes first: only then is it read as one
+        raise RemoteProtocolError("received a chunk behind something else", stream_id=stream_id)
     return _TRANSFER_DECODERS[kind](getattr(message, kind), stream_id)
+
+
+def _sealed(message: Any, seed: int, number: int) -> bytes:
+    raw = bytes(message.SerializeToString())
+    return raw + _CHECK.pack(_CHECK_TAG, _check_of(raw, seed, number))
+
+
+def _parse_checked(message: Any, raw: bytes, seed: int, number: int) -> Any:
+    """Parse ``raw`` into ``message``, if its check is right.
+
+    Raises:
+        DamagedFrame: it is not, or is missing.
+        RemoteProtocolError: it is, but this is no frame.
+    """
+    if len(raw) < _CHECK.size:
+        raise DamagedFrame(f"{len(raw)} bytes without a check")
+    tag, check = _CHECK.unpack_from(raw, len(raw) - _CHECK.size)
+    if tag != _CHECK_TAG or check != _check_of(raw[: -_CHECK.size], seed, number):
+        raise DamagedFrame(f"{len(raw)} bytes whose check is wrong")
+    check_size(raw, seed)
+    return _parse(message, raw)
+
+
+def _check_of(raw: bytes, seed: int, number: int) -> int:
+    return xxhash.xxh3_64_intdigest(_NUMBER.pack(number) + raw, seed=seed)
 
 
 def chunk_hash(chunk: f.Chunk, stream_id: int) -> int:
@@ -69,48 +118,44 @@ def chunk_hash(chunk: f.Chunk, stream_id: int) -> int:
 
 
 def _encode_chunk(chunk: f.Chunk, stream_id: int) -> bytes:
-    length = _varint(chunk.nbytes)
-    # 1 + len(outer) + 32 + 2 + pad + 1 + len(length) = CHUNK_HEADER_BYTES, with len(outer) ≤ 5.
-    inner = CHUNK_HEADER_BYTES - 1 - 5 + chunk.nbytes
-    outer = _varint(inner, width=5)
-    pad = CHUNK_HEADER_BYTES - 36 - len(outer) - len(length)
+    start, pad, between = _layout(chunk.nbytes)
     head = _HEAD.pack(
         _TAGS[0], chunk.sequence, _TAGS[1], chunk.offset, _TAGS[2], chunk.repeats,
         _TAGS[3], chunk_hash(chunk, stream_id), _TAGS[4], pad,
     )  # fmt: skip
-    prefix = bytes((_FRAME_TAG,)) + outer + head + bytes(pad) + bytes((_PAYLOAD_TAG,)) + length
-    return b"".join((prefix, *chunk.payload))
+    return b"".join((start, head, between, *chunk.payload))
 
 
-def _decode_plain_chunk(raw: bytes, stream_id: int) -> f.Chunk | None:
-    """Read a chunk laid out as ``_encode_chunk`` does; None for any other legal layout."""
-    if len(raw) <= CHUNK_HEADER_BYTES or raw[0] != _FRAME_TAG:
-        return None
-    outer, at = _read_varint(raw, 1)
-    fields = _HEAD.unpack_from(raw, at)
+def _decode_chunk(raw: bytes, stream_id: int) -> f.Chunk:
+    """Read a chunk, whose layout has to be the one ``_encode_chunk`` writes.
+
+    Only so a damaged chunk, whose hash is wrong, can be told from another frame that is damaged.
+    """
+    length = len(raw) - CHUNK_HEADER_BYTES
+    if length < 0:
+        raise DamagedFrame(f"{len(raw)} bytes that may have been a chunk")
+    fields = _HEAD.unpack_from(raw, _HEAD_AT)
     sequence, offset, repeats, digest, pad = fields[1::2]
-    at += _HEAD.size + pad
-    if fields[0::2] != _TAGS or at >= len(raw) or raw[at] != _PAYLOAD_TAG:
-        return None
-    length, at = _read_varint(raw, at + 1)
-    if at + length != len(raw) or outer + 6 != len(raw):
-        return None
-    return _checked(sequence, offset, repeats, memoryview(raw)[at:], digest, stream_id)
-
-
-def _decode_any_chunk(m: Any, stream_id: int) -> f.Chunk:
-    view = memoryview(m.payload)
-    return _checked(m.sequence, m.offset, m.repeats, view, m.hash, stream_id)
-
-
-def _checked(
-    sequence: int, offset: int, repeats: int, view: memoryview, digest: int, stream_id: int
-) -> f.Chunk:
-    payload = (view,) if view.nbytes else ()
-    chunk = f.Chunk(sequence, offset, payload, repeats)
+    layout = raw[:_HEAD_AT], pad, raw[_HEAD_AT + _HEAD.size : CHUNK_HEADER_BYTES]
+    if fields[0::2] != _TAGS or layout != _layout(length):
+        raise DamagedFrame(f"{len(raw)} bytes that may have been a chunk")
+    view = memoryview(raw)[CHUNK_HEADER_BYTES:]
+    chunk = f.Chunk(sequence, offset, (view,) if length else (), repeats)
     if chunk_hash(chunk, stream_id) == digest:
         return chunk
-    return f.Chunk(sequence, offset, payload, repeats, is_intact=False)
+    return f.Chunk(sequence, offset, chunk.payload, repeats, is_intact=False)
+
+
+@lru_cache(maxsize=64)
+def _layout(nbytes: int) -> tuple[bytes, int, bytes]:
+    """Return what stands before and behind the header of a chunk of ``nbytes``, and its pad.
+
+    Nearly all chunks of a stream are of a few sizes.
+    """
+    start = _CHUNK_START + _varint(CHUNK_HEADER_BYTES - _HEAD_AT + nbytes, width=5)
+    length = _varint(nbytes)
+    pad = CHUNK_HEADER_BYTES - _HEAD_AT - _HEAD.size - 1 - len(length)
+    return start, pad, bytes(pad) + bytes((_PAYLOAD_TAG,)) + length
 
 
 def _varint(value: int, width: int = 0) -> bytes:
@@ -123,17 +168,6 @@ def _varint(value: int, width: int = 0) -> bytes:
     return bytes(out)
 
 
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(raw) and shift < 64:
-        byte = raw[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise RemoteProtocolError("received a frame with a broken length")
-
-
 def _attempt(m: Any) -> f.Attempt:
     return f.Attempt(_text(m.job), m.round, m.attempt)
 
@@ -143,8 +177,10 @@ def _pb_attempt(a: f.Attempt) -> pb.Attempt:
 
 
 def _text(text: str) -> str:
-    if len(text) > _MAX_TEXT:
-        raise RemoteProtocolError(f"received a text of {len(text)} characters")
+    if len(text) > _MAX_TEXT or len(text.encode()) > _MAX_TEXT:
+        raise RemoteProtocolError(
+            f"received a text of {len(text)} characters; the most are {_MAX_TEXT} bytes"
+        )
     return text
 
 
@@ -210,6 +246,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             is_resumed=x.is_resumed,
             kind=_pb_kind(x.update.kind),
             takes_next=x.update.takes_next,
+            is_pure=x.update.is_pure,
         )
     ),
     f.Accept: lambda x: _T(
@@ -234,7 +271,6 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
 }
 
 _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
-    "chunk": _decode_any_chunk,
     "ack": lambda m, _: f.Ack(m.received, m.taken, m.durable, m.limit),
     "attach": lambda m, _: f.Attach(_text(m.session_id), m.stream_id),
     "open": lambda m, _: f.Open(
@@ -244,7 +280,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.spec_digest,
         m.spec_pages,
         m.chunk_bytes,
-        f.Update(m.weight, _kind(m.kind), m.takes_next),
+        f.Update(m.weight, _kind(m.kind), m.takes_next, m.is_pure),
         m.is_resumed,
     ),
     "accept": lambda m, _: f.Accept(m.received, m.limit, m.chunk_bytes, m.wants_spec),
@@ -293,18 +329,19 @@ def decode_spec(pages: Iterable[bytes]) -> Iterator[TensorEntry]:
 # --- sessions -----------------------------------------------------------------------
 
 
-def encode_session(frame: f.SessionFrame) -> bytes:
-    """Return the wire bytes of one session frame."""
-    return bytes(_SESSION_ENCODERS[type(frame)](frame).SerializeToString())
+def encode_session(frame: f.SessionFrame, number: int = 0) -> bytes:
+    """Return the wire bytes of the session frame that leaves as number ``number`` of its call."""
+    return _sealed(_SESSION_ENCODERS[type(frame)](frame), 0, number)
 
 
-def decode_session(raw: bytes) -> f.SessionFrame:
-    """Return the session frame in ``raw``.
+def decode_session(raw: bytes, number: int = 0) -> f.SessionFrame:
+    """Return the session frame in ``raw``, which arrived as number ``number`` of its call.
 
     Raises:
-        RemoteProtocolError: the bytes are no frame of this protocol.
+        DamagedFrame: it is not what was sent, or not in its turn.
+        RemoteProtocolError: it arrived as it left, and is no frame of this protocol.
     """
-    message = _parse(pb.SessionFrame(), raw)
+    message = _parse_checked(pb.SessionFrame(), raw, 0, number)
     kind = message.WhichOneof("frame")
     if kind is None:
         raise RemoteProtocolError("received a frame of an unknown kind")
@@ -345,6 +382,8 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             returns=x.returns,
             metadata=dict(x.metadata),
             part=x.part,
+            sends_from=x.sends_from,
+            returns_from=x.returns_from,
         )
     ),
     f.TaskProgress: lambda x: _S(
@@ -387,6 +426,8 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.returns,
         _entries(m.metadata),
         _patterns(m.part),
+        m.sends_from,
+        m.returns_from,
     ),
     "progress": lambda m: f.TaskProgress(m.request_id, m.counter),
     "reply": lambda m: f.Reply(

@@ -9,13 +9,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from streamlink.errors import AbortCode, TransportClosed
+from streamlink.errors import AbortCode, SourceChanged, TransportClosed
 from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
-from streamlink.protocol.frames import NO_METRICS, Accept, Frame, Open, Payload, SpecPage
-from streamlink.protocol.machine import State
+from streamlink.protocol.frames import (
+    NO_METRICS,
+    Accept,
+    Chunk,
+    Frame,
+    Open,
+    Payload,
+    Repair,
+    split_payload,
+)
+from streamlink.protocol.machine import GREETINGS, State, StreamMachine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.driver import RECHECK_SECONDS, Pump
+from streamlink.transport.notes import is_news, noted
 
 __all__ = ["Pump", "ReceivePump", "SendPump", "Supply"]
 
@@ -23,8 +33,6 @@ logger = logging.getLogger("streamlink.transport")
 
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
-
-_GREETS = (Open, Accept, SpecPage)  # what a new call begins with: it moves nothing
 
 
 class SendPump(Pump[SendStream]):
@@ -150,8 +158,18 @@ class SendPump(Pump[SendStream]):
             and (machine := self._machine).resumes
             and not machine.is_closed
         ):
-            logger.info("%s goes on at byte %d", machine.name, machine.position)
-        return not isinstance(frame, _GREETS)
+            _log_resume(machine, machine.position)
+        elif isinstance(frame, Repair):
+            _log_repair(self._machine, self._machine.stats.repairs, "is sent again")
+        return not isinstance(frame, GREETINGS)
+
+    def _told_silent(self) -> None:
+        _log_silence(self._machine)
+
+    def _told_waiting(self) -> None:
+        logger.info("%s waits for its connection", self._machine.name)
+        if self.on_waiting is not None:
+            self.on_waiting()
 
     def _react(self, event: Event | None) -> None:
         if isinstance(event, Failed):
@@ -189,10 +207,25 @@ class SendPump(Pump[SendStream]):
                 payload = supply(offset, nbytes)
         except BaseException as error:
             self._supply_error = error
-            code = AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
-            self.abort(code, f"{type(error).__name__}: {error}")
+            self.abort(_code_of(error), f"{type(error).__name__}: {error}")
         else:
-            self._drawn = None if self.write(offset, payload) else (offset, payload)
+            self._drawn = self._write_front(offset, payload)
+
+    def _write_front(self, offset: int, payload: Payload) -> tuple[int, Payload] | None:
+        """Write as much of ``payload`` as the stream takes; returns what is left of it.
+
+        A receiver that came back may grant less than what was drawn for it before.
+        """
+        with self.locked() as (machine, now):
+            most = machine.writable_limit if machine.position == offset else 0
+            front, rest = split_payload(payload, max(0, most))
+            if front:
+                machine.write(front, now=now)
+        written = sum(view.nbytes for view in front)
+        return (offset + written, rest) if rest else None
+
+    def _drained(self) -> None:
+        self._machine.drained(now=self._clock())
 
     def _wake(self) -> None:
         self._let_go()
@@ -269,10 +302,20 @@ class ReceivePump(Pump[ReceiveStream]):
     def _note(self, frame: Frame, now: float) -> None:
         super()._note(frame, now)
         if isinstance(frame, Open) and self._machine.resumes:
-            logger.info("%s goes on at byte %d", self._machine.name, self._machine.received)
+            _log_resume(self._machine, self._machine.received)
+        elif isinstance(frame, Chunk) and not frame.is_intact:
+            _log_repair(self._machine, self._machine.stats.repairs, "arrived damaged")
 
     def _is_progress(self, frame: Frame) -> bool:
-        return not isinstance(frame, _GREETS)
+        return not isinstance(frame, GREETINGS)
+
+    def _told_silent(self) -> None:
+        _log_silence(self._machine)
+
+    def _told_waiting(self) -> None:
+        logger.info("%s waits for its connection", self._machine.name)
+        if self.on_waiting is not None:
+            self.on_waiting()
 
     def _is_told_all(self) -> bool:
         return False  # the commit may have been on its way when the call broke
@@ -284,6 +327,31 @@ class ReceivePump(Pump[ReceiveStream]):
                 return
         # The owner learns why from the error the machine keeps.
         raise machine.error or TransportClosed(f"{machine.name} is already done")
+
+
+def _code_of(error: BaseException) -> AbortCode:
+    if isinstance(error, SourceChanged):
+        return error.code
+    return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
+
+
+def _log_silence(machine: StreamMachine) -> None:
+    logger.warning(
+        "%s with %s: its call brings nothing (call_timeout) and is given up for another",
+        machine.name,
+        machine.peer,
+    )
+
+
+def _log_resume(machine: SendStream | ReceiveStream, at: int) -> None:
+    extra = noted("stream resumed", stream=machine.name, peer=machine.peer, offset=at)
+    logger.info("%s goes on at byte %d", machine.name, at, extra=extra)
+
+
+def _log_repair(machine: SendStream | ReceiveStream, count: int, what: str) -> None:
+    if is_news(count):
+        extra = noted("chunk repaired", stream=machine.name, peer=machine.peer, repairs=count)
+        logger.warning("%s: a chunk %s; %d so far", machine.name, what, count, extra=extra)
 
 
 def _is_written(machine: SendStream) -> bool:

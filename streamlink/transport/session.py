@@ -33,14 +33,21 @@ from streamlink.protocol.events import (
     RequestFailed,
 )
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
+from streamlink.protocol.limits import MAX_CONTROL_BYTES
+from streamlink.protocol.patience import longer_than_reconnect
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.driver import Pump
+from streamlink.transport.notes import noted
 from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.traffic import Traffic
 
 logger = logging.getLogger("streamlink.session")
 
 _REMEMBERED = 256  # names of withdrawn streams, so that a late call for one is refused by name
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
+
+_TEXT_OVERHEAD_BYTES = 16  # what a text costs in a frame beside itself
+_MAX_FACTS_BYTES = MAX_CONTROL_BYTES - 64 * 1024  # beside a topic, a reason, a traceback
 
 StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
@@ -65,6 +72,7 @@ class Session:
         on_request: Callable[[Session, Request], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_called_off: Callable[[int, str], None] | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.session_id = session_id
         self.peer = peer
@@ -76,9 +84,11 @@ class Session:
         self._on_request = on_request
         self._on_closed = on_closed
         self._on_called_off = on_called_off
+        self._traffic = traffic or Traffic()
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
+        self._received = 0  # by its streams, when the session's call was last lost (bytes)
         self._withdrawn: dict[int, str] = {}
         self._committed: dict[int, ReceivePump] = {}
         self._calls: dict[int, int] = {}  # stream to the call that carries it
@@ -88,6 +98,8 @@ class Session:
 
     def start(self) -> None:
         """Begin to listen to the peer."""
+        extra = noted("session began", peer=self.peer)
+        logger.info("the session with %s began", self.peer, extra=extra)
         self._thread.start()
 
     def close(self, reason: str) -> None:
@@ -111,6 +123,17 @@ class Session:
         """Wait while the session is away; it is here, or has ended, after that."""
         self._is_here.wait()
 
+    def is_of(self, hello: Hello) -> bool:
+        """Whether ``hello`` is of the very process that was welcomed here."""
+        with self._pump.locked() as (machine, _):
+            return machine.is_of(hello)
+
+    @property
+    def damaged(self) -> int:
+        """Frames of the session that arrived damaged, and cost their call (count)."""
+        with self._pump.locked() as (machine, _):
+            return machine.damaged
+
     def goes_on_with(self, hello: Hello) -> bool:
         """Server: whether ``hello`` asks to go on with this session, and may."""
         with self._pump.locked() as (machine, _):
@@ -132,9 +155,15 @@ class Session:
         returns: StreamPump | None = None,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: tuple[str, ...] = (),
+        begins: tuple[int, int] = (0, 0),
     ) -> PendingReply:
-        """Ask the peer; streams that go with it were offered before."""
+        """Ask the peer; streams that go with it were offered before, and begin at ``begins``.
+
+        Raises:
+            LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
+        """
         _require_text(metadata)
+        _require_room(metadata, part)
         pending = PendingReply()
         with self._lock, self._pump.locked() as (machine, now):
             pending.number = machine.request(
@@ -144,6 +173,7 @@ class Session:
                 returns=returns.stream.stream_id if returns else 0,
                 metadata=metadata,
                 part=part,
+                begins=begins,
                 now=now,
             )
             self._pending[pending.number] = pending
@@ -183,6 +213,7 @@ class Session:
             LocalProtocolError: a fact in ``metadata`` is no text.
         """
         _require_text(metadata)
+        _require_room(metadata)
         with self._pump.locked() as (machine, _):
             if not machine.is_closed:
                 machine.reply(
@@ -203,8 +234,16 @@ class Session:
             is_over = self.closed.is_set()
             if not is_over:
                 self._streams[pump.stream.stream_id] = pump
+        self._traffic.begin(self.peer, pump)
         if is_over:
             pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} is over")
+
+    def start_offer(self, pump: SendPump) -> None:
+        """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
+        with self._pump.locked() as (session, _):
+            if not session.is_away:
+                with pump.locked() as (machine, now):
+                    machine.offer(now=now)
 
     def withdraw(self, pump: StreamPump) -> None:
         """Forget a stream that is over, but for its name and a commit that may be said again."""
@@ -245,7 +284,7 @@ class Session:
                 raise error
             # We may see a break that the client, which has to come back, hears of only by silence.
             timeouts = self.config.timeouts
-            pump.unnoticed_seconds = min(timeouts.session_timeout, timeouts.reconnect_timeout)
+            pump.unnoticed_seconds = longer_than_reconnect(timeouts, timeouts.session_timeout)
             call = pump.attach(cut)
             self._calls[stream_id] = call
         return call
@@ -281,19 +320,22 @@ class Session:
                 self.reply(request, error=f"nobody here answers {request.topic!r}")
             case CalledOff(number, reason) if self._on_called_off is not None:
                 self._on_called_off(number, reason)
-            case Away(reason):
+            case Away(reason, patience):
                 self._is_here.clear()
-                seconds = self.config.timeouts.reconnect_timeout
+                self._pause_offers()
+                self._note_streams()
                 logger.warning(
                     "connection to %s lost (%s); waiting for another for up to %g s",
                     self.peer,
                     reason,
-                    seconds,
+                    round(patience, 1),
+                    extra=noted("session lost", peer=self.peer, reason=reason),
                 )
             case Back(seconds):
                 self._renew_offers()
                 self._is_here.set()
-                logger.info("%s is back after %.1f s", self.peer, seconds)
+                extra = noted("session back", peer=self.peer, seconds=round(seconds, 3))
+                logger.info("%s is back after %.1f s", self.peer, seconds, extra=extra)
             case Failed(error):
                 self._end(error)
             case Left(reason):
@@ -303,13 +345,30 @@ class Session:
                     )
                 )
 
+    def _note_streams(self) -> None:
+        """Tell the session where its streams have moved: breaks may follow faster than beats."""
+        with self._lock:
+            received = sum(pump.stream.received for pump in self._streams.values())
+            has_moved, self._received = received > self._received, received
+        if has_moved:
+            with self._pump.locked() as (machine, now):
+                machine.streams_moved(now=now)
+
+    def _pause_offers(self) -> None:
+        """Stop the clocks on what was offered: without a session nobody can open it."""
+        for pump in self._offered():
+            with pump.locked() as (machine, _):
+                machine.withhold()
+
     def _renew_offers(self) -> None:
         """Give the peer its time again to open what was offered: it may hear of it only now."""
-        with self._lock:
-            offered = [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
-        for pump in offered:
+        for pump in self._offered():
             with pump.locked() as (machine, now):
                 machine.offer(now=now)
+
+    def _offered(self) -> list[SendPump]:
+        with self._lock:
+            return [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
 
     def _own_goodbye(self) -> StreamAborted:
         return StreamAborted(AbortCode.CANCELLED, f"left: {self._left_because}", by_peer=False)
@@ -335,6 +394,8 @@ class Session:
         for number in numbers:
             self._settle(number, error)
         why = error.reason if isinstance(error, StreamAborted) else str(error)
+        extra = noted("session ended", peer=self.peer, reason=why)
+        logger.info("the session with %s ended: %s", self.peer, why, extra=extra)
         for stream in streams:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
         if self._on_closed is not None:
@@ -345,6 +406,17 @@ def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:
     kept[number] = what
     while len(kept) > most:
         del kept[next(iter(kept))]
+
+
+def _require_room(metadata: Mapping[str, str], part: tuple[str, ...] = ()) -> None:
+    """Refuse here what the peer would end the session for."""
+    texts = [*metadata, *metadata.values(), *part]
+    nbytes = sum(len(text.encode(errors="replace")) + _TEXT_OVERHEAD_BYTES for text in texts)
+    if nbytes > _MAX_FACTS_BYTES:
+        raise LocalProtocolError(
+            f"facts and patterns of {nbytes} bytes; one request or reply takes {_MAX_FACTS_BYTES}. "
+            "Send what is large as a tensor of the model"
+        )
 
 
 def _require_text(metadata: Mapping[str, str]) -> None:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Protocol
+
+from streamlink.clock import READ_SECONDS, RunningClock, running_time
 
 logger = logging.getLogger("streamlink.transport")
 
 Clock = Callable[[], float]
 
+_LOOKS_AWAY = 3  # looks left out after a pause: the frames that have waited are read first
+
 
 class Ticked(Protocol):
     """What has clocks: a pump."""
 
-    def tick(self, *, excused: float = 0.0) -> None:
-        """Look at them. ``excused`` seconds were our own standstill."""
+    def tick(self) -> None:
+        """Look at them."""
 
     @property
     def is_over(self) -> bool:
@@ -31,19 +34,18 @@ class Ticked(Protocol):
 class Ticker:
     """One thread that looks at the clocks of many pumps.
 
-    It also notices when this process itself stood still (stopped, starved, suspended): then every
-    clock is pushed back by the pause, so that the frames that are waiting are read before anyone is
-    blamed for being silent.
+    It keeps ``clock`` read, which so notices when this process itself stood still. After such a
+    pause nobody is blamed until what the peers have said meanwhile could be read.
     """
 
-    INTERVAL_SECONDS = 0.2
-    PAUSE_SECONDS = 1.0
-
-    def __init__(self, *, clock: Clock = time.monotonic) -> None:
+    def __init__(self, *, clock: RunningClock = running_time) -> None:
         self._clock = clock
         self._pumps: set[Ticked] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._clock()
+        self._missed = clock.missed
+        self._looks_away = 0
         self._thread = threading.Thread(target=self._run, name="streamlink-ticker", daemon=True)
         self._thread.start()
 
@@ -58,19 +60,30 @@ class Ticker:
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        last = self._clock()
-        while not self._stop.wait(self.INTERVAL_SECONDS):
-            now = self._clock()
-            pause = now - last - self.INTERVAL_SECONDS
-            self._tick_all(pause if pause > self.PAUSE_SECONDS else 0.0)
-            last = now
+        while not self._stop.wait(READ_SECONDS):
+            if not self._has_just_woken():
+                self._tick_all()
 
-    def _tick_all(self, excused: float) -> None:
+    def _has_just_woken(self) -> bool:
+        """Read the clock; returns whether it is too early after a pause to look at deadlines."""
+        self._clock()
+        paused = self._clock.missed - self._missed
+        self._missed += paused
+        if paused:
+            logger.warning("this process stood still for %.1f s; no peer is blamed for it", paused)
+        if self._looks_away:  # also where it pauses over and over: one look in four is taken
+            self._looks_away -= 1
+            return self._looks_away > 0
+        if paused:
+            self._looks_away = _LOOKS_AWAY
+        return bool(paused)
+
+    def _tick_all(self) -> None:
         with self._lock:
             pumps = list(self._pumps)
         for pump in pumps:
             try:
-                pump.tick(excused=excused)
+                pump.tick()
             except Exception:
                 logger.exception("a clock failed")  # the other streams still need theirs
             if pump.is_over:

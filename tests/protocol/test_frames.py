@@ -6,7 +6,17 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from streamlink.protocol.frames import Attempt, Chunk, Finish, Hello, Reply, Request
+from streamlink.protocol.frames import (
+    Attach,
+    Attempt,
+    Chunk,
+    Finish,
+    Hello,
+    Reply,
+    Request,
+    Welcome,
+    split_payload,
+)
 
 
 def test_a_chunk_knows_its_size_and_its_end() -> None:
@@ -33,11 +43,21 @@ def test_an_attempt_names_itself_for_an_error_message() -> None:
 
 
 def test_a_token_and_a_traceback_stay_out_of_logs() -> None:
-    hello = Hello(1, 1, "site-1", "a", 4096, 65536, 30.0, token="secret")
-    assert "secret" not in repr(hello)
+    hello = Hello(1, 1, "site-1", "secret", 4096, 65536, 30.0, token="secret", resume="secret")
+    for frame in (hello, Welcome(1, "secret", "e", 4096, 5.0), Attach("secret", 1)):
+        assert "secret" not in repr(frame)
     assert "line 7" not in repr(Reply(1, "failed", "line 7"))
 
 
 def test_frames_of_equal_values_are_equal() -> None:
     assert Request(1, "train") == Request(1, "train")
     assert Request(1, "train") != Request(2, "train")
+
+
+@pytest.mark.parametrize("nbytes", range(8))
+def test_a_payload_is_cut_in_two_wherever_its_views_end(nbytes: int) -> None:
+    payload = (memoryview(b"abc"), memoryview(b"d"), memoryview(b"ef"))
+    front, rest = split_payload(payload, nbytes)
+    assert b"".join(front) == b"abcdef"[:nbytes]
+    assert b"".join(rest) == b"abcdef"[nbytes:]
+    assert all(view.nbytes for view in (*front, *rest))

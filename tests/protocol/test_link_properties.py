@@ -10,18 +10,23 @@ from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
+    AbortCode,
     AckTimeout,
     ChecksumError,
     CommunicationTimeout,
     OpenTimeout,
     ReadTimeout,
     StreamAborted,
+    StreamlinkError,
 )
 from streamlink.protocol.machine import State
 from tests.support.machines import KiB, small_config
-from tests.support.strategies import configs, schedules, totals
+from tests.support.strategies import configs, schedules, scripts, totals
+from tests.support.virtual_line import Fault, Kind
 from tests.support.virtual_link import Pause, Schedule, VirtualLink
 
+IDLE = 115.0  # communication_timeout, and before it reconnect_timeout without a call and a call
+# that brings no greeting (seconds)
 LONGEST = 5_000.0  # no schedule here has a deadline that lies further away (seconds)
 
 
@@ -101,6 +106,77 @@ def test_a_cut_after_any_frame_costs_at_most_one_window(frames: int) -> None:
     assert_delivered(link)
     assert link.sender.stats.resent_bytes <= config.stream.window_bytes
     assert link.sender.resumes == link.cuts_made
+
+
+@given(total=totals, config=configs(), schedule=scripts, has_pages=st.booleans())
+@settings(max_examples=300)
+def test_whatever_the_line_does_it_ends_in_time_and_both_ends_know_how(
+    total: int, config: LinkConfig, schedule: Schedule, has_pages: bool
+) -> None:
+    pages = (b"one", b"two", b"three") if has_pages else ()
+    link = VirtualLink(content(total), config, schedule, pages=pages)
+    link.run()  # every byte is compared as it is delivered, every mark as it moves
+    assert link.is_over
+    assert link.longest_idle <= IDLE
+    errors = [link.sender.error, link.receiver.error]
+    if errors == [None, None]:
+        assert_delivered(link)
+    else:
+        assert link.sender.error is not None  # else its word alone did not arrive in time
+        assert all(isinstance(error, StreamlinkError | None) for error in errors)
+
+
+@pytest.mark.parametrize("side", ["sender", "receiver", ""])
+@pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE, Kind.CUT])
+def test_a_fault_that_is_short_is_outlived(kind: Kind, side: str) -> None:
+    faults = (Fault(kind, at=2.0, seconds=9.0, side=side),)
+    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    link = VirtualLink(content(100 * KiB), small_config(), schedule)
+    link.run()
+    assert_delivered(link)
+    assert link.longest_idle >= (0.0 if kind is Kind.CUT else 8.0)
+
+
+@pytest.mark.parametrize("side", ["sender", "receiver", ""])
+@pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE])
+def test_a_line_that_stays_silent_ends_both_in_time(kind: Kind, side: str) -> None:
+    faults = (Fault(kind, at=2.0, seconds=1e6, side=side),)
+    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    link = VirtualLink(content(100 * KiB), small_config(), schedule)
+    link.run(until=1e5)
+    assert link.sender.error is not None
+    assert link.receiver.error is not None
+    assert link.longest_idle <= IDLE
+
+
+def test_a_port_that_refuses_for_too_long_ends_both_after_the_reconnect_timeout() -> None:
+    faults = (Fault(Kind.CUT, at=2.0), Fault(Kind.REFUSE, at=1.0, seconds=1e6))
+    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    config = small_config(reconnect_timeout=30.0)
+    link = VirtualLink(content(100 * KiB), config, schedule)
+    link.run(until=1e5)
+    for end in (link.sender, link.receiver):
+        assert isinstance(end.error, StreamAborted)
+        assert end.error.code is AbortCode.SESSION_LOST
+    assert link.longest_idle <= 31.0
+
+
+def test_a_narrow_and_uneven_line_delivers_without_a_repeat() -> None:
+    schedule = Schedule(latency=0.2, jitter=(0.0, 0.9, 0.1), up_rate=500.0, down_rate=200.0)
+    link = VirtualLink(content(48 * KiB), small_config(streaming_ack_wait=60.0), schedule)
+    link.run()
+    assert_delivered(link)
+    assert link.sender.stats.resent_bytes == 0
+    assert link.now >= 48 * KiB / 500
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_damaged_frame_that_is_no_chunk_costs_a_call_and_nothing_else(number: int) -> None:
+    schedule = Schedule(damaged_control=frozenset({number}))
+    link = VirtualLink(content(24 * KiB), small_config(), schedule)
+    link.run()
+    assert_delivered(link)
+    assert link.cuts_made == (1 if number < link._controls else 0)
 
 
 def test_a_call_that_breaks_over_and_over_without_progress_ends_both_streams() -> None:

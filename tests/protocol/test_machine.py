@@ -17,7 +17,6 @@ from tests.support.machines import (
     streaming_receiver,
     streaming_sender,
     the,
-    write_all,
 )
 
 both = pytest.mark.parametrize("machine_for", [streaming_sender, streaming_receiver])
@@ -95,15 +94,6 @@ def test_a_call_that_was_given_up_leaves_nothing_in_the_outbox() -> None:
     assert not sender.has_frames
 
 
-def test_an_excused_pause_moves_every_clock() -> None:
-    sender = streaming_sender()
-    write_all(sender)
-    before = sender.next_deadline()
-    assert before is not None
-    sender.excuse(100.0)
-    assert sender.next_deadline() == before + 100.0
-
-
 def test_only_the_first_of_two_expired_clocks_is_named() -> None:
     receiver = streaming_receiver()
     receiver.receive(a_chunk(0), now=0.0)
@@ -132,6 +122,8 @@ def test_the_two_sides_of_one_fault_have_two_errors() -> None:
         lambda m: m._attach(0.0),
         lambda m: m._detach(0.0),
         lambda m: m._peer_holds(0.0),
+        lambda m: m._cause(),
+        lambda m: m._is_greeting(),
     ],
 )
 def test_the_base_decides_nothing_itself(call: object) -> None:

@@ -93,9 +93,9 @@ def test_the_owner_decides_about_a_model_that_is_announced() -> None:
 def test_the_smaller_chunk_size_of_both_sides_is_used() -> None:
     receiver = a_receiver()
     receiver.attach(now=0.0)
-    receiver.receive(an_open(chunk_bytes=1000), now=0.0)
+    receiver.receive(an_open(chunk_bytes=2000), now=0.0)
     receiver.accept(wants_spec=False, now=0.0)
-    assert the(Accept, receiver.frames_to_send(now=0.0)).chunk_bytes == 1000
+    assert the(Accept, receiver.frames_to_send(now=0.0)).chunk_bytes == 2000
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,9 @@ def test_a_model_without_a_byte_is_whole_at_its_finish() -> None:
 def test_a_commit_ends_the_stream_in_success() -> None:
     receiver = whole()
     receiver.committing(now=0.0)
+    was_committed = receiver.is_committed
     receiver.commit("digest")
+    assert (was_committed, receiver.is_committed) == (False, True)
     assert receiver.frames_to_send(now=0.0) == [Committing(1), Commit("digest")]
     assert (receiver.state, receiver.error) == (State.DONE, None)
     assert receiver.next_deadline() is None
@@ -544,6 +546,7 @@ def test_a_reader_that_takes_nothing_is_named_after_the_read_timeout() -> None:
     receiver.handle_timer(now=5.0 + READ)
     assert isinstance(receiver.error, ReadTimeout)
     assert receiver.error.setting == "streaming_read_timeout"
+    receiver.attach(now=45.0)  # the call that was there has been silent for too long
     assert the(Abort, receiver.frames_to_send(now=45.0)).code is AbortCode.READ_TIMEOUT
 
 

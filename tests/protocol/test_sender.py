@@ -147,7 +147,10 @@ def test_a_peer_that_never_accepts_is_named_after_the_open_timeout() -> None:
     sender.attach(now=0.0)
     sender.handle_timer(now=OPEN - 0.01)
     assert not sender.is_closed
-    sender.handle_timer(now=OPEN)
+    sender.attach(now=OPEN)  # the first call was given up for another try
+    sender.handle_timer(now=2 * OPEN - 0.01)
+    assert not sender.is_closed
+    sender.handle_timer(now=2 * OPEN)
     assert isinstance(sender.error, OpenTimeout)
     assert sender.error.setting == "open_timeout"
 
@@ -157,6 +160,19 @@ def test_a_peer_that_never_opens_what_it_was_offered_is_named() -> None:
     sender.offer(now=0.0)
     sender.handle_timer(now=OPEN)
     assert isinstance(sender.error, OpenTimeout)
+
+
+def test_a_peer_that_cannot_open_what_it_was_offered_has_its_time_once_it_can() -> None:
+    sender = a_sender()
+    sender.offer(now=0.0)
+    sender.withhold()
+    assert sender.next_deadline() is None
+    sender.offer(now=OPEN)
+    assert sender.next_deadline() == 2 * OPEN
+    sender.attach(now=OPEN)
+    deadline = sender.next_deadline()
+    sender.withhold()  # it has opened it: too late
+    assert sender.next_deadline() == deadline is not None
 
 
 def test_an_offer_of_a_stream_that_is_already_open_starts_no_clock() -> None:
@@ -239,8 +255,8 @@ def test_a_model_without_a_byte_finishes_at_once() -> None:
 
 def test_success_is_the_peers_commit() -> None:
     sender = finishing_sender()
-    sender.receive(Commit("whole"), now=1.0)
-    assert events(sender) == [Committed("whole")]
+    sender.receive(Commit("digest"), now=1.0)
+    assert events(sender) == [Committed("digest")]
     assert sender.is_closed
     assert (sender.error, sender.next_deadline()) == (None, None)
     assert (sender.received, sender.taken) == (8 * KiB, 8 * KiB)

@@ -28,6 +28,7 @@ from streamlink.protocol.events import (
 from streamlink.protocol.frames import (
     Abort,
     Ack,
+    Cancel,
     Frame,
     Goodbye,
     Heartbeat,
@@ -224,14 +225,14 @@ def test_a_peer_that_is_not_heard_at_all_is_away_after_the_session_timeout() -> 
     server.handle_timer(now=10.0 + SILENCE)
     assert server.is_away
     assert not server.is_attached  # its carrier cuts the call
-    assert events(server) == [Away("nothing was heard for 30.0 s (session_timeout)")]
+    assert events(server) == [Away("nothing was heard for 30.0 s (session_timeout)", AWAY)]
 
 
 def test_clocks_that_expire_with_the_silence_do_not_run_on_while_it_is_away() -> None:
     server = ready_server(small_config(communication_timeout=SILENCE + 1.0))
     server.request("train", now=0.0)
     server.handle_timer(now=SILENCE + 1.0)
-    assert events(server) == [Away("nothing was heard for 31.0 s (session_timeout)")]
+    assert events(server) == [Away("nothing was heard for 31.0 s (session_timeout)", AWAY)]
     assert server.next_deadline() == SILENCE + 1.0 + AWAY
 
 
@@ -255,9 +256,22 @@ def test_a_goodbye_ends_both_sides_without_an_error() -> None:
     assert not client.has_frames
 
 
-@pytest.mark.parametrize("session_for", [a_server, a_client])
-def test_a_connection_lost_before_the_welcome_ends_the_session(session_for: object) -> None:
-    session: SessionMachine = session_for()  # type: ignore[operator]
+def test_a_client_whose_call_is_lost_before_its_welcome_greets_again_for_the_connect_timeout() -> (
+    None
+):
+    client = a_client()
+    for now in (1.0, 2.0):
+        client.detach(now=now)
+        assert not client.is_closed
+        assert not client.is_away
+        client.attach(now=now)
+        assert the(Hello, client.frames_to_send(now=now)).resume == ""
+    client.detach(now=client.config.timeouts.connect_timeout)
+    assert isinstance(client.error, StreamAborted)
+
+
+def test_a_server_does_not_wait_for_a_client_it_has_not_welcomed() -> None:
+    session = a_server()
     session.detach(now=1.0)
     assert isinstance(session.error, StreamAborted)
     assert session.error.code is AbortCode.SESSION_LOST
@@ -318,9 +332,19 @@ def test_asking_or_answering_outside_a_session_is_our_own_fault() -> None:
 
 def test_a_flood_of_requests_is_bounded() -> None:
     client = ready_client()
-    for number in range(1, MOST_EVENTS + 2):
+    most = client.config.limits.max_open_requests
+    for number in range(1, most + 2):
         client.receive(Request(number, "train"), now=0.0)
     assert isinstance(client.error, RemoteProtocolError)
+    assert len(events(client)) == most + 1
+
+
+def test_a_flood_of_events_that_nobody_listens_to_is_bounded() -> None:
+    client = ready_client()
+    for number in range(1, MOST_EVENTS + 2):
+        client.receive(Cancel(number, "not wanted"), now=0.0)
+    assert isinstance(client.error, RemoteProtocolError)
+    assert "before this side could listen: calledoff" in str(client.error)
     assert len(events(client)) == MOST_EVENTS + 1
 
 
@@ -441,7 +465,8 @@ def test_a_lost_call_is_made_good_by_another() -> None:
     assert server.is_away
     join(client, server, now=3.5)
     assert client.state is server.state is SessionState.READY
-    assert events(client) == events(server) == [Away("the connection ended"), Back(2.5)]
+    assert events(client) == [Away("the connection ended", AWAY), Back(2.5)]
+    assert events(server) == [Away("the connection ended", AWAY * 4 / 3), Back(2.5)]
 
 
 def test_a_session_that_is_away_is_silent_and_ends_after_the_reconnect_timeout() -> None:
@@ -457,9 +482,10 @@ def test_a_session_that_is_away_is_silent_and_ends_after_the_reconnect_timeout()
 
 
 @pytest.mark.parametrize(
-    ("asked", "longer"), [(12.0, 12.0), (1e9, AWAY), (float("nan"), AWAY), (-5.0, 0.0)]
+    ("asked", "longer"),
+    [(12.0, 0.0), (25.0, 5.0), (30.0, 10.0), (1e9, 10.0), (float("nan"), 10.0), (-5.0, 0.0)],
 )
-def test_a_server_that_sees_a_break_waits_until_the_client_must_have_seen_it(
+def test_a_server_leaves_a_client_that_sees_a_break_late_time_for_one_try(
     asked: float, longer: float
 ) -> None:
     server = ready_server(session_timeout=asked)
@@ -555,6 +581,30 @@ def test_what_was_missed_is_forgotten_once_the_peer_speaks() -> None:
     assert server.error is client.error is None
 
 
+def test_streams_that_move_are_news_of_a_peer_that_has_no_time_for_beats() -> None:
+    client, server = pair()
+    for now in range(0, 20 * int(AWAY), int(AWAY) // 2):
+        cut(client, server, now=now + 1.0)
+        for each in (client, server):
+            each.streams_moved(now=now + 1.0)
+        join(client, server, now=float(now + AWAY // 2))
+        for each in (client, server):
+            each.streams_moved(now=float(now + AWAY // 2))
+    assert server.error is client.error is None
+
+
+def test_streams_that_moved_give_a_lost_session_its_whole_time_again() -> None:
+    client, server = pair()
+    cut(client, server, now=1.0)
+    join(client, server, now=AWAY - 1.0)  # nothing but greetings: it was away since the first cut
+    cut(client, now=AWAY)
+    client.streams_moved(now=AWAY)
+    client.handle_timer(now=AWAY + 2.0)
+    assert client.is_away
+    client.handle_timer(now=2 * AWAY)
+    assert isinstance(client.error, SessionLost)
+
+
 def test_a_server_replaces_a_call_it_still_thinks_alive() -> None:
     client, server = pair()
     client.detach(now=1.0)
@@ -623,11 +673,12 @@ def test_an_answer_lost_with_its_call_is_given_again() -> None:
 
 def test_an_answer_too_old_to_be_kept_is_named() -> None:
     client, server = pair()
-    numbers = [server.request("train", now=0.0) for _ in range(MOST_KEPT + 1)]
-    exchange(client, server)
-    for number in numbers:
-        client.reply(number)
-    client.frames_to_send(now=1.0)
+    numbers = []
+    for _ in range(MOST_KEPT + 1):
+        numbers.append(server.request("train", now=0.0))
+        exchange(client, server)
+        client.reply(numbers[-1])
+        client.frames_to_send(now=1.0)
     cut(client, server, now=1.0)
     join(client, server, now=2.0)
     answers = [event.reply for event in events(server) if isinstance(event, Answered)]
@@ -670,8 +721,46 @@ def test_a_lost_call_is_not_the_works_fault() -> None:
     server.handle_timer(now=COMMUNICATION + 20.0)
     join(client, server, now=COMMUNICATION + 20.0)
     assert not the_failures(server)
-    kept_alive(server, 2 * COMMUNICATION + 20.0)
+    for beat in range(1, 7):  # in the first call it was never heard
+        server.receive(Heartbeat(beat), now=COMMUNICATION + 20.0 + beat * 9.9)
+    server.handle_timer(now=2 * COMMUNICATION + 20.0 - 0.01)
+    assert not the_failures(server)
+    server.handle_timer(now=2 * COMMUNICATION + 20.0)
     assert [failed.request_id for failed in the_failures(server)] == [number]
+
+
+def test_work_that_hangs_on_a_link_that_flaps_is_noticed_all_the_same() -> None:
+    client, server = pair()
+    server.request("train", now=0.0)
+    now, here = 0.0, 0.0
+    while not (failed := the_failures(server)):
+        exchange(client, server, now)
+        now, here = now + 5.0, here + 5.0
+        for end in (client, server):
+            end.receive(Heartbeat(int(now)), now=now)
+        server.handle_timer(now=now)
+        assert server.error is None
+        cut(client, server, now=now)
+        now += 7.0
+        join(client, server, now=now)
+    assert len(failed) == 1
+    assert here == COMMUNICATION
+
+
+def test_the_time_a_dead_call_was_taken_for_alive_is_not_the_works() -> None:
+    _, server = pair()
+    server.request("train", now=0.0)
+    server.receive(Heartbeat(1), now=7.0)
+    server.handle_timer(now=7.0 + SILENCE)
+    assert server.is_away
+    server.attach(now=50.0)
+    server.receive(a_hello(resume="id"), now=50.0)
+    server.receive(Heartbeat(2), now=75.0)
+    server.receive(Heartbeat(3), now=100.0)
+    server.handle_timer(now=50.0 + COMMUNICATION - 7.0 - 0.01)
+    assert not the_failures(server)
+    server.handle_timer(now=50.0 + COMMUNICATION - 7.0)
+    assert the_failures(server)
 
 
 def test_a_request_complete_while_away_is_watched_from_the_return() -> None:
@@ -731,14 +820,3 @@ def test_a_peer_that_asks_again_and_again_and_never_listens_is_cut_short() -> No
         client.receive(Request(number, "train"), now=1.0)
     assert isinstance(client.error, RemoteProtocolError)
     assert "does not listen" in str(client.error)
-
-
-def test_a_pause_of_our_own_is_not_time_without_a_call() -> None:
-    client, _ = pair()
-    client.detach(now=0.0)
-    client.excuse(100.0)
-    client.handle_timer(now=100.0 + AWAY - 1.0)
-    assert client.is_away
-    client.handle_timer(now=100.0 + AWAY)
-    assert isinstance(client.error, SessionLost)
-    assert client.error.seconds == AWAY

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamlink.errors import StreamlinkError
 from streamlink.protocol.events import Answered, Asked, CalledOff, Failed, RequestFailed
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.requests import MOST_KEPT
 from streamlink.protocol.session import SessionMachine, SessionState
 from tests.support.machines import SMALL, a_hello, events
+from tests.support.strategies import faults
+from tests.support.virtual_line import Fault, Kind
+from tests.support.virtual_session import SessionScript, VirtualSession
 
 STEP = 0.1
 STEPS = st.sampled_from(
@@ -151,3 +156,67 @@ def test_nothing_piles_up_while_a_session_is_away(steps: list[str]) -> None:
         assert len(end._asked._cancelled) <= MOST_KEPT
         assert len(end._served._replies) <= MOST_KEPT
         assert len(end._served._due) <= 3
+
+
+# --- over a line that breaks in every way --------------------------------------------------------
+
+TIMEOUTS = SMALL.timeouts
+AFTER = TIMEOUTS.session_timeout + 4 / 3 * TIMEOUTS.reconnect_timeout + 15.0
+"""So long after the last fault every session has gone on, or has ended at both ends (seconds): its
+silence, the longest patience, and a few tries."""
+
+scripts = st.builds(
+    SessionScript,
+    latency=st.floats(0.0, 0.5),
+    jitter=st.lists(st.floats(0.0, 0.3), max_size=3).map(tuple),
+    faults=faults("client", "server"),
+    damaged=st.frozensets(st.integers(1, 60), max_size=5),
+    asks=st.lists(st.floats(0.0, 100.0), max_size=6).map(tuple),
+    work_seconds=st.floats(0.0, 20.0),
+    pause_seconds=st.floats(0.05, 2.0),
+)
+
+
+@given(scripts)
+@settings(max_examples=150)
+def test_whatever_the_line_does_a_session_goes_on_or_ends_in_time_at_both_ends(
+    script: SessionScript,
+) -> None:
+    session = VirtualSession(SMALL, script)
+    last = max([100.0, *(fault.until for fault in script.faults)])
+    session.run(until=last + AFTER + script.work_seconds)
+    ends = (session.client, session.server)
+    if any(end.is_closed for end in ends):
+        assert all(end.is_closed for end in ends)
+        assert all(isinstance(end.error, StreamlinkError) for end in ends)
+        apart = abs(session.closed_at["client"] - session.closed_at["server"])
+        assert apart <= AFTER + max([0.0, *(fault.seconds for fault in script.faults)])
+    else:
+        assert [end.state for end in ends] == [SessionState.READY] * 2
+        assert session.answered + session.given_up == Counter(range(1, session.asked + 1))
+    assert max(session.done.values(), default=1) == 1
+    assert max(session.answered.values(), default=1) == 1
+
+
+@pytest.mark.parametrize("side", ["client", "server", ""])
+@pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE, Kind.CUT])
+def test_a_session_outlives_a_fault_that_is_short(kind: Kind, side: str) -> None:
+    fault = Fault(kind, at=10.0, seconds=20.0, side=side)
+    script = SessionScript(faults=(fault,), asks=(5.0, 15.0, 40.0), work_seconds=7.0)
+    session = VirtualSession(SMALL, script)
+    session.run(until=120.0)
+    assert session.client.error is session.server.error is None
+    assert session.answered == Counter([1, 2, 3])
+
+
+@pytest.mark.parametrize("side", ["client", "server", ""])
+@pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE])
+def test_a_session_on_a_line_that_stays_silent_ends_at_both_ends_in_time(
+    kind: Kind, side: str
+) -> None:
+    session = VirtualSession(SMALL, SessionScript(faults=(Fault(kind, 10.0, 1e6, side),)))
+    session.run(until=1e5)
+    silence, away = TIMEOUTS.session_timeout, TIMEOUTS.reconnect_timeout
+    for at in session.closed_at.values():
+        assert at <= 10.0 + 2 * silence + away * 4 / 3 + 1.0
+    assert set(session.closed_at) == {"client", "server"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,12 +57,48 @@ def test_stop_all_leaves_no_clock() -> None:
     assert timers.next_deadline() is None
 
 
-def test_excused_seconds_count_neither_as_idle_nor_towards_a_deadline() -> None:
+def test_a_paused_clock_runs_on_with_what_was_left_of_it() -> None:
     timers = Timers()
     timers.start("read", 5.0, now=10.0)
-    timers.excuse(100.0)
+    timers.pause("read", now=12.0)
+    assert not timers.is_running("read")
+    assert timers.next_deadline() is None
+    assert timers.resume("read", now=112.0)
     assert timers.next_deadline() == 115.0
-    assert timers.idle_seconds("read", now=112.0) == 2.0
+    assert timers.idle_seconds("read", now=113.0) == 3.0
+
+
+def test_a_clock_that_was_paused_from_before_its_start_has_all_of_its_time() -> None:
+    timers = Timers()
+    timers.start("read", 5.0, now=10.0)
+    timers.pause("read", now=3.0)
+    assert timers.resume("read", now=100.0)
+    assert timers.next_deadline() == 105.0
+
+
+def test_a_clock_paused_too_late_expires_when_it_runs_on() -> None:
+    timers = Timers()
+    timers.start("read", 5.0, now=10.0)
+    timers.pause("read", now=20.0)
+    assert timers.resume("read", now=100.0)
+    assert timers.expired(now=100.0) == ["read"]
+
+
+@pytest.mark.parametrize("forget", ["stop", "stop_all", "start", "never started"])
+def test_only_a_paused_clock_runs_on(forget: str) -> None:
+    timers = Timers()
+    if forget != "never started":
+        timers.start("read", 5.0, now=10.0)
+    timers.pause("read", now=11.0)
+    match forget:
+        case "stop":
+            timers.stop("read")
+        case "stop_all":
+            timers.stop_all()
+        case "start":
+            timers.start("read", 5.0, now=12.0)
+    assert not timers.resume("read", now=13.0)
+    assert timers.is_running("read") is (forget == "start")
 
 
 @given(st.lists(st.tuples(names, st.floats(0, 100), st.booleans())), st.floats(0, 200))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
 from tests.support.machines import KiB, small_config
+from tests.support.virtual_line import Fault, Kind
 from tests.support.virtual_link import Pause, Schedule
 
 seconds = st.floats(0.0, 5.0, allow_nan=False).map(lambda value: round(value, 3))
@@ -43,3 +44,35 @@ schedules = st.builds(
     commit_steps=st.integers(1, 4),
     pauses=st.lists(pauses, max_size=2).map(tuple),
 )
+
+
+def faults(*sides: str) -> st.SearchStrategy[tuple[Fault, ...]]:
+    """Up to five things that go wrong on a line between two ends, for up to 90 s each."""
+    fault = st.builds(
+        Fault,
+        kind=st.sampled_from(list(Kind)),
+        at=st.floats(0.0, 60.0).map(lambda value: round(value, 2)),
+        seconds=st.floats(0.1, 90.0).map(lambda value: round(value, 2)),
+        side=st.sampled_from(["", *sides]),
+    )
+    return st.lists(fault, max_size=5).map(tuple)
+
+
+scripts = st.builds(
+    Schedule,
+    latency=st.floats(0.0, 0.3),
+    jitter=st.lists(st.floats(0.0, 0.2), max_size=4).map(tuple),
+    up_rate=st.sampled_from([0.0, 2_000.0, 20_000.0]),
+    down_rate=st.sampled_from([0.0, 300.0, 20_000.0]),
+    faults=faults("sender", "receiver"),
+    damaged=st.frozensets(st.integers(0, 40), max_size=8),
+    damaged_control=st.frozensets(st.integers(0, 40), max_size=4),
+    garbage=st.integers(0, (1 << 64) - 1),
+    away_seconds=st.floats(0.05, 2.0),
+    read_seconds=st.floats(0.0, 2.0),
+    commit_seconds=st.floats(0.0, 5.0),
+    commit_steps=st.integers(1, 4),
+    pauses=st.lists(pauses, max_size=2).map(tuple),
+    has_patience=st.just(True),
+)
+"""Lines that are narrow and uneven, and break in every way a relay can break them."""

@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
 from streamlink.protocol.events import Delivered, Finished, Opened
-from streamlink.protocol.frames import Attempt, Chunk, Frame
-from streamlink.protocol.machine import State, StreamMachine
+from streamlink.protocol.frames import Accept, Attempt, Chunk, Frame, Open, SpecPage
+from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from tests.support.virtual_line import NEVER, Fault, VirtualLine
 
-NEVER = float("inf")
+FRAME_BYTES = 64
+"""What a frame costs on the line beside its payload, about."""
+_ROUNDING = 1e-9  # seconds; clocks that stood still differ by sums of floats
+_GREETS = (Open, Accept, SpecPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,15 @@ class Schedule:
     """What happens on the way, all of it decided beforehand. Times in seconds."""
 
     latency: float = 0.01
+    jitter: tuple[float, ...] = ()
+    """Added to the latency of one frame after another; their order stays."""
+    up_rate: float = 0.0
+    """Bytes per second from the sender to the receiver; 0: no limit."""
+    down_rate: float = 0.0
+    faults: tuple[Fault, ...] = ()
+    damaged_control: frozenset[int] = frozenset()
+    """Frames that are no chunks and arrive damaged, counted over all calls: the call is given up,
+    as nobody can know what they were."""
     damaged: frozenset[int] = frozenset()
     """Chunk frames that arrive damaged, counted over all calls."""
     garbage: int = 0
@@ -51,6 +64,8 @@ class Schedule:
     last_read: int = 1 << 62
     """The reader stops for good after so many takes."""
     pauses: tuple[Pause, ...] = ()
+    has_patience: bool = False
+    """Whether an end that is without a call for ``reconnect_timeout`` ends, as its pump sees to."""
 
 
 class VirtualLink:
@@ -70,6 +85,8 @@ class VirtualLink:
         self.now = 0.0
         self.got = bytearray()
         self.cuts_made = 0
+        self.given_up = 0
+        """Cuts by one of the ends, for silence."""
         self.sender = SendStream(
             config,
             stream_id=7,
@@ -82,6 +99,17 @@ class VirtualLink:
         self._on_the_way: list[tuple[float, int, int, str, Frame]] = []
         self._waiting: dict[str, deque[Frame]] = {"sender": deque(), "receiver": deque()}
         self._asleep: dict[str, float] = {}
+        self._slept = {"sender": 0.0, "receiver": 0.0}  # each end's own clock stood still meanwhile
+        self._fell_asleep_at: dict[str, float] = {}
+        rates = {"sender": schedule.up_rate, "receiver": schedule.down_rate}
+        self._line = VirtualLine(schedule.latency, schedule.jitter, rates, schedule.faults)
+        self._controls = 0
+        self._lost_at: dict[str, float] = {}
+        self._missed = {"sender": 0.0, "receiver": 0.0}
+        self._marks = {"sender": (0, 0, 0), "receiver": (0, 0, 0)}
+        self._moved_at = {"sender": 0.0, "receiver": 0.0}
+        self.longest_idle = 0.0
+        """The longest that any end lived on while nothing it can see moved (its own seconds)."""
         self._pauses = sorted(schedule.pauses, key=lambda pause: pause.at)
         self._ready: deque[int] = deque()
         self._next_read = self._next_write = self._next_commit = 0.0
@@ -112,16 +140,24 @@ class VirtualLink:
         """Whether both ends are final and what they last said has arrived."""
         return self.sender.is_closed and self.receiver.is_closed and not self._on_the_way
 
-    def cut(self) -> None:
-        """Break the call now; a new one carries on after ``away_seconds``."""
+    def cut(self, only: str = "") -> None:
+        """Break the call now; a new one carries on after ``away_seconds``.
+
+        Args:
+            only: the end that hears of it at once; the other does by the next call. Empty: both.
+        """
         self.cuts_made += 1
         self._call += 1
         self._on_the_way.clear()
         for waiting in self._waiting.values():
             waiting.clear()
-        self.sender.detach(now=self.now)
-        if not self.schedule.is_noticed_late:
-            self.receiver.detach(now=self.now)
+        if not only and self.schedule.is_noticed_late:
+            only = "sender"
+        for side in ("sender", "receiver"):
+            if self._machine(side).is_attached and only in ("", side):
+                self._machine(side).detach(now=self._time(side))
+            if only in ("", side):
+                self._lost_at.setdefault(side, self._time(side))
         self._back_at = self.now + self.schedule.away_seconds
 
     def give_up_receiving(self) -> None:
@@ -133,35 +169,56 @@ class VirtualLink:
     def _act(self) -> None:
         """Let both owners and both writers do all they can at this moment."""
         self._sleep_and_wake()
-        if self._back_at is not None and self.now >= self._back_at:
-            self._attach()
+        if (cut := self._line.cut_now(self.now)) is not None:
+            self.cut(cut.side)
+        if self._back_at is not None and self.now >= self._back_at and not self._asleep:
+            self._back_at = self._line.open_at(self.now)
+            if self.now >= self._back_at:
+                self._attach()
         has_moved = True
         while has_moved:
             has_moved = False
             if "sender" not in self._asleep:
-                has_moved |= self._tick(self.sender) or self._write() or self._send("sender")
+                has_moved |= self._tick("sender") or self._write() or self._send("sender")
             if "receiver" not in self._asleep:
-                has_moved |= self._tick(self.receiver) or self._read() or self._send("receiver")
+                has_moved |= self._tick("receiver") or self._read() or self._send("receiver")
 
-    def _tick(self, machine: StreamMachine) -> bool:
+    def _tick(self, side: str) -> bool:
+        machine, now = self._machine(side), self._time(side)
+        if self._is_lost(side, now):
+            machine.abort(AbortCode.SESSION_LOST, "its connection was lost")
+            return True
         deadline = machine.next_deadline()
-        if deadline is None or deadline > self.now:
+        if deadline is None or deadline > now + _ROUNDING:
             return False
-        machine.handle_timer(now=self.now)
+        machine.handle_timer(now=max(now, deadline))
+        if not (machine.is_attached or machine.is_closed or self._back_at is not None):
+            self.given_up += 1
+            self.cut()
         return True
+
+    def _is_lost(self, side: str, now: float) -> bool:
+        if not self.schedule.has_patience or side not in self._lost_at:
+            return False
+        gone = self._missed[side] + now - self._lost_at[side]
+        return not self._machine(side).is_closed and gone >= self._patience - _ROUNDING
+
+    @property
+    def _patience(self) -> float:
+        return self.config.timeouts.reconnect_timeout
 
     def _write(self) -> bool:
         sender = self.sender
         while sender.next_event() is not None:
             pass
         if sender.state is State.STREAMING and sender.position == sender.total_bytes:
-            sender.finish("digest", now=self.now)
+            sender.finish("digest", now=self._time("sender"))
             return True
         room = sender.writable_bytes
         if not room or self.now < self._next_write:
             return False
         start = sender.position
-        sender.write((memoryview(self.content)[start : start + room],), now=self.now)
+        sender.write((memoryview(self.content)[start : start + room],), now=self._time("sender"))
         self._next_write = self.now + self.schedule.write_seconds
         return True
 
@@ -170,7 +227,7 @@ class VirtualLink:
         is_reading = self._takes < self.schedule.last_read and not self.receiver.is_closed
         if self._ready and is_reading and self.now >= self._next_read:
             self._takes += 1
-            self.receiver.release(self._ready.popleft(), now=self.now)
+            self.receiver.release(self._ready.popleft(), now=self._time("receiver"))
             self._next_read = self.now + self.schedule.read_seconds
             return True
         return has_moved
@@ -178,9 +235,11 @@ class VirtualLink:
     def _take_event(self) -> bool:
         event = self.receiver.next_event()
         if isinstance(event, Opened) and not self.receiver.is_closed:
-            self.receiver.accept(wants_spec=self._has_pages, now=self.now)
+            self.receiver.accept(wants_spec=self._has_pages, now=self._time("receiver"))
         elif isinstance(event, Delivered):
             assert event.offset == len(self.got)
+            there = self.content[event.offset : event.offset + event.nbytes]
+            assert b"".join(event.payload) == there
             if not self._ready:
                 self._next_read = max(self._next_read, self.now + self.schedule.read_seconds)
             self.got += b"".join(event.payload)
@@ -196,7 +255,7 @@ class VirtualLink:
         self._commit_step -= 1
         self._next_commit = self.now + self.schedule.commit_seconds
         if self._commit_step:
-            self.receiver.committing(now=self.now)
+            self.receiver.committing(now=self._time("receiver"))
         else:
             self.receiver.commit("digest")
         return True
@@ -205,12 +264,15 @@ class VirtualLink:
         machine = self._machine(side)
         if not machine.is_attached or self._back_at is not None:
             return False
-        was_announced, frames = machine.has_frames, machine.frames_to_send(now=self.now)
+        was_announced, frames = machine.has_frames, machine.frames_to_send(now=self._time(side))
         assert was_announced is bool(frames)
         other = "receiver" if side == "sender" else "sender"
         for frame in frames:
-            entry = (self.now + self.schedule.latency, self._frames, self._call, other, frame)
-            heapq.heappush(self._on_the_way, entry)
+            nbytes = FRAME_BYTES + (frame.nbytes if isinstance(frame, Chunk) else 0)
+            arrives = self._line.carry(side, nbytes, now=self.now)
+            if arrives is not None:
+                entry = (arrives, self._frames, self._call, other, frame)
+                heapq.heappush(self._on_the_way, entry)
             self._frames += 1
             if self._frames in self.schedule.cuts:
                 self.cut()
@@ -222,12 +284,31 @@ class VirtualLink:
     def _arrive(self) -> None:
         while self._on_the_way and self._on_the_way[0][0] <= self.now:
             _, _, call, side, frame = heapq.heappop(self._on_the_way)
-            if call == self._call:
-                self._waiting[side].append(self._perhaps_damaged(frame))
+            if call != self._call:
+                continue
+            if self._is_damaged_control(frame):
+                self.cut()
+                return
+            self._waiting[side].append(self._perhaps_damaged(frame))
         self._sleep_and_wake()
         for side, waiting in self._waiting.items():
             while waiting and side not in self._asleep:
-                self._machine(side).receive(waiting.popleft(), now=self.now)
+                self._hear(side, waiting.popleft())
+
+    def _hear(self, side: str, frame: Frame) -> None:
+        now = self._time(side)
+        if (lost_at := self._lost_at.pop(side, None)) is not None:
+            self._missed[side] += now - lost_at
+        if not isinstance(frame, _GREETS):
+            self._missed[side] = 0.0
+            self._moved_at[side] = now
+        self._machine(side).receive(frame, now=now)
+
+    def _is_damaged_control(self, frame: Frame) -> bool:
+        if isinstance(frame, Chunk):
+            return False
+        number, self._controls = self._controls, self._controls + 1
+        return number in self.schedule.damaged_control
 
     def _perhaps_damaged(self, frame: Frame) -> Frame:
         if not isinstance(frame, Chunk):
@@ -240,26 +321,41 @@ class VirtualLink:
 
     # --- sleep, time, invariants ---------------------------------------------------------
 
+    def _time(self, side: str) -> float:
+        """Return what the clock of one end shows: it stands still while its process does."""
+        return self._fell_asleep_at.get(side, self.now) - self._slept[side]
+
     def _sleep_and_wake(self) -> None:
         for side, awake_at in list(self._asleep.items()):
             if self.now >= awake_at:
                 del self._asleep[side]
+                self._slept[side] += self.now - self._fell_asleep_at.pop(side)
         while self._pauses and self.now >= self._pauses[0].at:
             pause = self._pauses.pop(0)
-            self._asleep[pause.side] = self.now + pause.seconds
-            # The shell sees its own pause when it wakes and excuses it before it looks at a timer.
-            self._machine(pause.side).excuse(pause.seconds)
+            awake_at = max(self.now + pause.seconds, self._asleep.get(pause.side, 0.0))
+            self._asleep[pause.side] = awake_at
+            self._fell_asleep_at.setdefault(pause.side, self.now)
 
     def _next_time(self) -> float:
         times = [self._asleep.get("sender", NEVER), self._asleep.get("receiver", NEVER)]
         times += [entry[0] for entry in self._on_the_way[:1]]
         times += [pause.at for pause in self._pauses[:1]]
-        times += [] if self._back_at is None else [self._back_at]
+        times += [self._line.next_time()]
+        times += [] if self._back_at is None or self._asleep else [self._back_at]
         for side in ("sender", "receiver"):
             deadline = self._machine(side).next_deadline()
             if deadline is not None and side not in self._asleep:
-                times.append(deadline)
+                times.append(deadline + self._slept[side])
+        times += [at for side in ("sender", "receiver") if (at := self._lost_for_good_at(side))]
         return min([*times, *self._owner_times()])
+
+    def _lost_for_good_at(self, side: str) -> float | None:
+        """Return when an end without a call loses its patience, if it does."""
+        is_waiting = side in self._lost_at and side not in self._asleep
+        if not (self.schedule.has_patience and is_waiting) or self._machine(side).is_closed:
+            return None
+        left = self._patience - self._missed[side]
+        return self._lost_at[side] + left + self._slept[side]
 
     def _owner_times(self) -> list[float]:
         times = []
@@ -277,6 +373,8 @@ class VirtualLink:
         sender, receiver = self.sender, self.receiver
         assert sender.durable <= sender.taken <= sender.received <= sender.position
         assert receiver.durable <= receiver.taken <= receiver.received
+        for side in ("sender", "receiver"):
+            self._check_moves(side)
         if not sender.is_closed:
             assert sender.position - sender.received <= self.config.stream.window_bytes
         if sender.state in (State.STREAMING, State.FINISHING):
@@ -284,12 +382,27 @@ class VirtualLink:
                 sender.position <= sender.limit <= receiver.taken + self.config.stream.window_bytes
             )
 
+    def _check_moves(self, side: str) -> None:
+        """Let what has come be never less than before, and note how long nothing moved."""
+        machine, now = self._machine(side), self._time(side)
+        marks = (machine.received, machine.taken, machine.durable)
+        if side == "receiver":
+            assert all(new >= old for new, old in zip(marks, self._marks[side], strict=True))
+        if marks != self._marks[side] or machine.is_closed:
+            self._marks[side], self._moved_at[side] = marks, now
+        else:
+            self.longest_idle = max(self.longest_idle, now - self._moved_at[side])
+
     def _attach(self) -> None:
         self._back_at = None
-        if self.receiver.is_attached:
-            self.receiver.detach(now=self.now)
-        self.sender.attach(now=self.now)
-        self.receiver.attach(now=self.now)
+        self._line.new_call()
+        for side in ("sender", "receiver"):
+            machine, now = self._machine(side), self._time(side)
+            if machine.is_closed:  # it may be opened again, to say its last word once more
+                self._moved_at[side] = now
+            if machine.is_attached:  # it has not heard that the call before is lost
+                machine.detach(now=now)
+            machine.attach(now=now)
 
-    def _machine(self, side: str) -> StreamMachine:
+    def _machine(self, side: str) -> SendStream | ReceiveStream:
         return self.sender if side == "sender" else self.receiver

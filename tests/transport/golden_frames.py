@@ -28,6 +28,9 @@ TRANSFER: dict[str, f.TransferFrame] = {
         1 << 21,
         f.Update(2.0, f.UpdateKind.DIFFERENCES, takes_next=True),
     ),
+    "open_of_a_pure_update": f.Open(
+        STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(is_pure=True)
+    ),
     "spec_page": f.SpecPage(11, b"a page"),
     "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),), repeats=2),
     "chunk_of_one_byte": f.Chunk(0, 0, (memoryview(b"x"),)),
@@ -51,6 +54,9 @@ SESSION: dict[str, f.SessionFrame] = {
     "heartbeat": f.Heartbeat(17),
     "request": f.Request(2, "train", ATTEMPT, 7, 8, {"rounds": "3"}),
     "request_for_a_part": f.Request(3, "train", ATTEMPT, 9, 10, {}, ("lora.*", "head.bias")),
+    "request_to_go_on": f.Request(
+        4, "train", ATTEMPT, 11, 12, {}, ("head.*",), sends_from=1 << 36, returns_from=1 << 20
+    ),
     "cancel": f.Cancel(2, "the round is over"),
     "progress": f.TaskProgress(2, 99),
     "reply": f.Reply(2, "ValueError: no", "Traceback: ...", {"samples": "10"}),

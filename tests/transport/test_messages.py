@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.protocol import frames as f
+from streamlink.protocol.frames import Chunk
 from streamlink.transport import messages
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.messages import CHUNK_HEADER_BYTES
 from tests.transport.golden_frames import SESSION, TRANSFER
 
@@ -30,6 +33,12 @@ def decoded(raw: bytes, stream_id: int = 7) -> f.Chunk:
     chunk = messages.decode_transfer(raw, stream_id)
     assert isinstance(chunk, f.Chunk)
     return chunk
+
+
+def sealed(body: bytes, seed: int, number: int = 0) -> bytes:
+    """Return a frame's bytes with the check that another implementation would add."""
+    check = xxhash.xxh3_64_intdigest(struct.pack("<Q", number) + body, seed=seed)
+    return body + pb.TransferFrame(check=check).SerializeToString()
 
 
 def by_protobuf(chunk: f.Chunk, digest: int) -> bytes:
@@ -79,16 +88,17 @@ def test_the_hash_is_the_one_the_contract_describes() -> None:
     assert messages.chunk_hash(chunk, 7) == expected
 
 
-def test_a_chunk_laid_out_by_plain_protobuf_is_read_too() -> None:
+def test_a_chunk_laid_out_otherwise_may_have_been_any_frame() -> None:
     chunk = a_chunk(100)
-    found = decoded(by_protobuf(chunk, messages.chunk_hash(chunk, 7)))
-    assert found == chunk
-    assert found.is_intact
+    with pytest.raises(DamagedFrame, match="may have been a chunk"):
+        decoded(by_protobuf(chunk, messages.chunk_hash(chunk, 7)))
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 100])
-def test_a_wrong_hash_is_told_and_not_raised(nbytes: int) -> None:
-    assert not decoded(by_protobuf(a_chunk(nbytes), 1)).is_intact
+def test_a_wrong_hash_is_told_and_not_raised_where_it_is_surely_a_chunk(nbytes: int) -> None:
+    raw = bytearray(messages.encode_transfer(a_chunk(nbytes), 7))
+    raw[7] ^= 1  # in its sequence
+    assert not decoded(bytes(raw)).is_intact
 
 
 @given(st.integers(0, 99), st.integers(0, 7))
@@ -98,31 +108,60 @@ def test_any_flipped_bit_of_a_payload_is_caught(at: int, bit: int) -> None:
     assert not decoded(bytes(raw)).is_intact
 
 
-@given(st.integers(0, CHUNK_HEADER_BYTES - 1), st.integers(0, 7))
-def test_a_flipped_bit_of_a_header_never_passes_for_another_chunk(at: int, bit: int) -> None:
-    chunk = a_chunk(100)
-    raw = bytearray(messages.encode_transfer(chunk, 7))
-    raw[at] ^= 1 << bit
-    try:
-        frame = messages.decode_transfer(bytes(raw), 7)
-    except RemoteProtocolError:
-        return
-    assert not isinstance(frame, f.Chunk) or not frame.is_intact or frame == chunk
+def flipped(raw: bytes) -> Iterator[bytes]:
+    """Yield ``raw`` with each of its bits wrong in turn."""
+    for at in range(8 * len(raw)):
+        damaged = bytearray(raw)
+        damaged[at // 8] ^= 1 << at % 8
+        yield bytes(damaged)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 150])
+def test_no_flipped_bit_of_a_chunk_passes(nbytes: int) -> None:
+    for raw in flipped(messages.encode_transfer(a_chunk(nbytes), 7)):
+        with suppress(DamagedFrame):
+            assert not decoded(raw).is_intact
+
+
+@pytest.mark.parametrize("frame", [f for f in TRANSFER.values() if not isinstance(f, Chunk)])
+def test_no_flipped_bit_of_a_transfer_frame_passes(frame: f.TransferFrame) -> None:
+    for raw in flipped(messages.encode_transfer(frame, 7, 3)):
+        with pytest.raises(DamagedFrame):
+            messages.decode_transfer(raw, 7, 3)
+
+
+@pytest.mark.parametrize("frame", SESSION.values(), ids=SESSION)
+def test_no_flipped_bit_of_a_session_frame_passes(frame: f.SessionFrame) -> None:
+    for raw in flipped(messages.encode_session(frame, 3)):
+        with pytest.raises(DamagedFrame):
+            messages.decode_session(raw, 3)
+
+
+def test_the_check_is_the_one_the_contract_describes() -> None:
+    body = pb.TransferFrame(repair=pb.Repair(sequence=9)).SerializeToString()
+    check = xxhash.xxh3_64_intdigest(struct.pack("<Q", 3) + body, seed=7)
+    assert messages.encode_transfer(f.Repair(9), 7, 3) == body + struct.pack("<BQ", 0x79, check)
+    assert pb.TransferFrame.FromString(messages.encode_transfer(f.Repair(9), 7, 3)).check == check
+
+
+def test_a_frame_of_another_stream_or_out_of_its_turn_is_damage() -> None:
+    raw = messages.encode_transfer(f.Repair(9), 7, 3)
+    for place in ((8, 3), (7, 4)):
+        with pytest.raises(DamagedFrame, match="check is wrong"):
+            messages.decode_transfer(raw, *place)
+    with pytest.raises(DamagedFrame, match="check is wrong"):
+        messages.decode_session(messages.encode_session(f.Heartbeat(1), 3), 4)
 
 
 def test_a_chunk_of_another_stream_is_not_intact() -> None:
     assert not decoded(messages.encode_transfer(a_chunk(), 7), stream_id=8).is_intact
 
 
-def test_a_length_that_never_ends_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="broken length"):
-        messages.decode_transfer(b"\x0a" + b"\xff" * 100, 7)
-
-
-def test_a_payload_shorter_than_it_says_is_refused() -> None:
-    raw = messages.encode_transfer(a_chunk(100), 7)
-    with pytest.raises(RemoteProtocolError, match="no frame"):
-        messages.decode_transfer(raw[:-1], 7)
+@pytest.mark.parametrize("nbytes", [1, 47, 100, 147, 149])
+def test_a_chunk_of_another_length_than_it_says_is_damage(nbytes: int) -> None:
+    raw = messages.encode_transfer(a_chunk(100), 7) + bytes(10)
+    with pytest.raises(DamagedFrame):
+        messages.decode_transfer(raw[:nbytes], 7)
 
 
 # --- all frames ---------------------------------------------------------------------------
@@ -130,7 +169,8 @@ def test_a_payload_shorter_than_it_says_is_refused() -> None:
 
 @pytest.mark.parametrize("frame", TRANSFER.values(), ids=TRANSFER)
 def test_a_transfer_frame_comes_back_as_it_was(frame: f.TransferFrame) -> None:
-    assert messages.decode_transfer(messages.encode_transfer(frame, 7), 7) == frame
+    seed = 0 if isinstance(frame, f.Attach) else 7
+    assert messages.decode_transfer(messages.encode_transfer(frame, 7, 5), seed, 5) == frame
 
 
 @pytest.mark.parametrize("frame", SESSION.values(), ids=SESSION)
@@ -142,10 +182,14 @@ def test_a_session_frame_comes_back_as_it_was(frame: f.SessionFrame) -> None:
 @example(b"")
 @example(b"\x0a" * 60)
 def test_arbitrary_bytes_are_a_frame_or_our_error(raw: bytes) -> None:
-    with suppress(RemoteProtocolError):
+    with suppress(DamagedFrame):
         messages.decode_transfer(raw, 7)
-    with suppress(RemoteProtocolError):
+    with suppress(DamagedFrame):
         messages.decode_session(raw)
+    for decode, place in ((messages.decode_transfer, (7, 0)), (messages.decode_session, (0,))):
+        with suppress(RemoteProtocolError):  # as a peer says it that computes the check rightly
+            with suppress(DamagedFrame):  # begins as a chunk, which has no check
+                decode(sealed(raw, place[0] if len(place) > 1 else 0), *place)
 
 
 @given(st.sampled_from([*TRANSFER.values()]), st.data())
@@ -155,27 +199,29 @@ def test_a_frame_with_damaged_bytes_is_a_frame_or_our_error(
     raw = bytearray(messages.encode_transfer(frame, 7))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(RemoteProtocolError):
+    with suppress(DamagedFrame, RemoteProtocolError):
         messages.decode_transfer(bytes(raw), 7)
+    with suppress(DamagedFrame, RemoteProtocolError):
+        messages.decode_transfer(sealed(bytes(raw[:-9]), 7), 7)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xfa\x07\x00"])
 def test_a_frame_of_a_kind_we_do_not_know_is_refused(raw: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="unknown kind"):
-        messages.decode_transfer(raw, 7)
+        messages.decode_transfer(sealed(raw, 7), 7)
     with pytest.raises(RemoteProtocolError, match="unknown kind"):
-        messages.decode_session(raw)
+        messages.decode_session(sealed(raw, 0))
 
 
 def test_a_field_of_a_newer_peer_is_ignored() -> None:
     raw = pb.Ack(received=1, taken=1, durable=0, limit=9).SerializeToString() + b"\xf8\x07\x01"
     framed = b"\x12" + bytes([len(raw)]) + raw
-    assert messages.decode_transfer(framed, 7) == f.Ack(1, 1, 0, 9)
+    assert messages.decode_transfer(sealed(framed, 7), 7) == f.Ack(1, 1, 0, 9)
 
 
 def test_a_code_of_a_newer_peer_is_read_as_unspecified() -> None:
     raw = pb.TransferFrame(abort=pb.Abort(code=99, reason="new")).SerializeToString()  # type: ignore[arg-type]
-    assert messages.decode_transfer(raw, 7) == f.Abort(AbortCode.UNSPECIFIED, "new")
+    assert messages.decode_transfer(sealed(raw, 7), 7) == f.Abort(AbortCode.UNSPECIFIED, "new")
 
 
 def test_texts_and_entries_beyond_reason_are_refused() -> None:

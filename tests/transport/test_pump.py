@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+import grpc
 import pytest
 
 from streamlink.errors import AbortCode, OpenTimeout, StreamAborted, StreamlinkError
@@ -13,9 +14,10 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.grpc_client import _Call
+from streamlink.transport.grpc_client import _Call, _Line
 from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.ticker import Ticker
+from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import MemoryCarrier
 from tests.support.peers import SMALL, WAIT, config
 
@@ -178,14 +180,6 @@ def test_a_tick_expires_the_machines_clocks(time: Time) -> None:
     assert isinstance(pump.stream.error, OpenTimeout)
 
 
-def test_a_pause_of_our_own_is_nobodys_fault(time: Time) -> None:
-    pump = sender(time)
-    pump.attach(lambda: None)
-    time.now += 1000.0
-    pump.tick(excused=999.0)
-    assert pump.stream.error is None
-
-
 def test_an_offered_stream_nobody_opens_expires(time: Time) -> None:
     pump = sender(time)
     with pump.locked() as (machine, now):
@@ -211,7 +205,8 @@ def test_the_ticker_wakes_who_waits_for_an_expired_stream() -> None:
     pump = SendPump(machine)
     ticker = Ticker()
     ticker.add(pump)
-    pump.attach(lambda: None)
+    with pump.locked() as (_, now):
+        machine.offer(now=now)
     with pytest.raises(OpenTimeout):
         pump.wait_room()
     ticker.close()
@@ -223,7 +218,7 @@ def test_the_ticker_forgets_a_pump_that_is_over() -> None:
     ticker.add(pump)
     pump.abort(AbortCode.CANCELLED, "not wanted")
     assert pump.is_over
-    ticker._tick_all(0.0)
+    ticker._tick_all()
     assert pump not in ticker._pumps
     ticker.close()
 
@@ -240,30 +235,9 @@ def test_the_ticker_keeps_a_pump_that_a_new_call_takes_up_meanwhile() -> None:
     ticker = Ticker()
     pump = Late(sender().stream)
     ticker.add(pump)
-    ticker._tick_all(0.0)
+    ticker._tick_all()
     assert pump in ticker._pumps
     ticker.close()
-
-
-def test_the_ticker_excuses_its_own_standstill(time: Time) -> None:
-    excused: list[float] = []
-    seen = threading.Event()
-
-    class Noting(SendPump):
-        def tick(self, *, excused: float = 0.0) -> None:
-            noted(excused)
-
-    def noted(seconds: float) -> None:
-        excused.append(seconds)
-        if seconds:
-            seen.set()
-
-    ticker = Ticker(clock=time)
-    ticker.add(Noting(sender().stream))
-    time.now += 30.0  # the ticker's thread was not run for so long, says its clock
-    assert seen.wait(WAIT)
-    ticker.close()
-    assert max(excused) == pytest.approx(30.0, abs=2 * Ticker.INTERVAL_SECONDS)
 
 
 def test_closing_the_receiver_after_its_commit_is_no_error(
@@ -362,15 +336,34 @@ def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(time: 
     assert lost == [False, True]
 
 
-def test_only_the_clocks_that_excuse_our_pauses_end_what_has_no_call(time: Time) -> None:
-    pump = sender(time)
-    call = _Call(pump, lambda frame: b"", lambda raw: ACCEPT)
+def test_a_break_that_lasts_is_told_once_and_is_over_with_the_next_word(
+    time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    pump, told = sender(time), list[float]()
+    pump.on_waiting = lambda: told.append(time.now)
+    pump.tick()
     pump.detach(pump.attach(lambda: None))
-    time.now += 10 * PATIENCE  # we stood still, and the ticker has not said so yet
+    with caplog.at_level(logging.INFO):
+        for _ in range(6):
+            pump.tick()
+            time.now += 0.5
+    assert told == [101.5]
+    assert caplog.messages == ["out waits for its connection"]
+    waits = [pump.is_waiting]
+    pump.incoming([ACCEPT], pump.attach(lambda: None))
+    assert [*waits, pump.is_waiting] == [True, False]
+    pump.detach(pump.attach(lambda: None))
+    time.now += 1.5
+    pump.tick()
+    assert len(told) == 2
+
+
+def test_only_the_ticker_ends_what_has_no_call(time: Time) -> None:
+    pump = sender(time)
+    call = _Call(pump, lambda: TransferWire(7))
+    pump.detach(pump.attach(lambda: None))
+    time.now += PATIENCE + 0.1  # after a pause, what came meanwhile is read before it looks
     assert not call.is_over
-    pump.tick(excused=10 * PATIENCE)
-    assert not call.is_over
-    time.now += PATIENCE + 0.1
     pump.tick()
     assert call.is_over
 
@@ -378,15 +371,20 @@ def test_only_the_clocks_that_excuse_our_pauses_end_what_has_no_call(time: Time)
 def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) -> None:
     steps: list[str] = []
 
-    def find() -> Callable[[object], Any]:
+    def new_channel() -> grpc.Channel:
         steps.append("connection")
-        raise ValueError("closed")
+        return grpc.insecure_channel("localhost:1")
 
-    call = _Call(
-        sender(time), lambda frame: b"", lambda raw: ACCEPT, before=lambda: steps.append("wait")
-    )
-    assert not call.run(find, lambda pump: None)
-    assert steps == ["wait", "connection"]
+    line = _Line(new_channel)
+
+    def wait() -> None:
+        steps.append("wait")
+        line.renew()
+        line.close()
+
+    call = _Call(sender(time), lambda: TransferWire(7), before=wait)
+    assert not call.run(line, "Transfer", lambda pump: None)  # it is closed by then
+    assert steps == ["connection", "wait", "connection"]
 
 
 def held_by(pump: SendPump) -> list[object]:
@@ -427,14 +425,6 @@ def test_what_is_finished_while_the_call_is_lost_is_kept_for_the_next(time: Time
     pump.incoming([ACCEPT], call)
     frames = pump.stream.frames_to_send(now=time.now)
     assert f.Finish(4, "digest") in frames
-
-
-def test_our_own_standstill_is_not_time_without_a_call(time: Time) -> None:
-    pump = sender(time)
-    pump.detach(pump.attach(lambda: None))
-    time.now += 10 * PATIENCE
-    pump.tick(excused=10 * PATIENCE)
-    assert pump.stream.error is None
 
 
 def test_who_waits_for_the_end_is_woken_by_it() -> None:

@@ -29,6 +29,9 @@ class AbortCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ABORT_CODE_TASK_FAILED: _ClassVar[AbortCode]
     ABORT_CODE_DIGEST_MISMATCH: _ClassVar[AbortCode]
     ABORT_CODE_SESSION_LOST: _ClassVar[AbortCode]
+    ABORT_CODE_SOURCE_CHANGED: _ClassVar[AbortCode]
+    ABORT_CODE_NAME_TAKEN: _ClassVar[AbortCode]
+    ABORT_CODE_BY_OPERATOR: _ClassVar[AbortCode]
 
 class UpdateKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -54,6 +57,9 @@ ABORT_CODE_CANCELLED: AbortCode
 ABORT_CODE_TASK_FAILED: AbortCode
 ABORT_CODE_DIGEST_MISMATCH: AbortCode
 ABORT_CODE_SESSION_LOST: AbortCode
+ABORT_CODE_SOURCE_CHANGED: AbortCode
+ABORT_CODE_NAME_TAKEN: AbortCode
+ABORT_CODE_BY_OPERATOR: AbortCode
 UPDATE_KIND_VALUES: UpdateKind
 UPDATE_KIND_DIFFERENCES: UpdateKind
 
@@ -68,7 +74,7 @@ class Attempt(_message.Message):
     def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class TransferFrame(_message.Message):
-    __slots__ = ("chunk", "ack", "attach", "open", "accept", "spec_page", "repair", "held", "finish", "committing", "commit", "abort")
+    __slots__ = ("chunk", "ack", "attach", "open", "accept", "spec_page", "repair", "held", "finish", "committing", "commit", "abort", "check")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     ATTACH_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +87,7 @@ class TransferFrame(_message.Message):
     COMMITTING_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     chunk: Chunk
     ack: Ack
     attach: Attach
@@ -93,7 +100,8 @@ class TransferFrame(_message.Message):
     committing: Committing
     commit: Commit
     abort: Abort
-    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., spec_page: _Optional[_Union[SpecPage, _Mapping]] = ..., repair: _Optional[_Union[Repair, _Mapping]] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., committing: _Optional[_Union[Committing, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ...) -> None: ...
+    check: int
+    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., attach: _Optional[_Union[Attach, _Mapping]] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., spec_page: _Optional[_Union[SpecPage, _Mapping]] = ..., repair: _Optional[_Union[Repair, _Mapping]] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., committing: _Optional[_Union[Committing, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., check: _Optional[int] = ...) -> None: ...
 
 class Attach(_message.Message):
     __slots__ = ("session_id", "stream_id")
@@ -104,7 +112,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +123,7 @@ class Open(_message.Message):
     IS_RESUMED_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TAKES_NEXT_FIELD_NUMBER: _ClassVar[int]
+    IS_PURE_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -125,7 +134,8 @@ class Open(_message.Message):
     is_resumed: bool
     kind: UpdateKind
     takes_next: bool
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: _Optional[bool] = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: _Optional[bool] = ...) -> None: ...
+    is_pure: bool
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: _Optional[bool] = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: _Optional[bool] = ..., is_pure: _Optional[bool] = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("received", "limit", "chunk_bytes", "wants_spec")
@@ -245,7 +255,7 @@ class Abort(_message.Message):
     def __init__(self, code: _Optional[_Union[AbortCode, str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SessionFrame(_message.Message):
-    __slots__ = ("hello", "welcome", "heartbeat", "request", "progress", "reply", "goodbye", "abort", "cancel")
+    __slots__ = ("hello", "welcome", "heartbeat", "request", "progress", "reply", "goodbye", "abort", "cancel", "check")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -255,6 +265,7 @@ class SessionFrame(_message.Message):
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     ABORT_FIELD_NUMBER: _ClassVar[int]
     CANCEL_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     welcome: Welcome
     heartbeat: Heartbeat
@@ -264,7 +275,8 @@ class SessionFrame(_message.Message):
     goodbye: Goodbye
     abort: Abort
     cancel: Cancel
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ...) -> None: ...
+    check: int
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., request: _Optional[_Union[Request, _Mapping]] = ..., progress: _Optional[_Union[TaskProgress, _Mapping]] = ..., reply: _Optional[_Union[Reply, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., check: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("version_min", "version_max", "name", "instance", "token", "chunk_bytes", "max_message_bytes", "session_timeout", "resume")
@@ -309,7 +321,7 @@ class Heartbeat(_message.Message):
     def __init__(self, counter: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata", "part")
+    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata", "part", "sends_from", "returns_from")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -324,6 +336,8 @@ class Request(_message.Message):
     RETURNS_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
+    SENDS_FROM_FIELD_NUMBER: _ClassVar[int]
+    RETURNS_FROM_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     topic: str
     attempt: Attempt
@@ -331,7 +345,9 @@ class Request(_message.Message):
     returns: int
     metadata: _containers.ScalarMap[str, str]
     part: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ..., part: _Optional[_Iterable[str]] = ...) -> None: ...
+    sends_from: int
+    returns_from: int
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ..., part: _Optional[_Iterable[str]] = ..., sends_from: _Optional[int] = ..., returns_from: _Optional[int] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("request_id", "reason")

@@ -1,0 +1,43 @@
+"""How large a frame may be that is about to be parsed: a parser needs many times what it is given.
+
+A chunk is bounded by what gRPC lets through, and is not parsed but read in place. Everything else
+is small.
+"""
+
+from __future__ import annotations
+
+from streamlink.config import GrpcConfig, StreamConfig
+from streamlink.errors import FrameTooLarge
+from streamlink.protocol.limits import MAX_CONTROL_BYTES, MAX_PAGE_BYTES
+
+__all__ = ["check_size", "largest_received"]
+
+_PAGE_TAG = b"\x32"
+_ENVELOPE_BYTES = 64  # tags, lengths, number and check around a page
+
+
+def check_size(raw: bytes, stream_id: int = 0) -> None:
+    """Refuse a frame that is no chunk and larger than any may be.
+
+    Raises:
+        FrameTooLarge: it is.
+    """
+    nbytes = len(raw)
+    if nbytes <= MAX_CONTROL_BYTES:
+        return
+    if raw[:1] == _PAGE_TAG and nbytes <= MAX_PAGE_BYTES + _ENVELOPE_BYTES:
+        return
+    raise FrameTooLarge(
+        f"received a frame of {nbytes} bytes; but for chunks the most is {MAX_CONTROL_BYTES}, and "
+        f"{MAX_PAGE_BYTES} for a page of a description",
+        stream_id=stream_id,
+    )
+
+
+def largest_received(grpc: GrpcConfig, stream: StreamConfig) -> int:
+    """Return the largest message gRPC has to let in (bytes).
+
+    No honest one is larger than a chunk or a page. There is room for more, so that a peer whose
+    chunk is too large is told so in words, not cut off.
+    """
+    return min(grpc.max_message_bytes, 2 * (stream.chunk_bytes + MAX_PAGE_BYTES))

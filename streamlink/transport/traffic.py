@@ -1,0 +1,135 @@
+"""What all streams of one end have moved, by peer and direction.
+
+Counters only grow: a stream that is over is added to its peer's totals and forgotten. Peers that
+were not here for longest share one name once there are too many: no stranger can make this grow.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Protocol
+
+from streamlink.clock import running_time
+from streamlink.protocol.latency import AckTimes
+from streamlink.protocol.machine import StreamStats
+from streamlink.protocol.stalls import CAUSES
+from streamlink.transport.pump import ReceivePump, SendPump
+
+__all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic"]
+
+OTHERS = "(others)"
+"""Whose name peers share that were not here for longest."""
+
+REMEMBERED = 64  # peers whose totals are kept beside those that may be here
+
+_SUMMED = ("chunks", "resumes", "repairs", "resent_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the streams with one peer in one direction have moved. Bytes unless named else."""
+
+    bytes: int = 0
+    """Received, whole and in order, at the other end or here."""
+    chunks: int = 0
+    resumes: int = 0
+    repairs: int = 0
+    damaged: int = 0
+    resent_bytes: int = 0
+    streams: int = 0
+    """Streams that run now (count)."""
+    in_flight_bytes: int = 0
+    """Of those that run: sent and not received, or received and not taken."""
+    window_bytes: int = 0
+    """Of those that run: what may be in flight."""
+    ack_times: AckTimes = field(default_factory=AckTimes)
+    stall_seconds: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+
+    def __add__(self, other: Totals) -> Totals:
+        values = {
+            each.name: getattr(self, each.name) + getattr(other, each.name)
+            for each in fields(self)
+            if each.name != "stall_seconds"
+        }
+        stalls = {name: self.stall_seconds[name] + other.stall_seconds[name] for name in CAUSES}
+        return Totals(**values, stall_seconds=stalls)
+
+
+class HasTraffic(Protocol):
+    """A server or a client: an end whose traffic can be asked for."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """What its streams have moved."""
+
+
+class Traffic:
+    """The streams of one end. Any thread may add and ask.
+
+    Args:
+        most_peers: so many are remembered by name, and ``REMEMBERED`` more.
+        clock: what the streams' times are measured with.
+    """
+
+    def __init__(self, most_peers: int = 1, *, clock: Callable[[], float] = running_time) -> None:
+        self._most = most_peers + REMEMBERED
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._ended: dict[tuple[str, str], Totals] = {}
+        self._running: dict[SendPump | ReceivePump, tuple[str, str]] = {}
+
+    @property
+    def traffic(self) -> Traffic:
+        """Itself: what takes an end's traffic takes this, too."""
+        return self
+
+    def begin(self, peer: str, pump: SendPump | ReceivePump) -> None:
+        """Count a stream with ``peer`` from now on; harmless when it is counted already."""
+        direction = "sent" if isinstance(pump, SendPump) else "received"
+        with self._lock:
+            self._settle()
+            self._running.setdefault(pump, (peer, direction))
+
+    def totals(self) -> dict[tuple[str, str], Totals]:
+        """Return what was moved, by peer and direction (``sent`` or ``received``)."""
+        with self._lock:
+            self._settle()
+            totals = dict(self._ended)
+            now = self._clock()
+            for pump, key in self._running.items():
+                totals[key] = totals.get(key, Totals()) + _running(pump.stream.stats, now)
+        return totals
+
+    def _settle(self) -> None:
+        """Add up the streams that are over, and let go of them."""
+        now = self._clock()
+        for pump in [pump for pump in self._running if pump.is_over]:
+            key = self._running.pop(pump)
+            ended = self._ended.pop(key, Totals())  # to the end: it was here last
+            self._ended[key] = ended + _moved(pump.stream.stats, now)
+        for key in self._too_many():
+            other = (OTHERS, key[1])
+            self._ended[other] = self._ended.get(other, Totals()) + self._ended.pop(key)
+
+    def _too_many(self) -> Iterator[tuple[str, str]]:
+        named = [key for key in self._ended if key[0] != OTHERS]
+        yield from named[: max(0, len(named) - 2 * self._most)]
+
+
+def _moved(stats: StreamStats, now: float) -> Totals:
+    return Totals(
+        bytes=stats.received_bytes,
+        damaged=stats.damaged,
+        ack_times=stats.ack_times,
+        stall_seconds=dict.fromkeys(CAUSES, 0.0) | stats.stalls(now=now),
+        **{name: getattr(stats, name) for name in _SUMMED},
+    )
+
+
+def _running(stats: StreamStats, now: float) -> Totals:
+    gauges = Totals(
+        streams=1, in_flight_bytes=stats.in_flight_bytes, window_bytes=stats.window_bytes
+    )
+    return _moved(stats, now) + gauges

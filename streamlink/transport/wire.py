@@ -1,0 +1,83 @@
+"""What one call says, as bytes, and back: a ``Wire`` counts the frames each way.
+
+The check of a frame covers its number on the call, and a chunk has one of its own. So a frame that
+was lost, or came twice, is found with the next one, as damage: a link can do that, too, where it
+damages what gRPC wraps around a frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamlink.protocol import frames as f
+from streamlink.transport import messages
+from streamlink.transport.damage import DamagedFrame
+
+__all__ = ["SessionWire", "TransferWire", "Wire"]
+
+
+class Wire:
+    """The frames of one call.
+
+    Args:
+        said: how many this end has sent on it before.
+        heard: how many the other end has.
+    """
+
+    def __init__(self, *, said: int = 0, heard: int = 0) -> None:
+        self._said, self._heard = said, heard
+
+    def encode(self, frame: Any) -> bytes:
+        """Return the bytes of the next frame to send."""
+        raise NotImplementedError
+
+    def decode(self, raw: bytes) -> f.Frame:
+        """Return the next frame that arrived.
+
+        Raises:
+            DamagedFrame: it is not what was sent, or is not in its turn.
+            RemoteProtocolError: it is what was sent, and no frame.
+        """
+        raise NotImplementedError
+
+
+class SessionWire(Wire):
+    """The frames of one session call."""
+
+    def encode(self, frame: f.SessionFrame) -> bytes:
+        """See ``Wire``."""
+        raw = messages.encode_session(frame, self._said)
+        self._said += 1
+        return raw
+
+    def decode(self, raw: bytes) -> f.SessionFrame:
+        """See ``Wire``."""
+        frame = messages.decode_session(raw, self._heard)
+        self._heard += 1
+        return frame
+
+
+class TransferWire(Wire):
+    """The frames of one transfer call."""
+
+    def __init__(self, stream_id: int, *, said: int = 0, heard: int = 0) -> None:
+        super().__init__(said=said, heard=heard)
+        self._stream_id = stream_id
+        self._chunks = 0
+
+    def encode(self, frame: f.TransferFrame) -> bytes:
+        """See ``Wire``."""
+        raw = messages.encode_transfer(frame, self._stream_id, self._said)
+        self._said += not isinstance(frame, f.Chunk)
+        return raw
+
+    def decode(self, raw: bytes) -> f.TransferFrame:
+        """See ``Wire``."""
+        frame = messages.decode_transfer(raw, self._stream_id, self._heard)
+        if not isinstance(frame, f.Chunk):
+            self._heard += 1
+            return frame
+        if frame.is_intact and frame.sequence > self._chunks:
+            raise DamagedFrame(f"chunk {frame.sequence} where {self._chunks} was due")
+        self._chunks += 1
+        return frame
