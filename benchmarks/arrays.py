@@ -36,6 +36,7 @@ class Load:
         acks: whether plain gRPC answers each message.
         arenas: most malloc arenas; 0 leaves the C library's own rule.
         options: further gRPC channel options, both ends.
+        certificates: folder that ``streamlink certs`` made, where there is TLS.
     """
 
     total_bytes: int = 4 * GiB
@@ -46,6 +47,7 @@ class Load:
     acks: bool = False
     arenas: int = 0
     options: tuple[tuple[str, int], ...] = ()
+    certificates: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""

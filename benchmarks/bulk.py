@@ -8,6 +8,7 @@ the one for the other.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import streamlink
@@ -62,7 +63,7 @@ def streamlink_receiver(port: Port, load: dict[str, Any]) -> None:
     target = make_target(plan.total_bytes)
     streamlink.receive(
         streamlink.ArrayModel(tensors_of(target, plan.tensors)),
-        config=link_config(plan),
+        config=link_config(plan, "certificate", "key"),
         on_listening=lambda number: port.tell("listening", address=f"127.0.0.1:{number}"),
     )
     port.tell("received", digest=digest(target))
@@ -83,7 +84,7 @@ def streamlink_sender(port: Port, load: dict[str, Any], address: str) -> None:
     model = streamlink.ArrayModel(tensors_of(source, plan.tensors))
     port.tell("ready")
     port.wait_for("go")
-    receipt = streamlink.send(model, address, config=link_config(plan))
+    receipt = streamlink.send(model, address, config=link_config(plan, "ca"))
     # From the offer to the commit; the peers' clocks do not hold their connecting either.
     port.tell("sent", seconds=receipt.seconds, digest=digest(source))
 
@@ -97,9 +98,19 @@ def tensors_of(memory: Bytes, tensors: int) -> dict[str, Bytes]:
     }
 
 
-def link_config(plan: Load) -> streamlink.LinkConfig:
-    """Return streamlink's defaults with the message size every peer uses."""
-    return streamlink.LinkConfig(stream=streamlink.StreamConfig(chunk_bytes=plan.message_bytes))
+def link_config(plan: Load, *files: str) -> streamlink.LinkConfig:
+    """Return streamlink's defaults with the message size every peer uses.
+
+    Args:
+        plan: the load.
+        files: settings of ``SecurityConfig`` that this end needs where there is TLS.
+    """
+    folder = Path(plan.certificates, "server")
+    security = {name: folder / f"{name}.pem" for name in files} if plan.certificates else {}
+    return streamlink.LinkConfig(
+        stream=streamlink.StreamConfig(chunk_bytes=plan.message_bytes),
+        security=streamlink.SecurityConfig.model_validate(security),
+    )
 
 
 # ----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -32,7 +33,7 @@ def receiver(port: Port, load: dict[str, Any]) -> None:
     has_all = threading.Event()
     server = grpc.server(ThreadPoolExecutor(2), options=_options(plan))
     server.add_generic_rpc_handlers((_handlers(plan, target, has_all),))
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    address = f"127.0.0.1:{_listen(server, plan)}"
     server.start()
     port.tell("listening", address=address)
     has_all.wait()
@@ -46,7 +47,7 @@ def sender(port: Port, load: dict[str, Any], address: str) -> None:
     tune_allocator(plan)
     port.mark_base()
     source = make_source(plan.total_bytes)
-    with grpc.insecure_channel(address, options=_options(plan)) as channel:
+    with _channel(address, plan) as channel:
         grpc.channel_ready_future(channel).result(timeout=CONNECT_SECONDS)
         port.tell("ready")
         port.wait_for("go")
@@ -106,6 +107,24 @@ def _handlers(
         else grpc.stream_unary_rpc_method_handler(without_acks)
     )
     return grpc.method_handlers_generic_handler(SERVICE, {METHOD: method})
+
+
+def _listen(server: grpc.Server, plan: Load) -> int:
+    if not plan.certificates:
+        return server.add_insecure_port("127.0.0.1:0")
+    key, chain = (_pem(plan, "server", name) for name in ("key.pem", "certificate.pem"))
+    return server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, chain)]))
+
+
+def _channel(address: str, plan: Load) -> grpc.Channel:
+    if not plan.certificates:
+        return grpc.insecure_channel(address, options=_options(plan))
+    trusted = grpc.ssl_channel_credentials(_pem(plan, "server", "ca.pem"))
+    return grpc.secure_channel(address, trusted, options=_options(plan))
+
+
+def _pem(plan: Load, *name: str) -> bytes:
+    return Path(plan.certificates, *name).read_bytes()
 
 
 def _options(plan: Load) -> list[tuple[str, int]]:

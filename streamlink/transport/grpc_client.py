@@ -7,8 +7,10 @@ connections themselves are gRPC's: a call for which there is none fails at once,
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -16,33 +18,48 @@ from typing import Any
 import grpc
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ConnectFailed, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    AuthenticationFailed,
+    ConnectFailed,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Left, Ready
 from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport import messages
+from streamlink.transport.credentials import Connector
 from streamlink.transport.driver import Pump
-from streamlink.transport.grpc_options import client_options
+from streamlink.transport.identity import token_reader
 from streamlink.transport.reconnect import keep_carried
 from streamlink.transport.session import Session, StreamPump
 from streamlink.transport.ticker import Ticker
+from streamlink.transport.traffic import Traffic
+from streamlink.transport.wire import SessionWire, TransferWire, Wire
 
 logger = logging.getLogger("streamlink.client")
 
 _METHOD = "/streamlink.v1.Streamlink/"
 _LAST_WORDS_SECONDS = 1.0
+_NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a failed connection
 
 
 class GrpcClient:
     """Connects, greets, and opens the transfers the server offered."""
 
-    def __init__(self, address: str, config: LinkConfig, *, name: str, token: str = "") -> None:
+    def __init__(
+        self, address: str, config: LinkConfig, *, name: str, traffic: Traffic | None = None
+    ) -> None:
+        self._connector = Connector(address, config)
+        self._read_token = token_reader(config.security)
         self.address = address
         self.config = config
         self.name = name
         self.ticker = Ticker()
-        self._token = token
+        self.traffic = traffic or Traffic()
+        self.epoch = ""
+        """Names the server's process that welcomed us last."""
         self._is_closing = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -55,23 +72,33 @@ class GrpcClient:
         self,
         on_request: Callable[[Session, f.Request], None],
         on_called_off: Callable[[int, str], None] | None = None,
+        *,
+        seconds: float | None = None,
     ) -> Session:
         """Reach the server, greet it and return the session.
 
+        Args:
+            on_request: called with each request, in the session's thread.
+            on_called_off: called with the number of a request nobody waits for any more.
+            seconds: how long to wait for somebody to answer; None: ``connect_timeout``.
+
         Raises:
-            ConnectFailed: nobody answers within ``connect_timeout``.
+            ConnectFailed: nobody answers within ``seconds``.
             StreamAborted: the server refused us; its reason says why.
         """
-        self._wait_until_ready()
+        self._wait_until_ready(seconds or self.config.timeouts.connect_timeout)
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self._hello())
         pump: Pump[SessionMachine] = Pump(machine)
         self._session_pump = pump
-        call = _Call(pump, messages.encode_session, messages.decode_session)
+        call = _Call(pump, SessionWire)
         self._session_thread = self._keep(
             "Session", self._session_line, call, lambda: pump.is_closed, pump.wait_closed
         )
         self.ticker.add(pump)
+        if self._is_closing.is_set():  # looked at once ``close`` can see the pump
+            pump.abort(AbortCode.CANCELLED, "the client is closing")
         welcome = _wait_welcome(pump)
+        self.epoch = welcome.epoch
         stream = self.config.stream.model_copy(update={"chunk_bytes": welcome.chunk_bytes})
         session = Session(
             pump,
@@ -80,6 +107,7 @@ class GrpcClient:
             config=self.config.model_copy(update={"stream": stream}),
             on_request=on_request,
             on_called_off=on_called_off,
+            traffic=self.traffic,
         )
         session.start()
         return session
@@ -91,13 +119,11 @@ class GrpcClient:
         stream has ended.
         """
         stream_id = pump.stream.stream_id
-        attach = messages.encode_transfer(f.Attach(session.session_id, stream_id), stream_id)
         session.offer(pump)
         call = _Call(
             pump,
-            lambda frame: messages.encode_transfer(frame, stream_id),
-            lambda raw: messages.decode_transfer(raw, stream_id),
-            first=attach,
+            lambda: TransferWire(stream_id),
+            first=(f.Attach(session.session_id, stream_id),),
             before=session.wait_here,
         )
 
@@ -105,6 +131,11 @@ class GrpcClient:
             return call.is_over or session.closed.is_set()
 
         self._keep("Transfer", self._data_line, call, is_over, session.closed.wait)
+
+    def renew(self) -> None:
+        """Make new connections in the place of those there are; calls on the old ones end."""
+        for each in (self._session_line, self._data_line):
+            each.renew()
 
     def close(self) -> None:
         """Drop both connections; a goodbye that was said may leave first."""
@@ -135,11 +166,9 @@ class GrpcClient:
 
         def carry() -> bool:
             self.ticker.add(call.pump)  # its clocks run while it waits for a call, too
-            has_moved = call.run(lambda: line.method(method), self.ticker.add)
+            has_moved = call.run(line, method, self.ticker.add)
             if call.was_cut and line is self._session_line:
-                # Nothing was heard on it, and gRPC holds it for alive: the data's may be as dead.
-                for each in (self._session_line, self._data_line):
-                    each.renew()
+                self._data_line.renew()  # it may be as dead
             return has_moved
 
         def run() -> None:
@@ -157,17 +186,40 @@ class GrpcClient:
         return thread
 
     def _channel(self) -> grpc.Channel:
-        return grpc.insecure_channel(self.address, options=client_options(self.config.grpc))
+        return self._connector.channel()
 
-    def _wait_until_ready(self) -> None:
-        seconds = self.config.timeouts.connect_timeout
+    def _wait_until_ready(self, seconds: float) -> None:
+        ready: Any = None
         try:
-            grpc.channel_ready_future(self._session_line.channel).result(timeout=seconds)
+            ready = grpc.channel_ready_future(self._session_line.channel)
+            ready.result(timeout=seconds)
         except grpc.FutureTimeoutError as error:
-            raise ConnectFailed(
-                f"no server answers at {self.address} within {seconds:g} s (connect_timeout); "
-                "is it running, and is the address right?"
-            ) from error
+            raise self._unreachable(seconds) from error
+        except ValueError as error:
+            raise ConnectFailed(f"{self.address}: the connection was closed here") from error
+        finally:
+            if ready is not None:
+                ready.cancel()  # else gRPC goes on watching the connection, also a closed one
+
+    def _unreachable(self, seconds: float) -> StreamlinkError:
+        """Return why there was no connection, as far as gRPC can tell."""
+        why = _failure(self._session_line, min(seconds, _LAST_WORDS_SECONDS)).rpartition(
+            "last error: "
+        )[2]
+        if self._connector.has_tls and re.search(_NO_TLS, why, re.IGNORECASE):
+            return AuthenticationFailed(
+                f"TLS with {self.address} failed within {seconds:g} s (connect_timeout): {why}; "
+                "are ca, server_name and this end's certificate those that belong to this server?"
+            )
+        hint = ""
+        if not self._connector.has_tls:
+            hint = ", and does it take plain text (no ca was given)"
+        elif self.config.security.certificate is None:
+            hint = ", and does it ask for a certificate (none was given)"
+        return ConnectFailed(
+            f"no server answers at {self.address} within {seconds:g} s (connect_timeout); "
+            f"is it running, and is the address right{hint}? gRPC says: {why or 'nothing'}"
+        )
 
     def _hello(self) -> f.Hello:
         return f.Hello(
@@ -178,7 +230,7 @@ class GrpcClient:
             chunk_bytes=self.config.stream.chunk_bytes,
             max_message_bytes=self.config.grpc.max_message_bytes,
             session_timeout=self.config.timeouts.session_timeout,
-            token=self._token,
+            token=self._read_token(),
         )
 
 
@@ -188,9 +240,25 @@ def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
         if isinstance(event, Ready):
             return event.welcome
         if isinstance(event, Failed):
-            raise event.error
+            error = event.error
+            if isinstance(error, StreamAborted) and error.code is AbortCode.UNAUTHENTICATED:
+                raise AuthenticationFailed(f"the server refused us: {error.reason}") from error
+            raise error
         if isinstance(event, Left):
             raise StreamAborted(AbortCode.REFUSED, event.reason, by_peer=True, who="the server")
+
+
+def _failure(line: _Line, seconds: float) -> str:
+    """Return what gRPC says of a connection it could not make."""
+    try:
+        call = line.channel.stream_stream(_METHOD + "Session", None, None)
+        for _ in call(iter(()), timeout=seconds):
+            pass
+    except grpc.RpcError as error:
+        return call_status(error)
+    except ValueError as error:  # it was closed here meanwhile
+        return str(error)
+    return ""
 
 
 class _Line:
@@ -200,11 +268,35 @@ class _Line:
         self._make = make
         self._lock = threading.Lock()
         self._is_closed = False
+        self._calls: Counter[grpc.Channel] = Counter()
         self.channel = make()
 
-    def method(self, name: str) -> Any:
-        """Return what opens a call of that name."""
-        return self.channel.stream_stream(_METHOD + name, None, None)
+    def join(self) -> grpc.Channel:
+        """Return the connection of the moment, for a call that is about to begin."""
+        with self._lock:
+            self._calls[self.channel] += 1
+            return self.channel
+
+    def leave(self, channel: grpc.Channel) -> None:
+        """Note that a call is over. The last one on a retired connection closes that."""
+        with self._lock:
+            self._calls[channel] -= 1
+            is_last = not self._calls[channel]
+            if is_last:
+                del self._calls[channel]
+            is_retired = channel is not self.channel
+        if is_last and is_retired:
+            channel.close()
+
+    def retire(self, channel: grpc.Channel) -> None:
+        """Let the next calls go over a new connection; others may work on the old one still.
+
+        Called by one that has not left yet.
+        """
+        with self._lock:
+            if self._is_closed or channel is not self.channel:
+                return
+            self.channel = self._make()
 
     def renew(self) -> None:
         """Make a new connection; calls on the old one end."""
@@ -218,7 +310,9 @@ class _Line:
         """End it, and every call on it."""
         with self._lock:
             self._is_closed = True
-        self.channel.close()
+            channels = {self.channel, *self._calls}
+        for channel in channels:
+            channel.close()
 
 
 class _Call:
@@ -227,10 +321,9 @@ class _Call:
     def __init__(
         self,
         pump: Pump[Any],
-        encode: Callable[[Any], bytes],
-        decode: Callable[[bytes], f.Frame],
+        new_wire: Callable[[], Wire],
         *,
-        first: bytes = b"",
+        first: tuple[f.Frame, ...] = (),
         before: Callable[[], object] = lambda: None,
     ) -> None:
         self.pump = pump
@@ -238,7 +331,7 @@ class _Call:
         """Whether the server ended the last call of its own accord: it has said all it had to."""
         self.was_cut = False
         """Whether the last call ended because it was cancelled, here or by the server."""
-        self._encode, self._decode = encode, decode
+        self._new_wire = new_wire
         self._first, self._before = first, before
 
     @property
@@ -251,46 +344,60 @@ class _Call:
         is_told = pump.is_settled or (pump.is_closed and self.has_ended_well)
         return is_told or (pump.is_closed and pump.is_lost)
 
-    def run(self, find_method: Callable[[], Any], attached: Callable[[Pump[Any]], object]) -> bool:
+    def run(self, line: _Line, method: str, attached: Callable[[Pump[Any]], object]) -> bool:
         """Carry over a new call until that ends; returns whether anything that counts came.
 
         Args:
-            find_method: returns what opens a call; asked when it is needed, as connections change.
+            line: what it goes over; joined when it is needed, as connections change.
+            method: its name.
             attached: called with the pump once the call carries it.
         """
         self._before()
+        channel = line.join()
         self.was_cut = False
+        try:
+            self._carry(channel, method, attached)
+            return self.pump.has_moved
+        finally:
+            if self.was_cut:
+                line.retire(channel)  # it brought nothing, and gRPC holds it for alive
+            line.leave(channel)
+
+    def _carry(
+        self, channel: grpc.Channel, method: str, attached: Callable[[Pump[Any]], object]
+    ) -> None:
+        wire = self._new_wire()
         number: Future[int] = Future()
         try:
-            call = find_method()(self._outgoing(number))
+            call = _method(channel, method)(self._outgoing(number, wire))
         except ValueError as error:  # the channel was closed meanwhile
             number.set_result(0)  # no call goes by it: the writer ends
             logger.debug("no call: %s", error)
-            return False
+            return
         number.set_result(self.pump.attach(call.cancel))
         attached(self.pump)
         try:
-            self.pump.incoming(self._incoming(call), number.result())
+            if self.pump.read(self._incoming(call), number.result(), wire.decode):
+                call.cancel()
         except grpc.RpcError as error:
             logger.debug("call ended: %s", call_status(error))
             self.was_cut = getattr(error, "code", lambda: None)() is grpc.StatusCode.CANCELLED
-        except StreamlinkError as error:
-            self.pump.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
         self.pump.detach(number.result())
-        return self.pump.has_moved
 
-    def _outgoing(self, number: Future[int]) -> Iterator[bytes]:
+    def _outgoing(self, number: Future[int], wire: Wire) -> Iterator[bytes]:
         carried_by = number.result()
-        if self._first and carried_by:
-            yield self._first
-        for frame in self.pump.outgoing(carried_by):
-            yield self._encode(frame)
+        if carried_by:
+            yield from map(wire.encode, self._first)
+        yield from map(wire.encode, self.pump.outgoing(carried_by))
 
-    def _incoming(self, call: Iterable[bytes]) -> Iterator[f.Frame]:
+    def _incoming(self, call: Iterable[bytes]) -> Iterator[bytes]:
         self.has_ended_well = False
-        for raw in call:
-            yield self._decode(raw)
+        yield from call
         self.has_ended_well = True
+
+
+def _method(channel: grpc.Channel, name: str) -> Any:
+    return channel.stream_stream(_METHOD + name, None, None)
 
 
 def call_status(error: grpc.RpcError) -> str:

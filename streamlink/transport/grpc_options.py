@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig
+from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig, StreamConfig
+from streamlink.transport.sizes import largest_received
 
 _FASTEST_PING_MS = int(MIN_KEEPALIVE_SECONDS * 1000 / 2)  # half: clocks and timers are not exact
 
@@ -14,12 +15,12 @@ _CONNECT_MS = 5000  # "min_reconnect_backoff" is how long one attempt may take, 
 Options = list[tuple[str, int]]
 
 
-def channel_options(config: GrpcConfig) -> Options:
+def channel_options(config: GrpcConfig, stream: StreamConfig) -> Options:
     """Return gRPC's arguments for either end."""
     ping = int(config.keepalive_seconds * 1000)
     return [
         ("grpc.max_send_message_length", config.max_message_bytes),
-        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_receive_message_length", largest_received(config, stream)),
         ("grpc.keepalive_time_ms", ping),
         ("grpc.keepalive_timeout_ms", int(config.keepalive_timeout_seconds * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
@@ -32,10 +33,10 @@ def channel_options(config: GrpcConfig) -> Options:
     ]
 
 
-def client_options(config: GrpcConfig) -> Options:
+def client_options(config: GrpcConfig, stream: StreamConfig) -> Options:
     """Return gRPC's arguments for the client's end."""
     return [
-        *channel_options(config),
+        *channel_options(config, stream),
         # Equal channels would share one connection, and heartbeats queue behind megabytes.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),

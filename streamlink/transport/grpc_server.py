@@ -8,7 +8,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
@@ -25,19 +25,32 @@ from streamlink.errors import (
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport import messages
+from streamlink.transport import health
+from streamlink.transport.credentials import certified_names, server_credentials
+from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.driver import Pump
+from streamlink.transport.farewell import Farewell
 from streamlink.transport.grpc_options import channel_options
+from streamlink.transport.identity import Guard
+from streamlink.transport.lobby import Lobby
 from streamlink.transport.session import Session, StreamPump
+from streamlink.transport.sparing import Sparing
 from streamlink.transport.ticker import Ticker
+from streamlink.transport.traffic import Traffic
+from streamlink.transport.wire import SessionWire, TransferWire
 
 logger = logging.getLogger("streamlink.server")
+
+T = TypeVar("T")
 
 SERVICE = "streamlink.v1.Streamlink"
 STREAMS_PER_SESSION = 4
 """Streams of one session that may have a call: two of this attempt, two ending of the one before.
 """
 
+_LAST_WORDS_SECONDS = 1.0  # what the end of a call that was given up may take to leave
+_ANSWER_SECONDS = 5.0  # what a call that is refused may take to hear it
+_UNKNOWN = AbortCode.SESSION_LOST, "this server does not know this session"
 _REMEMBERED = 256  # sessions that ended, so that who comes back is told why
 
 
@@ -66,19 +79,28 @@ class GrpcServer:
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self.config = config
+        self._guard = Guard(config.security)
+        self._credentials = server_credentials(address, config.security)
         self.epoch = secrets.token_hex(8)
         self.ticker = Ticker()
         self.wire = WireCount()
+        self.traffic = traffic or Traffic(config.grpc.max_clients)
+        self.barred: dict[str, str] = {}
+        """Names of which no client is let in, and why; changed by ``bar`` and ``readmit`` only."""
         self._on_session = on_session
         self._on_closed = on_closed
         self._on_request = on_request
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
-        self._ended: dict[str, str] = {}
+        self._ended: dict[str, tuple[AbortCode, str]] = {}
+        self._farewell = Farewell()
         self._is_closing = False
+        self._log = Sparing(logger)  # for what strangers can cause as often as they like
+        self._lobby = Lobby(config.limits.max_silent_calls)
         self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
         self._server, self.port = self._listen(address)
 
@@ -92,15 +114,30 @@ class GrpcServer:
         """Return a number no stream of this server has had."""
         return next(self._ids)
 
+    def bar(self, name: str, reason: str) -> None:
+        """End the session of the client called ``name``, and let none of that name in."""
+        with self._lock:
+            self.barred = {**self.barred, name: reason}
+            known = [each for each in self._sessions.values() if each.peer == name]
+        for session in known:
+            session.abort(AbortCode.CANCELLED, reason)
+
+    def readmit(self, name: str) -> None:
+        """Let clients of that name in again; harmless where they were not barred."""
+        with self._lock:
+            self.barred = {each: why for each, why in self.barred.items() if each != name}
+
     def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
         """Say goodbye to every client, or tell it of the failure, and stop listening."""
         with self._lock:
             self._is_closing = True
+        self._farewell.await_all(one.session_id for one in self.sessions if one.is_away)
         for session in self.sessions:
             if has_failed:
                 session.abort(AbortCode.CANCELLED, reason)
             else:
                 session.close(reason)
+        self._farewell.wait(self.config.timeouts.reconnect_timeout)
         self._server.stop(grace=1).wait(timeout=5)
         self._pool.shutdown(wait=False, cancel_futures=True)
         for session in self.sessions:  # nothing may wait for a client once the clocks have stopped
@@ -114,17 +151,21 @@ class GrpcServer:
         A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock. A
         session may have two, while the old one is not yet known to be dead.
         """
-        return self.config.grpc.max_clients * (2 + STREAMS_PER_SESSION) + 2
+        known = self.config.grpc.max_clients * (2 + STREAMS_PER_SESSION)
+        return known + self.config.limits.max_silent_calls + 2
 
     # --- listening --------------------------------------------------------------------
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
-        options: list[tuple[str, Any]] = channel_options(self.config.grpc)
+        options: list[tuple[str, Any]] = channel_options(self.config.grpc, self.config.stream)
         options.append(("grpc.so_reuseport", 0))  # else a second server would share the port
         server = grpc.server(self._pool, options=options, maximum_concurrent_rpcs=self._calls)
-        server.add_generic_rpc_handlers((self._handlers(),))
+        server.add_generic_rpc_handlers((self._handlers(), self._health_handlers()))
         try:
-            port = server.add_insecure_port(address)
+            if self._credentials is None:
+                port = server.add_insecure_port(address)
+            else:
+                port = server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             self.ticker.close()
             raise AddressInUse(
@@ -144,24 +185,55 @@ class GrpcServer:
             },
         )
 
+    def _health_handlers(self) -> Any:
+        # Not as one of one message: gRPC would keep a worker until that comes.
+        check = grpc.stream_stream_rpc_method_handler(self._check_call)
+        return grpc.method_handlers_generic_handler(health.SERVICE, {"Check": check})
+
+    def _check_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """Say whether this server admits clients. One that is full does: its clients come back."""
+        try:
+            with self._lobby.waiting(context.cancel):
+                request = self._first(requests, context, bytes)
+            service = health.service_in(request)
+        except (StreamlinkError, ValueError) as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        if service not in ("", SERVICE):
+            context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {service!r} here")
+        answer = health.NOT_SERVING if self._is_closing else health.SERVING
+        yield from _only_answer(answer, context)
+
     # --- sessions -----------------------------------------------------------------------
 
     def _session_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        wire = SessionWire()
         try:
-            first = self._first(requests, context, messages.decode_session)
+            with self._lobby.waiting(context.cancel):
+                first = self._first(requests, context, wire.decode)
+            self._check_greeting(first, context)
             pump, known = self._pump_for(first)
+        except DamagedFrame as damage:
+            _give_up(context, damage, self._log)
+            return
         except StreamlinkError as error:
-            yield messages.encode_session(_abort_for(error))
+            yield from _only_answer(wire.encode(_abort_for(error)), context)
             return
         call = pump.attach(context.cancel)
         self.ticker.add(pump)
-        frames = (messages.decode_session(raw) for raw in requests)
-        _Reader(pump, call, itertools.chain((first,), frames), context).start()
+        _Reader(pump, call, requests, wire.decode, context, first=(first,)).start()
         if not known:
             threading.Thread(target=self._greet, args=(pump,), name="greet", daemon=True).start()
         for frame in pump.outgoing(call):
-            yield messages.encode_session(frame)  # type: ignore[arg-type]
+            yield wire.encode(frame)  # type: ignore[arg-type]
         _end_call(context, pump)
+
+    def _check_greeting(self, first: f.Frame, context: Any) -> None:
+        try:
+            self._guard.check_greeting(first, certified_names(context))
+        except StreamAborted as error:
+            name = first.name if isinstance(first, f.Hello) else "a client"
+            self._log.warning("refused %.130r at %s: %.500s", name, context.peer(), error.reason)
+            raise
 
     def _pump_for(self, first: f.Frame) -> tuple[Pump[SessionMachine], bool]:
         """Return what a session call carries, and whether it is a session that goes on.
@@ -173,23 +245,24 @@ class GrpcServer:
             return Pump(SessionMachine(self.config, peer="a client")), False
         with self._lock:
             session = self._sessions.get(first.resume)
-            why = self._ended.get(first.resume, "this server does not know the session")
+            code, why = self._ended.get(first.resume, _UNKNOWN)
         if session is not None and session.goes_on_with(first):
             return session.pump, True
-        logger.info("%s cannot go on with its session: %s", first.name, why)
-        raise StreamAborted(AbortCode.SESSION_LOST, why, by_peer=False)
+        self._farewell.told(first.resume)
+        self._log.warning("%.130r cannot go on with its session: %.500s", first.name, why)
+        raise StreamAborted(code, why, by_peer=False)
 
     def _greet(self, pump: Pump[SessionMachine]) -> None:
         event = None
         while not isinstance(event, Greeted | Failed | Left):
             event = pump.poll()
         if not isinstance(event, Greeted):
-            logger.warning("a client did not greet: %s", event)
+            self._log.warning("a client did not greet: %.500s", event)
             return
         try:
             self._admit(pump, event.hello)
         except ProtocolError as error:
-            logger.warning("refused %s: %s", event.hello.name, error)
+            self._log.warning("refused %.130r: %.500s", event.hello.name, error)
             pump.abort(error.code, str(error))
 
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
@@ -205,6 +278,7 @@ class GrpcServer:
                 config=agreed(self.config, welcome.chunk_bytes),
                 on_request=self._on_request,
                 on_closed=self._forget,
+                traffic=self.traffic,
             )
             self._sessions[session_id] = session
             session.start()  # before anybody who finds it may close it
@@ -215,19 +289,22 @@ class GrpcServer:
         """Decide on a client that wants a new session.
 
         One of the same name that is away is superseded: its process was started again. One that
-        is here is not: two clients were given the same name, and the later is told so.
+        is here is not: the later of two clients of one name is told so, and may try again.
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
-            raise _refusal(f"{hello.name!r} is no name: use 1 to 128 printable characters")
+            raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
         if self._is_closing:
             raise _refusal("the server is closing")
+        if (why := self.barred.get(hello.name)) is not None:
+            raise _coded(AbortCode.CANCELLED, why)  # no refusal: it need not try again
         for session in list(self._sessions.values()):
             if session.peer == hello.name and not session.closed.is_set():
-                if not session.is_away:
-                    raise _refusal(
-                        f"a client named {hello.name!r} is already here; names must differ"
-                    )
-                session.abort(AbortCode.SESSION_LOST, f"{hello.name} came back as another process")
+                # The same process greets anew where it has not heard its welcome.
+                if not (session.is_away or session.is_of(hello)):
+                    what = f"a client named {hello.name!r} is already here; names must differ"
+                    raise _coded(AbortCode.NAME_TAKEN, what)
+                # Not "lost": the old process, if it lives after all, shall not take its place back.
+                session.abort(AbortCode.NAME_TAKEN, f"{hello.name} came back as another process")
                 del self._sessions[session.session_id]
         if len(self._sessions) >= self.config.grpc.max_clients:
             raise _refusal(
@@ -240,7 +317,9 @@ class GrpcServer:
             self._sessions.pop(session.session_id, None)
             error = session.error
             why = error.reason if isinstance(error, StreamAborted) else str(error)
-            self._ended[session.session_id] = why
+            is_goodbye = isinstance(error, StreamAborted) and why.startswith("left: ")
+            code = AbortCode.SESSION_LOST if is_goodbye else getattr(error, "code", None)
+            self._ended[session.session_id] = code or AbortCode.SESSION_LOST, why
             while len(self._ended) > _REMEMBERED:
                 del self._ended[next(iter(self._ended))]
         if self._on_closed is not None:
@@ -249,62 +328,67 @@ class GrpcServer:
     # --- transfers ------------------------------------------------------------------------
 
     def _transfer_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        wire = TransferWire(0)
         try:
-            first = self._first(requests, context, lambda raw: messages.decode_transfer(raw, 0))
-            session, stream_id, pump = self._stream_for(first)
+            with self._lobby.waiting(context.cancel):
+                first = self._first(requests, context, wire.decode)
+            wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
+            session, stream_id, pump = self._stream_for(first, context)
             call = session.carry(stream_id, pump, context.cancel, STREAMS_PER_SESSION)
-        except StreamlinkError as error:
-            yield messages.encode_transfer(_abort_for(error), 0)
+        except DamagedFrame as damage:
+            _give_up(context, damage, self._log)
             return
+        except StreamlinkError as error:
+            yield from _only_answer(wire.encode(_abort_for(error)), context)
+            return
+
+        def decode(raw: bytes) -> f.Frame:
+            self.wire.add(received=len(raw))
+            return wire.decode(raw)
+
         self.ticker.add(pump)  # again, where it was over: it may have a commit to repeat
         _Reader(
             pump,
             call,
-            self._decoded(requests, stream_id),
+            requests,
+            decode,
             context,
             then=lambda: session.carried(stream_id, call),
         ).start()
         for frame in pump.outgoing(call):
-            raw = messages.encode_transfer(frame, stream_id)  # type: ignore[arg-type]
+            raw = wire.encode(frame)  # type: ignore[arg-type]
             self.wire.add(sent=len(raw))
             yield raw
         _end_call(context, pump)
 
-    def _first(
-        self, requests: Iterator[bytes], context: Any, decode: Callable[[bytes], f.Frame]
-    ) -> f.Frame:
+    def _first(self, requests: Iterator[bytes], context: Any, decode: Callable[[bytes], T]) -> T:
         """Return the first frame of a call; one that brings none must not keep its worker.
 
         Raises:
+            DamagedFrame: it is not what was sent.
             StreamlinkError: the call ended without, or it is no frame.
         """
-        silence = threading.Timer(self.config.timeouts.open_timeout, context.cancel)
-        silence.daemon = True
-        silence.start()
+        silence = _start_timer(self.config.timeouts.open_timeout, context.cancel)
         try:
             return decode(next(requests))
         except StopIteration:
             raise RemoteProtocolError("a call ended that had said nothing") from None
-        except StreamlinkError:
+        except (StreamlinkError, DamagedFrame):
             raise
         except Exception as error:  # gRPC ends a broken call's iterator with a bare Exception
             raise TransportClosed("a call broke before it said anything") from error
         finally:
             silence.cancel()
 
-    def _decoded(self, requests: Iterator[bytes], stream_id: int) -> Iterator[f.Frame]:
-        for raw in requests:
-            self.wire.add(received=len(raw))
-            yield messages.decode_transfer(raw, stream_id)
-
-    def _stream_for(self, attach: f.Frame) -> tuple[Session, int, StreamPump]:
+    def _stream_for(self, attach: f.Frame, context: Any) -> tuple[Session, int, StreamPump]:
         if not isinstance(attach, f.Attach):
             raise ProtocolError("a transfer begins with attach")
         with self._lock:
             session = self._sessions.get(attach.session_id)
-            why = self._ended.get(attach.session_id, "this server does not know its session")
+            why = self._ended.get(attach.session_id, _UNKNOWN)[1]
         if session is None:
             raise StreamAborted(AbortCode.SESSION_LOST, why, by_peer=False)
+        self._guard.check_name(session.peer, certified_names(context))
         pump = session.stream(attach.stream_id)
         if pump is None:
             was = session.withdrawn(attach.stream_id)
@@ -321,20 +405,25 @@ class _Reader(threading.Thread):
         self,
         pump: Any,
         call: int,
-        frames: Iterator[f.Frame],
+        raws: Iterator[bytes],
+        decode: Callable[[bytes], f.Frame],
         context: Any,
+        *,
+        first: tuple[f.Frame, ...] = (),
         then: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(name=f"read-{call}", daemon=True)
-        self._pump, self._call, self._frames, self._then = pump, call, frames, then
+        self._pump, self._call, self._raws, self._decode = pump, call, raws, decode
+        self._context, self._first, self._then = context, first, then
         if not context.add_callback(self._over):  # it has ended already
             self._over()
 
     def run(self) -> None:
         try:
-            self._pump.incoming(self._frames, self._call)
-        except StreamlinkError as error:
-            self._pump.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
+            self._pump.incoming(self._first, self._call)
+            if self._pump.read(self._raws, self._call, self._decode):
+                # Its writer, which ends it in words, may be stuck in a connection that is damaged.
+                _start_timer(_LAST_WORDS_SECONDS, self._context.cancel)
         except Exception as error:  # gRPC ends a broken call's iterator with a bare Exception
             logger.debug("call %d ended: %r", self._call, error)
         self._pump.detach(self._call)
@@ -355,6 +444,29 @@ def _end_call(context: Any, pump: Pump[Any]) -> None:
     if not pump.is_closed:
         context.set_code(grpc.StatusCode.UNAVAILABLE)
         context.set_details("another call took over, or this one was given up")
+
+
+def _only_answer(raw: bytes, context: Any) -> Iterator[bytes]:
+    """Say all that is said on a call; one who does not read it must not keep its worker."""
+    unread = _start_timer(_ANSWER_SECONDS, context.cancel)
+    try:
+        yield raw
+    finally:
+        unread.cancel()
+
+
+def _give_up(context: Any, damage: DamagedFrame, log: Sparing) -> None:
+    """End a call whose first frame is damaged: the client will open another."""
+    log.warning("%s began a call that was damaged on the way, %s", context.peer(), damage)
+    context.set_code(grpc.StatusCode.UNAVAILABLE)
+    context.set_details("its first frame arrived damaged")
+
+
+def _start_timer(seconds: float, action: Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 def _abort_for(error: StreamlinkError) -> f.Abort:

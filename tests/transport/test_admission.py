@@ -68,8 +68,11 @@ def refusal(join: Callable[[], Any]) -> StreamAborted:
 
 def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -> None:
     federation.link("site-1")
-    told = refusal(lambda: federation.link("site-1"))
-    assert told.code is AbortCode.REFUSED
+    hasty = config(connect_timeout=1.0, session_timeout=0.4, heartbeat_interval=0.2)
+    told = refusal(lambda: federation.link("site-1", config=hasty))
+    assert told.code is AbortCode.NAME_TAKEN
+    assert "either another process runs as 'site-1'" in told.reason
+    assert "the one before this was cut off" in told.reason
     assert "a client named 'site-1' is already here; names must differ" in told.reason
     assert [peer.name for peer in federation.server.peers] == ["site-1"]
 
@@ -130,8 +133,8 @@ def test_a_client_that_never_says_hello_takes_no_place(
 ) -> None:
     encode = messages.encode_session
 
-    def mute(frame: f.SessionFrame) -> bytes:
-        return encode(f.Heartbeat(1) if isinstance(frame, f.Hello) else frame)
+    def mute(frame: f.SessionFrame, *place: int) -> bytes:
+        return encode(f.Heartbeat(1) if isinstance(frame, f.Hello) else frame, *place)
 
     monkeypatch.setattr(messages, "encode_session", mute)
     told = refusal(lambda: federation.link("site-1"))

@@ -113,10 +113,10 @@ def sent_frames(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[Any]:
     seen: list[Any] = []
     encode = messages.encode_transfer
 
-    def wrapped(frame: f.TransferFrame, stream_id: int) -> bytes:
+    def wrapped(frame: f.TransferFrame, *place: int) -> bytes:
         if isinstance(frame, kind):
             seen.append(frame)
-        return encode(frame, stream_id)
+        return encode(frame, *place)
 
     monkeypatch.setattr(messages, "encode_transfer", wrapped)
     return seen
@@ -307,15 +307,15 @@ def test_a_session_that_brings_nothing_is_dead(monkeypatch: pytest.MonkeyPatch) 
     encode = messages.encode_session
     is_silent = threading.Event()
 
-    def silent(frame: f.SessionFrame) -> bytes:
+    def silent(frame: f.SessionFrame, *place: int) -> bytes:
         if isinstance(frame, f.Heartbeat) and is_silent.wait(WAIT):
             pass
-        return encode(frame)
+        return encode(frame, *place)
 
     monkeypatch.setattr(messages, "encode_session", silent)
     with Federation(short) as federation:
         link = federation.link("site-1")
-        assert link.wait(3.0)  # it greets again, but never says more
+        assert link.wait(WAIT)  # it greets again, but never says more
         assert "did not come back for" in str(link.error)
         is_silent.set()
 

@@ -1,0 +1,100 @@
+"""What is made of files that somebody may replace at any time: made anew once they were."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from streamlink.errors import SecurityError
+
+__all__ = ["Renewable", "read_file"]
+
+logger = logging.getLogger("streamlink.security")
+
+_TRIES = 3  # when we begin: a file that changes under our eyes is read again
+
+T = TypeVar("T")
+Signature = tuple[tuple[int, ...] | None, ...]
+
+
+class Renewable(Generic[T]):
+    """Holds what ``make`` made of the files, and makes it anew when one of them has changed.
+
+    Files that cannot be used (one of a pair is written already, the other not yet) change nothing:
+    what they made before stays, a warning is logged, and the next one who asks tries again.
+
+    Raises:
+        SecurityError: the files cannot be used from the beginning.
+    """
+
+    def __init__(self, what: str, paths: Sequence[Path], make: Callable[[], T]) -> None:
+        self._what = what
+        self._paths = tuple(paths)
+        self._make = make
+        self._lock = threading.Lock()
+        self._warned: Signature = ()
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                self._signature, self._value = self._read()
+                return
+            except SecurityError:
+                if not tries_left or not self._is_changing():
+                    raise
+
+    def get(self) -> T:
+        """Return it, as new as the files are."""
+        self.renewed()
+        return self._value
+
+    def renewed(self) -> T | None:
+        """Return it if it was made anew just now; None: it is as before."""
+        with self._lock:
+            seen = _signature(self._paths)
+            if seen == self._signature:
+                return None
+            try:
+                self._signature, self._value = self._read()
+            except SecurityError as error:
+                if seen != self._warned:
+                    logger.warning("%s stays as it was: %s", self._what, error)
+                self._warned = seen
+                return None
+        logger.info("%s was renewed", self._what)
+        return self._value
+
+    def _read(self) -> tuple[Signature, T]:
+        before = self._last = _signature(self._paths)
+        value = self._make()
+        if self._is_changing():
+            raise SecurityError(f"{self._paths[0]}: it, or what belongs to it, is being written")
+        return before, value
+
+    def _is_changing(self) -> bool:
+        return _signature(self._paths) != self._last
+
+
+def read_file(setting: str, path: Path) -> bytes:
+    """Return a file's bytes.
+
+    Raises:
+        SecurityError: it cannot be read; says for which setting.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SecurityError(f"security.{setting}: {path}: {error.strerror}") from error
+
+
+def _signature(paths: Sequence[Path]) -> Signature:
+    return tuple(_stat(path) for path in paths)
+
+
+def _stat(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,0 +1,46 @@
+"""The program that compares with TLS moves a small array by each means, encrypted, and judges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import tls
+from benchmarks.arrays import Load, MiB
+from benchmarks.bulk import STREAMLINK
+from benchmarks.peers import PLAIN, Peer, measure
+from benchmarks.processes import WorkerFailed
+
+ODD = 3 * MiB + 8 * 1001
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("certificates"))
+    tls.make_certificates(folder)
+    return folder
+
+
+def test_each_means_moves_an_odd_number_of_bytes_and_one_pair_judges_nothing(
+    certificates: str,
+) -> None:
+    load = Load(ODD, MiB, certificates=certificates)
+    found = tls.compare_with_tls(load, pairs=1, peers=(STREAMLINK, PLAIN))
+    assert [row[0] for row in found.rows] == [STREAMLINK.name, PLAIN.name]
+    assert found.met is None
+    assert set(found.facts["ratios"]) == {PLAIN.name}
+    assert certificates not in str(found.facts)
+
+
+@pytest.mark.parametrize("peer", [STREAMLINK, PLAIN], ids=lambda peer: peer.name)
+def test_a_load_with_certificates_is_moved_with_them_or_not_at_all(
+    peer: Peer, tmp_path: Path
+) -> None:
+    with pytest.raises(WorkerFailed, match="receiver"):
+        measure(peer, Load(ODD, MiB, certificates=str(tmp_path)))
+
+
+def test_certificates_that_cannot_be_made_are_an_error_in_words(certificates: str) -> None:
+    with pytest.raises(RuntimeError, match="nothing is overwritten"):
+        tls.make_certificates(certificates)

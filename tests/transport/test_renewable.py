@@ -1,0 +1,91 @@
+"""What is made of files is made anew once they were replaced, and stays where they are no good."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from streamlink.errors import SecurityError
+from streamlink.transport.renewable import Renewable, read_file
+
+
+def number_in(*paths: Path) -> int:
+    """Return the number all files hold."""
+    numbers = {read_file("number", path) for path in paths}
+    if len(numbers) > 1:
+        raise SecurityError("they differ")
+    return int(numbers.pop())
+
+
+def write(path: Path, text: str) -> None:
+    """Put a file in the place of another, as tools that renew certificates do."""
+    beside = path.with_name("new")
+    beside.write_text(text)
+    os.replace(beside, path)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.write_text("1")
+    return paths
+
+
+@pytest.fixture
+def renewable(pair: list[Path]) -> Renewable[int]:
+    return Renewable("the number", pair, lambda: number_in(*pair))
+
+
+def test_files_that_stay_are_read_once(renewable: Renewable[int]) -> None:
+    assert renewable.get() == 1
+    assert renewable.renewed() is None
+
+
+def test_a_replaced_file_is_noticed_once(pair: list[Path], renewable: Renewable[int]) -> None:
+    for path in pair:
+        write(path, "2")
+    assert renewable.renewed() == 2
+    assert renewable.renewed() is None
+    assert renewable.get() == 2
+
+
+def test_half_a_pair_changes_nothing_and_is_warned_of_once(
+    pair: list[Path], renewable: Renewable[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(pair[0], "2")
+    with caplog.at_level(logging.WARNING, "streamlink.security"):
+        assert [renewable.get(), renewable.get()] == [1, 1]
+    assert [record.message for record in caplog.records] == [
+        "the number stays as it was: they differ"
+    ]
+    write(pair[1], "2")
+    assert renewable.get() == 2
+
+
+def test_a_file_that_is_gone_changes_nothing(pair: list[Path], renewable: Renewable[int]) -> None:
+    pair[0].unlink()
+    assert renewable.get() == 1
+
+
+def test_files_that_are_no_good_from_the_beginning_are_refused_in_words(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(SecurityError, match=r"security\.number: .*absent: No such file"):
+        Renewable("the number", [absent], lambda: number_in(absent))
+
+
+def test_a_file_that_changes_while_it_is_first_read_is_read_again(tmp_path: Path) -> None:
+    path, made = tmp_path / "a", []
+
+    def make() -> int:
+        made.append(int(path.read_text()))
+        if len(made) == 1:
+            write(path, "2")
+        return made[-1]
+
+    path.write_text("1")
+    assert Renewable("the number", [path], make).get() == 2
+    assert made == [1, 2]

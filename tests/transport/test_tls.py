@@ -1,0 +1,312 @@
+"""TLS over real gRPC: who gets in, under which name, and certificates that are renewed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from streamlink.config import LinkConfig
+from streamlink.errors import (
+    AbortCode,
+    AuthenticationFailed,
+    ConnectFailed,
+    SecurityError,
+    StreamAborted,
+    StreamlinkError,
+)
+from streamlink.link.client import ClientLink
+from streamlink.link.oneshot import receive, send
+from streamlink.link.server import Server
+from streamlink.protocol import frames as f
+from streamlink.protocol.frames import Attempt
+from streamlink.stores.memory import MemoryStore
+from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.wire import SessionWire, TransferWire, Wire
+from tests.support.certificates import Authority, secured
+from tests.support.models import content, float_spec, pattern_model
+from tests.support.peers import SMALL, WAIT, Federation, echo, exchange_models
+
+SPEC = float_spec(5_001, 0, 3)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("other"))
+
+
+@pytest.fixture
+def federation(authority: Authority) -> Iterator[Federation]:
+    with Federation(authority.server()) as federation:
+        yield federation
+
+
+def swap(federation: Federation, name: str) -> None:
+    """Move a model to a client and back over its session."""
+    store = MemoryStore()
+    exchange = federation.peer(name).ask("task", SPEC, attempt=Attempt("job", 0, 1))
+    exchange_models(exchange, pattern_model(SPEC), store)
+    exchange.close()
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def refused(join: Callable[[], Any], kind: type[StreamlinkError] = AuthenticationFailed) -> str:
+    with pytest.raises(kind) as error:
+        join()
+    return str(error.value)
+
+
+# --- who gets in --------------------------------------------------------------
+
+
+def test_models_move_both_ways_where_certificate_and_token_are_right(
+    federation: Federation, authority: Authority
+) -> None:
+    for name in ("site-1", "site-2"):
+        federation.link(name, config=authority.site(name))
+        swap(federation, name)
+
+
+def test_one_model_moves_where_only_the_server_is_known_and_a_token_is_right(
+    authority: Authority,
+) -> None:
+    store = MemoryStore()
+    port: list[int] = []
+    serving = authority.server(ca=None)
+    visiting = authority.site(certificate=None, key=None, server_name="server.test")
+    with ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(receive, store, config=serving, on_listening=port.append, timeout=WAIT)
+        while not port and not heard.done():
+            pass
+        address = f"127.0.0.1:{port[0]}"
+        impostor = refused(
+            lambda: send(pattern_model(SPEC), address, name="site-2", config=visiting)
+        )
+        assert "the token is not that of 'site-2'" in impostor
+        send(pattern_model(SPEC), address, name="site-1", config=visiting)
+        heard.result(WAIT)
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+def test_a_client_is_told_why_it_is_not_believed(
+    federation: Federation, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = refused(lambda: federation.link("site-2", config=authority.site("site-1")))
+    assert "the certificate is that of site-1, not of 'site-2'" in told
+    mixed = authority.site(token=authority.folder / "site-2" / "token")
+    assert "the token is not that of 'site-1'" in refused(
+        lambda: federation.link("site-1", config=mixed)
+    )
+    bare = authority.site(token=None)
+    assert "'site-1' brought none" in refused(lambda: federation.link("site-1", config=bare))
+    assert federation.server.peers == []
+    assert "refused 'site-2' at ipv4:127.0.0.1:" in caplog.text
+
+
+def unreachable(authority: Authority, other: Authority) -> dict[str, tuple[LinkConfig, str]]:
+    """Return clients that cannot come through TLS, and what each is told."""
+    soon: dict[str, Any] = {"connect_timeout": 1.5}
+    there = authority.folder / "site-1"
+    return {
+        "other CA": (authority.site(**soon, ca=other.folder / "server/ca.pem"), "CERTIFICATE_VER"),
+        "public CAs": (secured(**soon, server_name="server.test"), "CERTIFICATE_VERIFY_FAILED"),
+        "wrong name": (authority.site(**soon, server_name="else.test"), "Hostname Verification"),
+        "no certificate": (secured(**soon, ca=there / "ca.pem"), "does it ask for a certificate"),
+        "plain text": (secured(**soon), r"take plain text \(no ca was given\)"),
+        "other's certificate": (other.site(**soon, ca=there / "ca.pem"), "is it running"),
+    }
+
+
+def test_who_cannot_come_through_tls_is_told_what_to_look_at(
+    federation: Federation, authority: Authority, other: Authority
+) -> None:
+    def told(config: LinkConfig, why: str) -> None:
+        with pytest.raises((AuthenticationFailed, ConnectFailed), match=why):
+            ClientLink(federation.address, name="site-1", serve=echo, config=config)
+
+    cases = unreachable(authority, other)
+    with ThreadPoolExecutor(len(cases)) as pool:
+        for case in [pool.submit(told, *each) for each in cases.values()]:
+            case.result(WAIT)
+    assert federation.server.peers == []
+
+
+def test_a_site_cannot_pass_for_the_server(authority: Authority) -> None:
+    own = authority.folder / "site-2"
+    posing = secured(certificate=own / "certificate.pem", key=own / "key.pem")
+    trusting = authority.site(connect_timeout=1.5, server_name="site-2")
+    with Federation(posing) as federation:
+        told = refused(lambda: federation.link("site-1", config=trusting))
+    assert "unsupported certificate purpose" in told
+
+
+# --- calls beside the session ---------------------------------------------------
+
+
+def answer(authority: Authority, site: str, address: str, first: f.Hello | f.Attach) -> f.Abort:
+    """Open one call with the certificate of ``site`` and return how the server ends it."""
+    folder = authority.folder / site
+    pem = [(folder / name).read_bytes() for name in ("ca.pem", "key.pem", "certificate.pem")]
+    is_session = isinstance(first, f.Hello)
+    wires: list[Wire] = [SessionWire() if is_session else TransferWire(7) for _ in range(2)]
+    method = "/streamlink.v1.Streamlink/" + ("Session" if is_session else "Transfer")
+    with grpc.secure_channel(address, grpc.ssl_channel_credentials(*pem)) as channel:
+        call = channel.stream_stream(method, None, None)
+        (raw,) = call(iter([wires[0].encode(first)]), timeout=WAIT)
+        frame = wires[1].decode(raw)
+    assert isinstance(frame, f.Abort)
+    return frame
+
+
+def test_a_transfer_must_come_from_the_identity_of_its_session(
+    federation: Federation, authority: Authority
+) -> None:
+    link = federation.link("site-1", config=authority.site())
+    attach = f.Attach(link._session.session_id, 7)
+    stolen = answer(authority, "site-2", federation.address, attach)
+    assert stolen.code is AbortCode.UNAUTHENTICATED
+    assert "the certificate is that of site-2" in stolen.reason
+    own = answer(authority, "site-1", federation.address, attach)
+    assert own.code is AbortCode.UNKNOWN_STREAM  # it got as far as the stream
+    swap(federation, "site-1")
+
+
+@pytest.mark.parametrize(
+    ("site", "changes"),
+    [("site-2", {}), ("site-1", {"token": "0123456789abcdef"}), ("site-1", {"token": ""})],
+)
+def test_a_session_goes_on_for_its_own_identity_only(
+    federation: Federation, authority: Authority, site: str, changes: dict[str, Any]
+) -> None:
+    link = federation.link("site-1", config=authority.site())
+    hello = dataclasses.replace(link._grpc._hello(), resume=link._session.session_id, **changes)
+    told = answer(authority, site, federation.address, hello)
+    assert told.code is AbortCode.UNAUTHENTICATED
+    swap(federation, "site-1")  # and the session is none the worse for it
+
+
+def test_a_session_goes_on_over_new_connections_with_its_identity(
+    federation: Federation, authority: Authority
+) -> None:
+    link = federation.link("site-1", config=authority.site())
+    for line in (link._grpc._session_line, link._grpc._data_line):
+        line.renew()
+    swap(federation, "site-1")
+    assert link.error is None
+
+
+# --- renewal ----------------------------------------------------------------------
+
+
+def put(source: Path, target: Path) -> None:
+    beside = target.with_name("beside")
+    beside.write_bytes(source.read_bytes())
+    os.replace(beside, target)
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Authority:
+    """An authority of this test alone, whose files it may replace."""
+    return Authority(tmp_path)
+
+
+def test_certificates_are_renewed_under_a_running_server(
+    live: Authority, other: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Federation(live.server()) as federation:
+        old = federation.link("site-1", config=live.site())
+        swap(federation, "site-1")
+        serving, new = live.folder / "server", other.folder / "server"
+        put(new / "certificate.pem", serving / "certificate.pem")  # and not the key, so far
+        federation.link("site-2", config=live.site("site-2")).close()
+        federation.wait_left("site-2")
+        assert "the server's certificate stays as it was" in caplog.text
+        for name in ("key.pem", "ca.pem", "tokens.yaml"):
+            put(new / name, serving / name)
+        federation.link("site-2", config=other.site("site-2"))  # trusts the new CA only
+        assert "the server's certificate was renewed" in caplog.text
+        swap(federation, "site-2")
+        swap(federation, "site-1")
+        assert old.error is None
+
+
+def test_a_client_reads_its_files_anew_for_new_connections(
+    live: Authority, other: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Federation(live.server(tokens=None)) as federation:
+        link = federation.link("site-1", config=live.site())
+        for folder in ("server", "site-1"):
+            for name in ("certificate.pem", "key.pem", "ca.pem"):
+                put(other.folder / folder / name, live.folder / folder / name)
+        for line in (link._grpc._session_line, link._grpc._data_line):
+            line.renew()
+        swap(federation, "site-1")
+        assert "this end's certificate was renewed" in caplog.text
+
+
+# --- plain text ---------------------------------------------------------------------
+
+
+def test_plain_text_stays_on_this_machine_unless_it_is_asked_for_by_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = "server.test:8517"
+    for attempt in (
+        lambda: Server("0.0.0.0:0", SMALL),
+        lambda: receive(MemoryStore(), "0.0.0.0:0"),
+        lambda: ClientLink(away, name="site-1", serve=echo),
+        lambda: send(pattern_model(SPEC), away),  # and it is not tried again for a minute
+    ):
+        assert "nothing here is encrypted" in refused(attempt, SecurityError)
+    with Server("0.0.0.0:0", secured(insecure=True)) as server:
+        ClientLink(server.address, name="site-1", serve=echo).close()
+    assert [each.message[:24] for each in caplog.records if each.levelno == logging.WARNING] == [
+        "plain text at 0.0.0.0:0,"
+    ]
+
+
+def test_tokens_are_asked_for_on_the_loopback_too(authority: Authority) -> None:
+    tokens = authority.folder / "server" / "tokens.yaml"
+    with Federation(secured(tokens=tokens)) as federation:
+        federation.link("site-1", config=secured(token=authority.folder / "site-1" / "token"))
+        assert "brought none" in refused(lambda: federation.link("site-2", config=SMALL))
+
+
+def test_files_that_do_not_fit_are_refused_before_anything_listens(authority: Authority) -> None:
+    keys = authority.folder / "site-1" / "key.pem"
+    lonely = authority.folder / "server" / "ca.pem"
+    for config, why in (
+        (authority.server(key=keys), "do not belong together"),
+        (authority.server(certificate=keys), "do not belong together or are no PEM files"),
+        (authority.server(ca=keys), "holds no certificates"),
+        (authority.server(tokens=keys), "tokens"),
+        (authority.server(key=authority.folder / "none"), "No such file"),
+        (secured(ca=lonely), "takes one of the server's own"),
+    ):
+        told = refused(partial(Server, "127.0.0.1:0", config), SecurityError)
+        assert why in told
+        assert keys.read_text() not in told
+
+
+def test_an_abort_for_identity_reaches_programs_as_such(
+    federation: Federation, authority: Authority
+) -> None:
+    client = GrpcClient(federation.address, authority.site("site-2"), name="site-1")
+    with pytest.raises(AuthenticationFailed) as refused:
+        client.connect(lambda session, request: None)
+    assert refused.value.code is AbortCode.UNAUTHENTICATED
+    assert not isinstance(refused.value, StreamAborted)
+    client.close()
