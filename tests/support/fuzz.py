@@ -1,0 +1,127 @@
+"""``make fuzz``: hostile frames into the core and into a live server, in full length.
+
+Ends with status 1 where something came of a frame that is not promised, or stayed behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from streamlink.protocol.limits import MAX_WAITING_FRAMES
+from tests.support.hostile_frames import CONFIG, FRAMES, Undocumented, fuzz_core
+from tests.support.siege import Siege, besiege
+
+MIB = 1 << 20
+BATCH = 20_000
+SAMPLED = 20_000
+CORE_BYTES = 2 * (CONFIG.stream.stream_bytes + CONFIG.stream.max_spec_bytes)
+CORE_BYTES += MAX_WAITING_FRAMES * 256
+"""What the machines of one conversation may hold: at each end a stream and a description, and
+answers that nobody has read."""
+GROWTH_BYTES = 16 * MIB
+"""What the process may keep of a core run: its allocator's arenas, the counters of outcomes."""
+
+
+def run_core(count: int, seed: int, progress: Progress) -> dict[str, Any]:
+    """Feed ``count`` frames to machines and decoders; returns what there is to say of it."""
+    bar = progress.add_task("frames into the core", total=count)
+    outcomes, began = Counter[str](), time.monotonic()
+    peak = sampled_peak(seed)
+    fuzz_core(BATCH, seed)  # warm up
+    before = psutil.Process().memory_info().rss
+    while outcomes["frames"] < count:
+        outcomes += fuzz_core(min(BATCH, count - outcomes["frames"]), seed + outcomes["frames"])
+        progress.update(bar, completed=outcomes["frames"])
+    grown = psutil.Process().memory_info().rss - before
+    return {
+        "frames": outcomes.pop("frames"),
+        "seconds": round(time.monotonic() - began, 1),
+        "peak_bytes": peak,
+        "peak_bound_bytes": CORE_BYTES,
+        "grown_bytes": grown,
+        "grown_bound_bytes": GROWTH_BYTES,
+        "outcomes": dict(outcomes.most_common()),
+        "is_held": peak <= CORE_BYTES and grown <= GROWTH_BYTES,
+    }
+
+
+def sampled_peak(seed: int) -> int:
+    """Return the most that Python's objects of a run took beyond what stays (bytes)."""
+    fuzz_core(max(FRAMES.values()), seed)  # what is imported and cached on first use
+    tracemalloc.start()
+    try:
+        fuzz_core(SAMPLED, seed)
+        current, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return peak - current
+
+
+def run_live(count: int, seed: int, progress: Progress) -> Siege:
+    """Send ``count`` frames to a live server, with a client beside it that behaves."""
+    bar = progress.add_task("frames into a live server", total=count)
+    return besiege(count, seed, lambda done: progress.update(bar, completed=min(done, count)))
+
+
+def tables(core: dict[str, Any], live: Siege) -> list[Table]:
+    """Return what is shown of a run."""
+    first = Table("into the core", "figure", "bound", title="hostile frames")
+    first.add_row("frames", f"{core['frames']:,}", "")
+    first.add_row("seconds", f"{core['seconds']:.0f}", "")
+    first.add_row("undocumented errors", "0", "0")
+    first.add_row("peak, KiB", f"{core['peak_bytes'] >> 10}", f"{CORE_BYTES >> 10}")
+    grown, bound = core["grown_bytes"] / MIB, GROWTH_BYTES / MIB
+    first.add_row("process grew, MiB", f"{grown:.1f}", f"{bound:.0f}")
+    second = Table("into a live server", "figure", "bound")
+    second.add_row("frames, in calls", f"{live.frames:,} in {live.calls:,}", "")
+    second.add_row("seconds", f"{live.seconds:.0f}", "")
+    second.add_row("models of the client beside it", f"{live.rounds}, all right", "all")
+    grown, bound = live.grown_bytes / MIB, live.bound_bytes / MIB
+    second.add_row("process grew, MiB", f"{grown:.1f}", f"{bound:.0f}")
+    second.add_row("threads left over", str(live.threads), "2")
+    second.add_row("descriptors left over", str(live.files), "2")
+    return [first, second]
+
+
+def main(
+    frames: Annotated[int, typer.Option(help="Frames into the core.")] = 1_000_000,
+    live: Annotated[int, typer.Option(help="Frames into a live server.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 1,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures here.")
+    ] = None,
+) -> None:
+    """Send hostile frames and judge what becomes of them."""
+    logging.disable(logging.CRITICAL)
+    console = Console()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        try:
+            core = run_core(frames, seed, progress)
+            siege = run_live(live, seed, progress)
+        except Undocumented as error:
+            console.print(f"[red]seed {seed}: {error}")
+            raise typer.Exit(1) from error
+    for table in tables(core, siege):
+        console.print(table)
+    if json_file is not None:
+        facts = {each: getattr(siege, each) for each in siege.__slots__}
+        json_file.write_text(json.dumps({"seed": seed, "core": core, "live": facts}, indent=2))
+    if not (core["is_held"] and siege.is_held):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
