@@ -17,6 +17,7 @@ from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
 from streamlink.stores.anything import AnyPlace, AnySource, as_place, as_sink, as_source
+from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "receive", "send"]
 
@@ -33,6 +34,7 @@ def send(
     config: LinkConfig | None = None,
     retry: float = 60.0,
     progress: Told = _ignore,
+    guard: bool = False,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -40,20 +42,29 @@ def send(
     where the receiver is: after this process was started again, too, if the model comes from files.
 
     Args:
-        model: see ``AnySource``; must not change meanwhile.
+        model: see ``AnySource``; must not change meanwhile. Files and torch tensors notice that
+            (``SourceChanged``); NumPy arrays, writes through ``.data`` and a few others do not.
         to: ``host:port``.
         name: what the receiver calls this end; by default the host and the process.
         config: settings of this end.
         retry: how long to try again without coming any further (seconds); 0: not once.
         progress: ``progress(peer, phase, done, total)`` is told how far it is (bytes).
+        guard: reads the whole model once before anybody is connected to, and compares every block
+            that is sent with that, so that a change is noticed in any model, and the transfer of
+            equal arrays goes on after this process was started again. Price: one more read, a copy
+            of each block, 16 bytes of memory for each MiB. Nobody may write before that is done.
 
     Raises:
+        SourceChanged: somebody wrote to ``model`` meanwhile; the receiver keeps nothing of it.
         ModelError: ``model`` cannot be read as one; nothing was connected to.
         StoreError: it is a path or a store without a model that can be read; as above.
         ConnectFailed: nobody answers there, or it is busy with another model.
         StreamlinkError: the transfer failed; no part of it is visible at the receiver.
     """
     with _opened(model) as source:
+        if guard:
+            total = source.spec.nbytes
+            source = GuardedSource(source, lambda done: progress(to, "noting", done, total))
         return oneshot.send(source, to, name=name, config=config, retry=retry, progress=progress)
 
 

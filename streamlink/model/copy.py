@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlink.model.digest import BLOCK_BYTES
-from streamlink.model.interfaces import ModelSink, ModelSource, Progress
+from streamlink.model.interfaces import ModelSink, ModelSource, Progress, watch
 from streamlink.model.spec import require_same
 
 __all__ = ["copy_model"]
@@ -25,6 +25,7 @@ def copy_model(
 
     Raises:
         SpecMismatch: source and sink have different tensors.
+        SourceChanged: somebody wrote to the source meanwhile, and it noticed.
         ValueError: ``piece_bytes`` is not positive.
     """
     if piece_bytes < 1:
@@ -32,10 +33,12 @@ def copy_model(
     require_same(source.spec, sink.spec, "the sink")
     nbytes = source.spec.nbytes
     tell = progress or _ignore
+    check = watch(source)
     try:
         for offset in range(0, nbytes, piece_bytes):
             _copy_piece(source, sink, offset, min(piece_bytes, nbytes - offset))
             tell(min(nbytes, offset + piece_bytes))
+        check()
         sink.commit(lambda steps: tell(nbytes + steps))
     except BaseException:
         sink.discard()

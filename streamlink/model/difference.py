@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.interfaces import Check, ModelSource, Payload, watch
 from streamlink.model.payloads import BufferPool, PayloadReader
 from streamlink.model.spec import ModelSpec, Segment, require_same
 
@@ -62,6 +62,16 @@ class DifferenceSource:
         new = PayloadReader(self._new.read(start, nbytes))
         base = PayloadReader(self._base.read(start, nbytes))
         return tuple(self._subtract(segment, new, base) for segment in segments)
+
+    def watch(self) -> Check:
+        """Return the check of both models."""
+        checks = watch(self._new), watch(self._base)
+
+        def check() -> None:
+            for each in checks:
+                each()
+
+        return check
 
     def close(self) -> None:
         """Close both models."""

@@ -4,6 +4,9 @@ The logical line is cut into fixed blocks of 1 MiB (the last may be shorter). A 
 xxh3-128 of one block; the *root* is the SHA-256 over a tag, the spec's digest, the number of bytes
 and all leaves in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
 store that keeps the leaves tells its digest without reading the model.
+
+The digest of a *tail*, the bytes from a mark on, is made in the same way: the mark as 8 bytes more
+under the root's hash, then the leaves, the first of what of its block lies behind the mark.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import xxhash
 
 from streamlink.errors import ModelError
-from streamlink.model.interfaces import ModelSource, Progress
+from streamlink.model.interfaces import ModelSource, Progress, watch
 from streamlink.model.spec import ModelSpec
 
 __all__ = [
@@ -58,18 +61,21 @@ class DigestBuilder:
     Args:
         spec: the model.
         on_leaf: called with (block number, leaf) as each block is complete.
+        start: the digest is that of the tail from this byte on; 0: of the whole model.
     """
 
-    def __init__(self, spec: ModelSpec, on_leaf: OnLeaf | None = None) -> None:
+    def __init__(self, spec: ModelSpec, on_leaf: OnLeaf | None = None, *, start: int = 0) -> None:
         self._nbytes = spec.nbytes
         self._root = _root_hasher(spec)
+        if start:
+            self._root.update(struct.pack("<Q", start))
         self._block = xxhash.xxh3_128()
-        self._offset = 0
+        self._offset = start
         self._on_leaf = on_leaf
 
     @property
     def offset(self) -> int:
-        """Bytes taken so far."""
+        """The byte of the model that ``update`` goes on at."""
         return self._offset
 
     def update(self, view: memoryview) -> None:
@@ -156,7 +162,12 @@ def root_from_leaves(spec: ModelSpec, leaves: Iterable[bytes | memoryview]) -> s
 def digest_of(
     source: ModelSource, piece: int = BLOCK_BYTES, progress: Progress | None = None
 ) -> str:
-    """Read the whole source, ``piece`` bytes at a time, and return its root in hexadecimal."""
+    """Read the whole source, ``piece`` bytes at a time, and return its root in hexadecimal.
+
+    Raises:
+        SourceChanged: somebody wrote to the source meanwhile, and it noticed.
+    """
+    check = watch(source)
     builder = DigestBuilder(source.spec)
     nbytes = source.spec.nbytes
     for offset in range(0, nbytes, piece):
@@ -164,6 +175,7 @@ def digest_of(
             builder.update(view)
         if progress is not None:
             progress(builder.offset)
+    check()
     return builder.hexdigest()
 
 

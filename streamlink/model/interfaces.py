@@ -13,6 +13,8 @@ from typing import Protocol, runtime_checkable
 from streamlink.model.spec import ModelSpec
 
 __all__ = [
+    "Check",
+    "Expiring",
     "HasIdentity",
     "ModelInPlace",
     "ModelSink",
@@ -22,7 +24,9 @@ __all__ = [
     "Progress",
     "ResumableSink",
     "ResumableStore",
+    "Watched",
     "payload_bytes",
+    "watch",
 ]
 
 Payload = tuple[memoryview, ...]
@@ -30,6 +34,10 @@ Payload = tuple[memoryview, ...]
 
 Progress = Callable[[int], None]
 """Called with a growing count while a long step goes on, so that nobody takes it for a stall."""
+
+Check = Callable[[], None]
+"""Raises ``SourceChanged`` where a model is not what it was; it may be called any number of times,
+and costs no read of the model."""
 
 
 def payload_bytes(payload: Payload) -> int:
@@ -57,6 +65,26 @@ class ModelSource(Protocol):
 
     def close(self) -> None:
         """Let go of files and caches. Harmless when called twice."""
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A source that notices when somebody writes to what it reads from."""
+
+    def watch(self) -> Check:
+        """Return a check for changes from now on, or from an earlier moment."""
+
+
+def watch(source: ModelSource) -> Check:
+    """Return the check of a source, for whoever reads all of it; one that passes where it has none.
+
+    What was read is of one model if the check passes after the last read.
+    """
+    return source.watch() if isinstance(source, Watched) else _pass
+
+
+def _pass() -> None:
+    pass
 
 
 @runtime_checkable
@@ -155,3 +183,15 @@ class ResumableStore(ModelStore, Protocol):
 
     def resume(self, spec_digest: bytes, identity: str) -> ResumableSink | None:
         """Return the sink of an interrupted transfer of this very model, if there is one."""
+
+
+@runtime_checkable
+class Expiring(Protocol):
+    """A store beside which interrupted transfers may have left something."""
+
+    def expire(self, seconds: float) -> None:
+        """Remove what was left longer ago than ``seconds``, unless a living process uses it.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.errors import ModelError
-from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.interfaces import Check, ModelSource, Payload, watch
 from streamlink.model.payloads import PayloadReader, as_bytes_view
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec
 
@@ -58,6 +58,10 @@ class MappedSource:
         after = -segments[-1].stop % segments[-1].tensor.itemsize
         pieces = PayloadReader(self._source.read(offset - before, before + length + after))
         return tuple(self._map(segment, pieces) for segment in segments)
+
+    def watch(self) -> Check:
+        """Return the check of the source that is mapped."""
+        return watch(self._source)
 
     def close(self) -> None:
         """Close the source that is mapped."""

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import translate
 
 from streamlink.errors import ModelError, SpecMismatch
-from streamlink.model.interfaces import ModelSink, ModelSource, Payload, Progress
+from streamlink.model.interfaces import Check, ModelSink, ModelSource, Payload, Progress, watch
 from streamlink.model.spec import ModelSpec, TensorSpec
 
-__all__ = ["PartSink", "PartSource", "part_of", "part_sink", "part_source"]
+__all__ = ["PartSink", "PartSource", "part_of", "part_sink", "part_source", "place_in"]
 
 _WILDCARDS = re.compile(r"[*?\[]")
 
@@ -43,6 +43,18 @@ def part_of(spec: ModelSpec, patterns: Sequence[str]) -> ModelSpec:
     if len(wanted) == len(spec.tensors):
         return spec
     return ModelSpec(tuple(tensor for tensor in spec.tensors if tensor.name in wanted))
+
+
+def place_in(whole: ModelSpec, part: ModelSpec, offset: int) -> int:
+    """Return where byte ``offset`` of ``part`` lies in ``whole``; behind its last, the end of all.
+
+    Raises:
+        ValueError: the part has no such byte.
+    """
+    if offset == part.nbytes:
+        return whole.nbytes
+    index, inside = part.locate(offset)
+    return whole.offset_of(whole.names[part.tensors[index].name]) + inside
 
 
 def part_source(source: ModelSource, part: ModelSpec) -> ModelSource:
@@ -96,6 +108,10 @@ class PartSource:
         for start, nbytes in self._pieces(offset, offset + length):
             views += self._source.read(start, nbytes)
         return tuple(views)
+
+    def watch(self) -> Check:
+        """Return the check of the whole model's source: a change beside the part is one, too."""
+        return watch(self._source)
 
     def close(self) -> None:
         """Close the whole model's source."""

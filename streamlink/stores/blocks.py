@@ -117,11 +117,12 @@ def verify(spec: ModelSpec, block: int, data: memoryview, leaf: bytes, path: Pat
 def corrupt_block(spec: ModelSpec, block: int, path: Path, why: str) -> CorruptStore:
     """Return the error for a block that is not what was stored; it names the tensors under it."""
     start, stop = block_range(block, spec.nbytes)
-    first, last = spec.locate(start)[0], spec.locate(stop - 1)[0]
+    (first, inside), last = spec.locate(start), spec.locate(stop - 1)[0]
     others = f", which reaches to tensor {spec.tensors[last].name!r}," if last > first else ""
     return CorruptStore(
         f"the block of {stop - start} bytes from here on{others} is not what was stored: {why}",
         path=str(path),
         tensor=spec.tensors[first].name,
+        inside=inside,
         offset=start,
     )

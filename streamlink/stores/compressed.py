@@ -12,16 +12,18 @@ from pathlib import Path
 
 import zstandard
 
-from streamlink.errors import StoreError
-from streamlink.model.digest import root_from_leaves
-from streamlink.model.interfaces import Payload
+from streamlink.errors import CorruptStore, StoreError
+from streamlink.model.digest import BLOCK_BYTES, root_from_leaves
+from streamlink.model.interfaces import Check, Payload
 from streamlink.model.leaves import block_range
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.blocks import BlockReader, corrupt_block, verify
+from streamlink.stores.expiry import expire_file
 from streamlink.stores.files import close_all, disk_errors, read_bytes, read_into
-from streamlink.stores.packing import MIN_SAVING, CompressedSink
+from streamlink.stores.packing import MIN_SAVING, CompressedSink, partial_path
 from streamlink.stores.slz import read_contents
+from streamlink.stores.stamps import Stamp
 
 __all__ = ["CompressedSource", "CompressedStore"]
 
@@ -49,6 +51,7 @@ class CompressedSource:
         try:
             with disk_errors(self._path, "opening the model"):
                 self._fds.append(os.open(self._path, os.O_RDONLY))
+                self._stamp = Stamp.of(self._fds[0])
                 contents = read_contents(self._fds[0], self._path)
         except BaseException:
             self._closer()
@@ -73,6 +76,7 @@ class CompressedSource:
 
         Raises:
             CorruptStore: a block is not what was stored.
+            SourceChanged: the same, and the file was written to or cut short since it was opened.
             StoreError: the source is closed.
         """
         return self._blocks.read(offset, length)
@@ -89,6 +93,14 @@ class CompressedSource:
         """Return a name for these very bytes: their digest."""
         return self.digest()
 
+    def watch(self) -> Check:
+        """Return a check for changes since the file was opened.
+
+        It raises ``SourceChanged`` where the file was written to or cut short. That another one
+        took its name is no change: each block is proven to be of the model that was opened.
+        """
+        return self._check
+
     def close(self) -> None:
         """Close the file and let go of decoded blocks; to be called when no read is under way."""
         self._closer()
@@ -98,9 +110,21 @@ class CompressedSource:
         if not self._fds:
             raise StoreError(f"{self._path}: this source is closed")
         with disk_errors(self._path, "reading"):
-            data = self._read_block(block)
-        verify(self._spec, block, data, self.leaf(block), self._path)
+            try:
+                data = self._read_block(block)
+                verify(self._spec, block, data, self.leaf(block), self._path)
+            except CorruptStore:
+                index, inside = self._spec.locate(block * BLOCK_BYTES)
+                self._require_unchanged(self._spec.tensors[index].name, inside)
+                raise
         return data
+
+    def _check(self) -> None:
+        if self._fds:
+            self._require_unchanged()
+
+    def _require_unchanged(self, tensor: str = "", inside: int = -1) -> None:
+        self._stamp.require_same(self._fds[0], self._path, tensor=tensor, inside=inside)
 
     def _read_block(self, block: int) -> memoryview:
         offset, length = int(self._index["offset"][block]), int(self._index["length"][block])
@@ -170,3 +194,11 @@ class CompressedStore:
             StoreError: another writer is at work.
         """
         return CompressedSink(self._path, spec, self._level, self._reserve, self._min_saving)
+
+    def expire(self, seconds: float) -> None:
+        """Remove what an attempt interrupted longer ago than ``seconds`` has left.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """
+        expire_file(partial_path(self._path), seconds)

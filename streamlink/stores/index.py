@@ -13,6 +13,9 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import xxhash
 
 from streamlink.errors import CorruptStore
 from streamlink.stores.files import remove, replace, write_all
@@ -22,6 +25,7 @@ __all__ = [
     "INDEX_NAME",
     "SINGLE_NAME",
     "ShardIndex",
+    "generation_of",
     "new_generation",
     "remove_dead_files",
     "shard_name",
@@ -29,6 +33,8 @@ __all__ = [
 
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
+
+_DIGESTS, _CHECKSUM = "streamlink_digests", "streamlink_checksum"
 
 _OURS = re.compile(
     r"model-([0-9a-f]{8})"
@@ -61,22 +67,31 @@ class ShardIndex:
 
         Raises:
             FileNotFoundError: there is none.
-            CorruptStore: it is no index, or names files outside the directory.
+            CorruptStore: it is no index, is damaged, or names files outside the directory. Damage
+                is told by a checksum, which an index that another tool made does not have.
         """
         path = directory / INDEX_NAME
         parsed = parse_json(path.read_bytes(), path)
         weight_map, metadata = parsed.get("weight_map"), parsed.get("metadata")
         if not isinstance(weight_map, dict):
             raise CorruptStore("it has no weight_map", path=str(path))
-        digests = metadata.get("streamlink_digests", "") if isinstance(metadata, dict) else ""
-        for name in {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}:
+        facts = metadata if isinstance(metadata, dict) else {}
+        digests = facts.get(_DIGESTS, "")
+        names = {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}
+        for name in names:
             _require_plain_name(name, path)
+        is_ours = _DIGESTS in facts or _CHECKSUM in facts or any(map(_OURS.fullmatch, names))
+        if is_ours and facts.get(_CHECKSUM) != _checksum(weight_map, facts):
+            raise CorruptStore(
+                "it is not what was written: its checksum differs or is gone", path=str(path)
+            )
         return cls(weight_map, digests=digests)
 
     def write(self, directory: Path, generation: str) -> None:
         """Replace the directory's index, durably and at once."""
         temporary = directory / f"model-{generation}.index.json.part"
-        metadata = {"total_size": self.total_bytes, "streamlink_digests": self.digests}
+        metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
+        metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
         text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -90,6 +105,12 @@ class ShardIndex:
 def new_generation() -> str:
     """Return a name part that no earlier attempt in any directory is likely to have had."""
     return secrets.token_hex(4)
+
+
+def generation_of(name: str) -> str:
+    """Return the part that the names of one attempt's files share; ``""`` for a file not ours."""
+    match = _OURS.fullmatch(name)
+    return match[1] if match else ""
 
 
 def shard_name(generation: str, number: int, count: int) -> str:
@@ -116,6 +137,12 @@ def remove_dead_files(
         is_spared = name in alive or (ours is not None and ours[1] == spared)
         if (name in superseded or ours) and not is_spared:
             remove(directory / name)
+
+
+def _checksum(weight_map: Mapping[str, str], facts: Mapping[str, Any]) -> str:
+    """Return the checksum of what an index says, in its order, however the JSON is laid out."""
+    said = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
+    return xxhash.xxh3_128_hexdigest(json.dumps(said).encode())
 
 
 def _checked_type(name: object) -> str:

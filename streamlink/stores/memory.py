@@ -30,7 +30,8 @@ class ArrayModel:
     """A dict of NumPy arrays as a source, and as a sink that fills the very same arrays.
 
     Contiguous arrays are read as views of themselves and must not change while someone holds one;
-    others are copied, range by range.
+    others are copied, range by range. Nobody notices such a change but the other end's digest, and
+    not always: NumPy does not count writes. ``streamlink.send(..., guard=True)`` does.
 
     Args:
         arrays: name → array, in logical order; any dtype that can travel, any shape and strides.

@@ -16,7 +16,7 @@ import numpy as np
 import zstandard
 
 from streamlink.errors import StoreError
-from streamlink.model.digest import BLOCK_BYTES, leaf_of
+from streamlink.model.digest import BLOCK_BYTES, leaf_of, root_from_leaves
 from streamlink.model.interfaces import Progress
 from streamlink.model.leaves import block_range
 from streamlink.model.ranges import RangeSet, require_complete
@@ -35,7 +35,7 @@ from streamlink.stores.files import (
 )
 from streamlink.stores.slz import HEAD, encode_tail, index_bytes, new_index
 
-__all__ = ["MIN_SAVING", "CompressedSink"]
+__all__ = ["MIN_SAVING", "CompressedSink", "partial_path"]
 
 MIN_SAVING = 0.125
 """The share by which a block must shrink to be stored compressed."""
@@ -57,7 +57,7 @@ class CompressedSink:
         self, path: Path, spec: ModelSpec, level: int, reserve: int, min_saving: float
     ) -> None:
         self._path = path
-        self._temporary = path.with_name(path.name + ".part")
+        self._temporary = partial_path(path)
         self._spec = spec
         self._written = RangeSet()
         self._packer = _Packer(level, min_saving)
@@ -100,6 +100,13 @@ class CompressedSink:
                     self._merge(block, start - begin, piece)
                 start = piece_stop
         self._written.add(offset, stop)
+
+    def digest(self) -> str | None:
+        """Return the digest the model will have, once all of it was written."""
+        require_complete(self._written, self._spec)
+        with disk_errors(self._path, "writing the model"):
+            self._flush()
+        return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
 
     def commit(self, progress: Progress | None = None) -> None:
         """Append spec, index and footer, bring all to the disk, and take the final name.
@@ -225,6 +232,11 @@ class _Packer:
             return False
         self._raw_in_a_row += 1
         return True
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a compressed model is written before it takes its name."""
+    return path.with_name(path.name + ".part")
 
 
 def _open_locked(path: Path) -> int:

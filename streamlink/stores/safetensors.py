@@ -16,11 +16,12 @@ from pathlib import Path
 
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.model.digest import LEAF_BYTES, digest_of, root_from_leaves
-from streamlink.model.interfaces import Payload
+from streamlink.model.interfaces import Check, Payload
 from streamlink.model.leaves import block_range
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.blocks import BlockReader, verify
+from streamlink.stores.expiry import expire_partials
 from streamlink.stores.files import close_all, disk_errors, read_into
 from streamlink.stores.header import ShardHeader, read_header
 from streamlink.stores.index import INDEX_NAME, SINGLE_NAME, ShardIndex
@@ -28,6 +29,7 @@ from streamlink.stores.layout import Layout
 from streamlink.stores.partial import Partial, find_partials
 from streamlink.stores.shards import ShardSink
 from streamlink.stores.sidecar import read_leaves
+from streamlink.stores.stamps import Stamp
 
 __all__ = ["SafetensorsSource", "SafetensorsStore"]
 
@@ -41,7 +43,11 @@ class SafetensorsSource:
 
     The logical order is that of the index, or of the header where there is no index. A directory
     written by ``SafetensorsStore`` has leaf digests: its bytes are read and verified in whole
-    blocks of 1 MiB, also where a range covers only part of one. Other files are read as they are.
+    blocks of 1 MiB, also where a range covers only part of one.
+
+    Files of others have no digests: a bit that flipped on their disk is not noticed. ``streamlink
+    export`` copies them into a store that has. A file that is written to while it is open is
+    noticed with and without digests; see ``watch``.
 
     Args:
         path: a file, or a directory with ``model.safetensors`` or ``model.safetensors.index.json``.
@@ -55,6 +61,7 @@ class SafetensorsSource:
     def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
         self._path = Path(path)
         self._fds: list[int] = []
+        self._stamps: list[Stamp] = []
         self._closer = weakref.finalize(self, close_all, self._fds)
         self._leaves: bytes | None = None
         try:
@@ -75,7 +82,8 @@ class SafetensorsSource:
         """Read ``[offset, offset + length)``, verified where there are leaf digests.
 
         Raises:
-            CorruptStore: a block is not what was stored, or a file has become shorter.
+            CorruptStore: a block is not what was stored.
+            SourceChanged: the same, and its file was written to or cut short since it was opened.
             StoreError: the source is closed.
         """
         self._spec.check_range(offset, length)
@@ -102,8 +110,21 @@ class SafetensorsSource:
         """
         if self._leaves is not None:
             return self.digest()
-        about = [(file.name, *_stamp(fd)) for file, fd in zip(self._files, self._fds, strict=True)]
+        # Not the device: its number may be another one after a restart of the machine.
+        about = [
+            (file.name, stamp.inode, stamp.nbytes, stamp.mtime_ns)
+            for file, stamp in zip(self._files, self._stamps, strict=True)
+        ]
         return "files " + hashlib.sha256(repr(about).encode()).hexdigest()
+
+    def watch(self) -> Check:
+        """Return a check for changes since the files were opened.
+
+        It raises ``SourceChanged`` where one of them was written to or cut short. Where there are
+        no digests, also where another file took its name; a store that was replaced meanwhile is no
+        change, since each block is proven to be of the model that was opened.
+        """
+        return self._check
 
     def close(self) -> None:
         """Close the files and let go of blocks; to be called when no read is under way."""
@@ -130,6 +151,7 @@ class SafetensorsSource:
                 return
             except FileNotFoundError as error:
                 close_all(self._fds)
+                self._stamps.clear()
                 if ShardIndex.read(self._path) == index:
                     raise CorruptStore(
                         "the index names this file, but it is gone", path=str(error.filename)
@@ -157,7 +179,9 @@ class SafetensorsSource:
         except FileNotFoundError:
             if ShardIndex.read(self._path) != index:
                 raise
-            return None  # somebody copied only shards and index: readable, just not verified
+            # Somebody copied only shards and index: readable, just not verified.
+            logger.warning("%s: %s is gone, so nothing is verified", self._path, index.digests)
+            return None
 
     def _set_layout(self, tensors: Iterable[TensorSpec], places: list[tuple[int, int]]) -> None:
         self._spec = ModelSpec(tuple(tensors))
@@ -166,6 +190,7 @@ class SafetensorsSource:
     def _open_file(self, file: Path) -> ShardHeader:
         fd = os.open(file, os.O_RDONLY)
         self._fds.append(fd)
+        self._stamps.append(Stamp.of(fd))
         return read_header(fd, file)
 
     def _index_mismatch(self, index: ShardIndex, found: Iterable[tuple[str, str]]) -> CorruptStore:
@@ -180,8 +205,13 @@ class SafetensorsSource:
         data = self._read_plain(start, stop - start)
         leaf = self.leaf(block)
         assert leaf is not None
-        shard, _, _ = next(self._layout.pieces(start, stop - start))
-        verify(self._spec, block, data, leaf, self._files[shard])
+        shards = [shard for shard, _, _ in self._layout.pieces(start, stop - start)]
+        try:
+            verify(self._spec, block, data, leaf, self._files[shards[0]])
+        except CorruptStore:
+            for shard in shards:
+                self._require_unchanged(shard, start)
+            raise
         return data
 
     def _read_plain(self, offset: int, length: int) -> memoryview:
@@ -190,17 +220,35 @@ class SafetensorsSource:
         view = self._pool.take(length)
         filled = 0
         for shard, place, piece in self._layout.pieces(offset, length):
-            with disk_errors(self._files[shard], "reading"):
-                read_into(
-                    self._fds[shard], view[filled : filled + piece], place, self._files[shard]
-                )
+            self._read_piece(view[filled : filled + piece], shard, place, offset + filled)
             filled += piece
         return view
 
+    def _read_piece(self, view: memoryview, shard: int, place: int, offset: int) -> None:
+        file = self._files[shard]
+        with disk_errors(file, "reading"):
+            try:
+                read_into(self._fds[shard], view, place, file)
+            except CorruptStore:
+                self._require_unchanged(shard, offset)
+                raise
+            if self._leaves is None:  # after the read: what was changed before it is noticed
+                self._require_unchanged(shard, offset)
 
-def _stamp(fd: int) -> tuple[int, int]:
-    status = os.fstat(fd)
-    return status.st_size, status.st_mtime_ns
+    def _require_unchanged(self, shard: int, offset: int) -> None:
+        index, inside = self._spec.locate(offset)
+        self._stamps[shard].require_same(
+            self._fds[shard],
+            self._files[shard],
+            tensor=self._spec.tensors[index].name,
+            inside=inside,
+        )
+
+    def _check(self) -> None:
+        for fd, file, stamp in zip(self._fds, self._files, self._stamps, strict=False):
+            stamp.require_same(fd, file)
+            if self._leaves is None:
+                stamp.require_there(file)
 
 
 class SafetensorsStore:
@@ -259,6 +307,14 @@ class SafetensorsStore:
             if partial.identity == identity and partial.spec.digest == spec_digest:
                 return self._go_on(partial)
         return None
+
+    def expire(self, seconds: float) -> None:
+        """Remove what attempts interrupted longer ago than ``seconds`` have left.
+
+        Raises:
+            StoreError: it cannot be removed.
+        """
+        expire_partials(self._directory, seconds)
 
     def _go_on(self, partial: Partial) -> ShardSink | None:
         try:

@@ -18,7 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamlink.errors import CorruptStore, StoreError
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count, leaf_of
+from streamlink.model.digest import (
+    BLOCK_BYTES,
+    LEAF_BYTES,
+    block_count,
+    leaf_of,
+    root_from_leaves,
+)
 from streamlink.model.interfaces import Progress
 from streamlink.model.leaves import LeafTracker, block_range
 from streamlink.model.ranges import RangeSet, require_complete
@@ -127,6 +133,12 @@ class ShardSink:
             self._written.add(offset, offset + taken)
             if self._journal is not None:
                 self._note_progress(self._journal, offset, taken)
+
+    def digest(self) -> str | None:
+        """Return the digest the model will have; ``None`` where the commit has to find it out."""
+        if next(self._leaves.unknown(), None) is not None:
+            return None
+        return root_from_leaves(self._spec, [self._leaves.leaves])
 
     @property
     def durable(self) -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "spec_of",
     "tell_autograd",
     "ties",
+    "versions",
 ]
 
 Tensor = Any
@@ -131,6 +132,12 @@ def tell_autograd(tensors: Iterable[Tensor]) -> None:
     for tensor in tensors:
         if not tensor.is_inference():
             torch.autograd.graph.increment_version(tensor)
+
+
+def versions(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Return how often each tensor was written to, as PyTorch counts; not of inference tensors."""
+    counted = ((name, each) for name, each in tensors.items() if not each.is_inference())
+    return {name: each._version for name, each in counted}
 
 
 # --- who shares memory with whom --------------------------------------------

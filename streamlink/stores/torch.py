@@ -14,8 +14,8 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
-from streamlink.errors import ModelError, TornModel
-from streamlink.model.interfaces import Payload, Progress
+from streamlink.errors import ModelError, SourceChanged, TornModel
+from streamlink.model.interfaces import Check, Payload, Progress
 from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.memory import ArrayModel
@@ -37,6 +37,7 @@ from streamlink.stores.tensors import (
     require_disjoint,
     tell_autograd,
     ties,
+    versions,
 )
 
 __all__ = ["TorchModel"]
@@ -55,7 +56,10 @@ class TorchModel:
     Parameters, persistent buffers and counters travel, in the order and under the names of
     ``state_dict()``. Make it when the module is where it shall stay: ``.to()``, ``.half()`` and
     ``load_state_dict(assign=True)`` give a module other memory, and then it is refused. Tensors
-    must not change while someone holds a view of them, so do not train while a model is sent.
+    must not change while someone holds a view of them, so do not train while a model is sent: an
+    optimizer's step meanwhile raises ``SourceChanged``, told by PyTorch's version counters. They
+    do not count what is written through ``.data`` or a NumPy view, and inference tensors have
+    none; of those only the digest at the other end tells, and not all.
 
     *Tied weights*, two names of the very same memory, travel once, under the first name. The other
     end, and any file, know the first name only; ``tied`` tells the others.
@@ -170,6 +174,20 @@ class TorchModel:
         for part in self._parts:
             part.discard()
         self._end()
+
+    def watch(self) -> Check:
+        """Return a check that raises ``SourceChanged`` where a tensor was written to since.
+
+        See above for writes that PyTorch does not count.
+        """
+        noted = versions(self._tensors)
+
+        def check() -> None:
+            if (now := versions(self._tensors)) != noted:
+                name = next(name for name in noted if now[name] != noted[name])
+                raise SourceChanged("it was written to while it was read", tensor=name)
+
+        return check
 
     def close(self) -> None:
         """Nothing is held but the tensors, and host memory for those on a device."""

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 import xxhash
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamlink.errors import ModelError
@@ -58,6 +58,22 @@ def test_leaves_are_told_in_order_and_give_the_root(length: int) -> None:
     builder.update(memoryview(DATA)[:length])
     assert [block for block, _ in told] == list(range(block_count(length)))
     assert root_from_leaves(spec, [leaf for _, leaf in told]) == builder.hexdigest()
+
+
+@given(start=st.integers(0, len(DATA)), cuts=st.lists(st.integers(0, len(DATA)), max_size=4))
+@example(start=BLOCK_BYTES, cuts=[])
+@example(start=len(DATA), cuts=[])
+def test_the_digest_of_a_tail_does_not_depend_on_its_pieces(start: int, cuts: list[int]) -> None:
+    builder = DigestBuilder(SPEC, start=start)
+    assert builder.offset == start
+    edges = sorted({start, len(DATA), *(cut for cut in cuts if cut > start)})
+    for first, stop in itertools.pairwise(edges):
+        builder.update(memoryview(DATA)[first:stop])
+    blocks = [start, *range(start - start % BLOCK_BYTES + BLOCK_BYTES, len(DATA), BLOCK_BYTES)]
+    leaves = [leaf_of(DATA[a:b]) for a, b in itertools.pairwise([*blocks, len(DATA)]) if a < b]
+    head = b"streamlink model digest 1\0" + SPEC.digest + len(DATA).to_bytes(8, "little")
+    mark = start.to_bytes(8, "little") if start else b""
+    assert builder.hexdigest() == hashlib.sha256(head + mark + b"".join(leaves)).hexdigest()
 
 
 def test_joined_leaves_give_the_same_root() -> None:

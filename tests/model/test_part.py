@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -16,7 +17,14 @@ from hypothesis import strategies as st
 from streamlink.errors import ModelError, SpecMismatch, StoreError
 from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSource, Payload
-from streamlink.model.part import PartSink, PartSource, part_of, part_sink, part_source
+from streamlink.model.part import (
+    PartSink,
+    PartSource,
+    part_of,
+    part_sink,
+    part_source,
+    place_in,
+)
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.model.tee import TeeSink
 from streamlink.stores.memory import ArrayModel, MemoryStore
@@ -109,6 +117,17 @@ class TestPartSource(SourceContract):
     def expected(self) -> bytes:
         arrays = arrays_of(self.whole, content(pattern_model(self.whole)))
         return b"".join(arrays[tensor.name].tobytes() for tensor in self.spec.tensors)
+
+
+def test_every_byte_of_a_part_has_its_place_in_the_whole() -> None:
+    shapes = {"a": 3, "none": 0, "b": 5, "c": 2, "d": 7}
+    whole = ModelSpec(tuple(TensorSpec(name, "U8", (n,)) for name, n in shapes.items()))
+    part = part_of(whole, ["none", "b", "d"])
+    places = [place_in(whole, part, offset) for offset in range(part.nbytes)]
+    assert places == [*range(3, 8), *range(10, 17)]
+    assert place_in(whole, part, part.nbytes) == whole.nbytes
+    with pytest.raises(ValueError, match="not inside"):
+        place_in(whole, part, part.nbytes + 1)
 
 
 def test_the_whole_is_given_by_the_source_itself() -> None:
@@ -242,11 +261,13 @@ def lines_run(work: Callable[[], object]) -> int:
         lines += event == "line"
         return note
 
+    gc.disable()  # others' callbacks at a collection are lines, too
     sys.settrace(note)
     try:
         work()
     finally:
         sys.settrace(before)
+        gc.enable()
     return lines
 
 

@@ -19,24 +19,31 @@ def test_both_places_have_the_model_once_it_is_committed() -> None:
     assert content(first.open()) == content(second.open()) == content(pattern_model(SPEC))
 
 
+class Slow:
+    """A sink whose commit takes two steps."""
+
+    spec = SPEC
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        pass
+
+    def commit(self, progress: object = None) -> None:
+        assert callable(progress)
+        progress(1)
+        progress(2)
+
+    def discard(self) -> None:
+        pass
+
+
 def test_steps_of_both_commits_are_told_as_one_growing_count() -> None:
-    class Slow:
-        spec = SPEC
-
-        def write(self, offset: int, payload: memoryview) -> None:
-            pass
-
-        def commit(self, progress: object = None) -> None:
-            assert callable(progress)
-            progress(1)
-            progress(2)
-
-        def discard(self) -> None:
-            pass
-
     told: list[int] = []
     TeeSink(Slow(), Slow()).commit(told.append)
     assert told == [1, 2, 3, 4]
+
+
+def test_nobody_has_to_ask_for_the_steps() -> None:
+    TeeSink(Slow(), Slow()).commit()
 
 
 def test_both_are_discarded_even_if_one_cannot_be() -> None:

@@ -123,7 +123,9 @@ def test_a_block_that_fell_out_before_it_failed_harms_nobody() -> None:
 def test_a_wrong_block_is_named(tmp_path: Path) -> None:
     block = memoryview(DATA)[4 * BLOCK_BYTES :]
     verify(SPEC, 4, block, leaf_of(block), tmp_path)
-    with pytest.raises(CorruptStore, match="tensor 't1', logical byte 4194304") as caught:
+    with pytest.raises(
+        CorruptStore, match="tensor 't1', its byte 0, logical byte 4194304"
+    ) as caught:
         verify(SPEC, 4, block, bytes(16), tmp_path)
     assert (caught.value.tensor, caught.value.offset) == ("t1", 4 * BLOCK_BYTES)
 

@@ -42,13 +42,21 @@ def float_spec(*sizes: int) -> ModelSpec:
     return ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (size,)) for n, size in enumerate(sizes)))
 
 
+_PERIOD = 251
+_PATTERN = np.tile(np.arange(_PERIOD, dtype=np.uint8), 1001)
+
+
 def pattern_model(spec: ModelSpec, seed: int = 0) -> GeneratedModel:
     """Return a model whose bytes repeat with a prime period; the seed shifts them."""
 
     def fill(tensor: TensorSpec, start: int, out: Array) -> None:
-        first = start * tensor.itemsize + seed + len(tensor.name)
-        positions = np.arange(first, first + out.nbytes, dtype=np.int64)
-        out.view(np.uint8)[:] = positions % 251 % (2 if tensor.dtype == "BOOL" else 256)
+        first = (start * tensor.itemsize + seed + len(tensor.name)) % _PERIOD
+        into, length = out.view(np.uint8), len(_PATTERN) - _PERIOD
+        for at in range(0, out.nbytes, length):
+            piece = into[at : at + length]
+            piece[:] = _PATTERN[first : first + piece.nbytes]
+        if tensor.dtype == "BOOL":
+            into %= 2
 
     return GeneratedModel(spec, fill)
 

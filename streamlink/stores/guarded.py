@@ -1,0 +1,103 @@
+"""Any source, noted once and then proven: every block that is given out is the one that was noted.
+
+For what nobody watches: NumPy arrays have no version counters, and a file of somebody else's has no
+digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamlink.errors import SourceChanged
+from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, DigestBuilder, leaf_of
+from streamlink.model.interfaces import ModelSource, Payload, watch
+from streamlink.model.leaves import block_range
+from streamlink.model.payloads import BufferPool
+from streamlink.stores.blocks import BlockReader
+
+__all__ = ["GuardedSource"]
+
+_IDLE_BUFFER_BYTES = 8 << 20
+_CACHED_BLOCKS = 2
+
+
+class GuardedSource:
+    """Another source, read to its end at once; what is read later is compared with that.
+
+    Costs one more read of the model before the first byte is sent, a copy of each block, and 16
+    bytes of memory for each MiB of the model. What is given out is the copy that was compared, so
+    no later write reaches it. What is written *during* the first pass is not noticed, unless
+    ``source`` notices by itself: nobody may write until this is made.
+
+    Args:
+        source: closed with this one.
+        progress: told the bytes of the first pass.
+
+    Raises:
+        SourceChanged: it changed during the first pass, and noticed.
+    """
+
+    def __init__(
+        self, source: ModelSource, progress: Callable[[int], None] = lambda done: None
+    ) -> None:
+        self._source = source
+        self._leaves = bytearray()
+        self._digest = self._note(progress)
+        self._pool = BufferPool(_IDLE_BUFFER_BYTES)
+        self._blocks = BlockReader(source.spec, self._load, _CACHED_BLOCKS)
+        self.spec = source.spec
+        """The tensors, in logical order."""
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return ``[offset, offset + length)`` as it was in the first pass.
+
+        Raises:
+            SourceChanged: it is something else now; names the tensor and the byte where the block
+                begins that differs.
+        """
+        return self._blocks.read(offset, length)
+
+    def leaf(self, block: int) -> bytes:
+        """Return a block's leaf, of the first pass."""
+        return bytes(self._leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES])
+
+    def digest(self) -> str:
+        """Return the model's digest, of the first pass."""
+        return self._digest
+
+    def identity(self) -> str:
+        """Return a name for these very bytes: their digest."""
+        return self._digest
+
+    def close(self) -> None:
+        """Close the source, and let go of blocks."""
+        self._blocks.clear()
+        self._source.close()
+
+    def _note(self, progress: Callable[[int], None]) -> str:
+        check, nbytes = watch(self._source), self._source.spec.nbytes
+        builder = DigestBuilder(self._source.spec, lambda _, leaf: self._leaves.extend(leaf))
+        for offset in range(0, nbytes, BLOCK_BYTES):
+            for view in self._source.read(offset, min(BLOCK_BYTES, nbytes - offset)):
+                builder.update(view)
+            progress(builder.offset)
+        check()
+        return builder.hexdigest()
+
+    def _load(self, block: int) -> memoryview:
+        start, stop = block_range(block, self.spec.nbytes)
+        copy, filled = self._pool.take(stop - start), 0
+        for view in self._source.read(start, stop - start):
+            copy[filled : filled + view.nbytes] = view
+            filled += view.nbytes
+        if leaf_of(copy) != self.leaf(block):
+            (first, inside), last = self.spec.locate(start), self.spec.locate(stop - 1)[0]
+            names = [self.spec.tensors[index].name for index in (first, last)]
+            others = f", which reaches to tensor {names[1]!r}," if last > first else ""
+            raise SourceChanged(
+                f"the block of {stop - start} bytes from here on{others} is not what it was when "
+                "the transfer began",
+                tensor=names[0],
+                inside=inside,
+            )
+        return copy
