@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +17,9 @@ import typer
 from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
+from streamlink.cli.operating import Control, Metrics, heeding, measured
 from streamlink.cli.places import host_of, model_digest, store_with_a_model, stored_bytes
-from streamlink.cli.settings import LINK, ROUNDS
+from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
 from streamlink.cli.tasks import executor_for
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
@@ -26,10 +27,12 @@ from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
+from streamlink.operate.status import JobDesk, Memory
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.executor import Executor, Task, TaskOutcome
+from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport, Standing
 
 __all__ = ["client", "server"]
@@ -82,13 +85,21 @@ Spool = Annotated[
         "the disk of one model for each client; what is there is removed after each round.",
     ),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with a job that was interrupted, after the last round that is done and with "
+        "what is in the spool. Where there is nothing to resume, begin.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
 ]
 ReportFd = Annotated[int | None, typer.Option("--report-fd", hidden=True)]
 
 
-@command(*LINK, *ROUNDS)
+@command(*LINK, *SERVING, *ROUNDS)
 def server(
     store: Store,
     compress: Compress = None,
@@ -97,6 +108,17 @@ def server(
     ] = "127.0.0.1:8517",
     job: JobName = "job",
     spool: Spool = None,
+    resume: Resume = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Keeps which rounds are done, for --resume [default: the store's name and "
+            ".rounds.json].",
+        ),
+    ] = None,
+    control: Control = None,
+    metrics: Metrics = None,
     report: ReportFile = None,
     report_fd: ReportFd = None,
     *,
@@ -104,7 +126,8 @@ def server(
 ) -> None:
     """Run a job: give the model out, average what returns.
 
-    The store must hold an initial model. Each round replaces it, at once or not at all.
+    The store must hold an initial model. Each round replaces it, at once or not at all. A server
+    that was killed goes on with --resume, and its clients join it again by themselves.
     """
     tune_allocator()
     host = host_of("--listen", listen)
@@ -112,12 +135,17 @@ def server(
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     reporter = Reporter(report_fd)
     place = store_with_a_model(store, compress)
+    kept = Ledger(ledger or _ledger_of(store), place, common.config.rounds, job=job, resume=resume)
     reporter.tell_base()
-    with Server(listen, common.config) as listening:
+    memory = Memory()
+    with Server(listen, common.config) as listening, ExitStack() as watching:
         reporter.tell(port=listening.port)
         logger.info("listening on %s:%d", host, listening.port)
         rules = common.config.rounds
-        rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool)
+        rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
+        desk = JobDesk(listening, rounds, memory)
+        watching.enter_context(heeding(desk.answer, store, control))
+        watching.enter_context(measured(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
@@ -125,7 +153,8 @@ def server(
             done = rounds.run()
         seconds = time.monotonic() - began
         moved = listening.wire_bytes
-    facts = _closing(place, done, seconds, moved)
+    kept.close()
+    facts = _closing(place, done, kept.rounds, seconds, moved)
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))
     reporter.tell(**facts, rounds_seconds=[round(each.seconds, 2) for each in done])
@@ -136,7 +165,7 @@ def server(
         report.write_text(json.dumps(told, indent=1, default=dict) + "\n", encoding="utf-8")
 
 
-@command(*LINK)
+@command(*LINK, *VISITING)
 def client(
     server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server listens.")],
     name: Annotated[
@@ -145,6 +174,7 @@ def client(
     task: TaskOption = None,
     executor: ExecutorOption = None,
     weight: Weight = 1.0,
+    metrics: Metrics = None,
     report_fd: ReportFd = None,
     *,
     common: Common,
@@ -161,7 +191,7 @@ def client(
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
         bars = show_progress(work.standings, common.console) if report_fd is None else nullcontext()
-        with a_job(), bars:
+        with measured(metrics, taking_part), a_job(), bars:
             taking_part.run()
     logger.info("tasks done: %d", len(taking_part.outcomes))
     reporter.tell_usage()
@@ -208,15 +238,24 @@ def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:
     )
 
 
+def _ledger_of(store: Path) -> Path:
+    store = store.absolute()
+    return store.with_name(store.name + ".rounds.json")
+
+
 def _closing(
-    place: ModelStore, done: Sequence[RoundReport], seconds: float, moved: tuple[int, int]
+    place: ModelStore,
+    done: Sequence[RoundReport],
+    rounds: int,
+    seconds: float,
+    moved: tuple[int, int],
 ) -> dict[str, Any]:
     """Return what there is to say of a job that is done."""
     with a_job():
         model = place.open()
     try:
         return {
-            "rounds": len(done),
+            "rounds": rounds,
             "seconds": round(seconds, 2),
             "wire_bytes_sent": moved[0],
             "wire_bytes_received": moved[1],

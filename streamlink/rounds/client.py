@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import StreamAborted, StreamlinkError
+from streamlink.link import Traffic
 from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.rejoin import is_goodbye
 from streamlink.rounds.executor import Executor, TaskOutcome, serve
 
 __all__ = ["Client"]
@@ -29,6 +31,8 @@ class Client:
     Raises:
         ConnectFailed: nobody answers at ``address`` within ``connect_timeout``.
         StreamAborted: the server refused us; the reason says why.
+        AuthenticationFailed: one end does not accept the other's certificate, token or name.
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
 
     def __init__(
@@ -43,20 +47,28 @@ class Client:
     def run(self) -> list[TaskOutcome]:
         """Do tasks until the server has no more; returns what was done.
 
+        A server that was killed and started again is joined again; see ``rejoin_timeout``.
+
         Raises:
-            StreamAborted: the session was lost, or the server failed.
+            StreamAborted: the server failed, or was lost for longer than ``rejoin_timeout``.
+            StreamTimeout: the same, where its connection was lost before that.
         """
         while not self._link.wait(1.0):
             pass  # short waits, so that Ctrl-C is heard
         while not self._link.wait_idle(1.0):
             pass  # a task that is just ending may finish its last line
         error = self._link.error
-        if isinstance(error, StreamAborted) and _is_goodbye(error):
+        if isinstance(error, StreamAborted) and is_goodbye(error):
             logger.info("the server said goodbye: %s", error.reason)
             return self.outcomes
         if error is not None:
             raise error
         return self.outcomes
+
+    @property
+    def traffic(self) -> Traffic:
+        """What all its streams have moved."""
+        return self._link.traffic
 
     def close(self) -> None:
         """Leave the server."""
@@ -88,7 +100,3 @@ class Client:
         outcome = serve(self._executor, assignment)
         if outcome is not None:
             self.outcomes.append(outcome)
-
-
-def _is_goodbye(error: StreamAborted) -> bool:
-    return error.code is AbortCode.SESSION_LOST and error.reason.startswith("left: ")

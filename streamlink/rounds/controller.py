@@ -10,21 +10,34 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from streamlink.clock import running_time
 from streamlink.config import RoundConfig
-from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    QuorumNotReached,
+    RoundError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ModelStore
+from streamlink.model.part import part_of
 from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
 from streamlink.rounds.events import Filter, Happening, RoundEvent
 from streamlink.rounds.gather import OutOfTime
+from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep import Lockstep
+from streamlink.rounds.record import JobRecord, JobState
+from streamlink.rounds.recovery import recover
 from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
 from streamlink.rounds.scatter import Metadata, Plan
-from streamlink.rounds.spooled import SpooledRound
+from streamlink.rounds.spooled import SpooledRound, store_at
+from streamlink.rounds.stored import SpooledUpdate
 from streamlink.stores.anything import as_store
 
 __all__ = ["ScatterAndGather"]
@@ -60,9 +73,15 @@ class ScatterAndGather:
         on_event: told what happens, from the thread that runs the rounds; what it raises fails the
             round, and the old model stands.
         metadata: ``metadata(attempt, peer)`` gives small facts that go with a client's task.
+        ledger: a file that keeps which rounds are done, so that a server that was killed can go on;
+            or a ``Ledger`` over ``store``. None: nothing is kept.
+        resume: go on after the last round in the ledger, with what is in the spool; where nothing
+            is to resume, begin. It needs a ledger.
 
     Raises:
         ModelError: ``store`` is none.
+        RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
+            is not given; or it does not fit the model in the store.
         ValueError: ``gather="spool"`` without a directory.
     """
 
@@ -79,51 +98,86 @@ class ScatterAndGather:
         filters_up: Sequence[Filter] = (),
         on_event: Callable[[RoundEvent], None] = _unheard,
         metadata: Metadata = _no_facts,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        resume: bool = False,
     ) -> None:
         self._server = server
         self._store = as_store(store)
         self._config = config or RoundConfig()
+        if resume and ledger is None:
+            raise ValueError("resume needs a ledger, which knows the rounds that are done")
+        self._recovered: list[SpooledUpdate] | None = None
+        if ledger is not None and not isinstance(ledger, Ledger):
+            ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
+        self._ledger = ledger
+        if ledger is not None:
+            self._store = ledger.guard(self._store)
         self._spool = Path(spool) if spool is not None else None
         if self._config.gather == "spool" and self._spool is None:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(
-            job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights
-        )
+            job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
+            record=JobRecord(job),
+        )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
         self._has_waited = False
 
     def run(self) -> list[RoundReport]:
-        """Run all rounds and return what each gave.
+        """Run all rounds, or those that are left of them, and return what each gave.
+
+        With a ledger that is also what it has of rounds before; a round whose server was killed
+        right after the new model was there has no report.
 
         Raises:
             QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stands.
+            JobAborted: an operator has ended the job.
             RoundError: not enough clients came at all.
             StoreError: the model cannot be read or stored.
         """
         config = self._config
-        if not self._has_waited:
-            self.wait_for_clients()
+        self._wait_if_needed()
         last = config.start_round + config.num_rounds - 1
+        first = self._ledger.next_round if self._ledger is not None else config.start_round
+        done = self._ledger.reports if self._ledger is not None else []
         try:
-            return [
-                self.run_round(number, is_last=number == last)
-                for number in range(config.start_round, last + 1)
-            ]
+            reports = list(done)
+            for number in range(first, last + 1):
+                reports.append(self.run_round(number, is_last=number == last))
+                self._wait_if_needed()
+            self._plan.record.end("done")
+            return reports
         finally:
             self._lockstep.forget("the job is over")
 
     def wait_for_clients(self) -> None:
         """Wait for the clients of the first round, as ``wait_for_clients`` says.
 
+        A job that goes on waits as long for those who took part last: for those whose updates were
+        recovered, before the round after that. If no round is left it waits for at most
+        ``reconnect_timeout``, so that they hear that the job is over.
+
         Raises:
             RoundError: fewer than ``min_clients`` came.
         """
-        config = self._config
-        count = max(config.wait_for_clients, config.min_clients)
-        seconds = config.wait_for_clients_seconds
-        self._server.wait_for_peers(count, seconds, enough=config.min_clients)
+        config, ledger = self._config, self._ledger
+        count, seconds = config.wait_for_clients, config.wait_for_clients_seconds
+        enough, named = config.min_clients, set[str]()
+        here = {each.peer for each in self._recover()}
+        if ledger is not None and ledger.is_resumed:
+            named = set(ledger.clients)
+            if ledger.is_finished:
+                seconds = 0.0 if ledger.is_over else self._server.config.timeouts.reconnect_timeout
+                count = enough = 0
+        self._server.wait_for_peers(
+            max(count, enough), seconds, enough=enough, named=named, counted=here,
+            check=self._plan.orders.check,
+        )  # fmt: skip
         self._has_waited = True
+
+    def _wait_if_needed(self) -> None:
+        if not self._has_waited:
+            self.wait_for_clients()
 
     def run_round(self, number: int, *, is_last: bool = True) -> RoundReport:
         """Run one round, over as many attempts as it needs.
@@ -141,7 +195,12 @@ class ScatterAndGather:
             self._plan.tell(Happening.ROUND_FAILED, first, detail=str(error))
             raise
         report = replace(report, seconds=time.monotonic() - began)
+        if self._ledger is not None:
+            self._ledger.note(report)
+        self._has_waited = self._has_waited and not self._recovered
+        self._recovered = []
         tell_round(report)
+        self._plan.record.count(report)
         self._plan.tell(Happening.ROUND_DONE, Attempt(self._plan.job, number, report.attempt))
         return report
 
@@ -150,6 +209,38 @@ class ScatterAndGather:
         spooled = self._spooled  # it may be over before the next line
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
         return [standing_of(exchange) for exchange in list(running)]
+
+    def state(self) -> JobState:
+        """Return where the job stands; cheap, from any thread."""
+        return self._plan.record.state()
+
+    # --- the operator -------------------------------------------------------------------------
+
+    def abort(self, reason: str) -> None:
+        """End the job, from any thread: ``run`` raises ``JobAborted`` soon, with ``reason``.
+
+        The last whole model stands; a model that is being stored at this moment still counts.
+        """
+        self._plan.orders.abort(reason)
+
+    def drop(self, client: str, reason: str) -> None:
+        """Throw a client out, from any thread: no update of it counts from now on.
+
+        The rule of the round decides what follows. Its session ends with ``reason``, and no client
+        of that name is let in again before ``readmit``: one that is started again by itself would
+        else be back at once.
+
+        Raises:
+            RoundError: no client of that name is here or was; names those that are.
+        """
+        here = [peer.name for peer in self._server.peers]
+        if client not in here and client not in self.state().lost:
+            raise RoundError(f"no client {client!r} is here; {', '.join(here) or 'none'} are")
+        self._server.bar(client, f"thrown out by the operator: {reason}")
+
+    def readmit(self, client: str) -> None:
+        """Let a client in again that was thrown out; it takes part from the next attempt on."""
+        self._server.readmit(client)
 
     def peak_bytes(self, clients: int) -> int:
         """Return what this job may hold over base with so many clients (bytes), buffers included.
@@ -169,15 +260,35 @@ class ScatterAndGather:
 
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
         failures: dict[str, StreamlinkError] = {}
-        peers = self._quorum(number, failures)
-        if self._spool is not None and self._is_spooled(peers):
+        recovered = self._recover()
+        peers = self._quorum(number, failures, [each.peer for each in recovered])
+        if self._ledger is not None:
+            self._ledger.begin([each.name for each in peers] + [each.peer for each in recovered])
+        if self._spool is not None and (recovered or self._is_spooled(peers)):
             self._lockstep.forget("this round goes through the spool")
-            self._spooled = SpooledRound(self._server, self._store, self._plan, self._spool, number)
+            self._spooled = SpooledRound(
+                self._server, self._store, self._plan, self._spool, number,
+                run=self._ledger.run if self._ledger is not None else Run(), recovered=recovered,
+            )  # fmt: skip
             try:
                 return self._spooled.run(peers)
             finally:
                 self._spooled = None
         return self._run_in_lockstep(number, failures, is_last)
+
+    def _recover(self) -> list[SpooledUpdate]:
+        """Return the updates of the next round that a server before this one has stored."""
+        if self._recovered is None:
+            self._recovered = []
+            if self._ledger is not None and self._spool is not None:
+                with closing(self._store.open()) as source:
+                    part = part_of(source.spec, self._config.part)
+                ledger, attempt = self._ledger, Attempt(self._plan.job, self._ledger.next_round, 1)
+                self._recovered = recover(
+                    self._spool, ledger.run, attempt, part,
+                    store_at=store_at, forgotten=ledger.forgotten,
+                )  # fmt: skip
+        return self._recovered
 
     def _is_spooled(self, peers: Sequence[Peer]) -> bool:
         gather = self._config.gather
@@ -186,18 +297,18 @@ class ScatterAndGather:
     def _run_in_lockstep(
         self, number: int, failures: dict[str, StreamlinkError], is_last: bool
     ) -> RoundReport:
-        began = time.monotonic()
+        began, since = time.monotonic(), running_time()
         asked: set[str] = set()
         for attempt in range(1, self._config.max_attempts + 1):
             peers = self._quorum(number, failures)
             asked.update(peer.name for peer in peers)
             belongs = Attempt(self._plan.job, number, attempt)
             try:
-                outcome = self._lockstep.run(belongs, peers, began=began, is_last=is_last)
+                outcome = self._lockstep.run(belongs, peers, began=since, is_last=is_last)
             except ContributorFailed as failed:
                 logger.warning("%s: %s", belongs, failed)
                 failures.update(_causes(failed))
-                self._grace(peers, failures)
+                self._grace(peers, failures, {failed.peer} if failed.was_awaited else set())
                 for peer in peers:
                     if (error := failures.get(peer.name)) is not None:
                         self._plan.tell(Happening.CLIENT_DROPPED, belongs, peer.name, str(error))
@@ -215,10 +326,16 @@ class ScatterAndGather:
             f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures
         )
 
-    def _quorum(self, number: int, failures: Mapping[str, StreamlinkError]) -> list[Peer]:
-        """Return who takes part in the next attempt: all that are here and have not failed."""
-        peers = [peer for peer in self._server.peers if peer.name not in failures]
-        if len(peers) < self._config.min_clients:
+    def _quorum(
+        self, number: int, failures: Mapping[str, StreamlinkError], arrived: Sequence[str] = ()
+    ) -> list[Peer]:
+        """Return who takes part in the next attempt: all that are here and have not failed.
+
+        Whose update has ``arrived`` already counts, and is not asked.
+        """
+        without = {*failures, *arrived}
+        peers = [peer for peer in self._server.peers if peer.name not in without]
+        if len(peers) + len(arrived) < self._config.min_clients:
             raise QuorumNotReached(
                 f"round {number}: {len(peers)} of {self._config.min_clients} clients left "
                 "(min_clients); the last whole model stands",
@@ -226,24 +343,38 @@ class ScatterAndGather:
             )
         return peers
 
-    def _grace(self, peers: Sequence[Peer], failures: dict[str, StreamlinkError]) -> None:
+    def _grace(
+        self, peers: Sequence[Peer], failures: dict[str, StreamlinkError], settled: set[str]
+    ) -> None:
         """Wait for those of ``peers`` that dropped out; who comes back is forgiven.
 
         Whoever is here and failed all the same is not waited for: its task raised, or its stream
-        stalled. Here is the session that was asked: another process may have its name by now.
+        stalled. Here is the session that was asked: another process may have its name by now. Nor
+        is who is ``settled``: it had its grace time while the attempt still ran.
         """
-        seconds, settled = self._config.wait_time_after_min_received, set[str]()
+        seconds = self._config.wait_time_after_min_received
         while lost := {each.name for each in peers if not each.is_here} - settled:
+            settled |= barred(self._server, lost, failures)
+            if not (lost := lost - settled):
+                continue
             logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(sorted(lost)))
-            until = time.monotonic() + seconds
+            until = running_time() + seconds
             for name in lost:  # meanwhile more may be lost: they have their grace time then
-                left = max(0.0, until - time.monotonic())
-                if self._server.wait_for_peer(name, left) is not None:
+                left = max(0.0, until - running_time())
+                if self._server.wait_for_peer(name, left, self._plan.orders.check) is not None:
                     failures.pop(name, None)
                 else:
                     error = StreamAborted(AbortCode.SESSION_LOST, _GONE, by_peer=True, who=name)
                     failures.setdefault(name, error)
             settled |= lost
+
+
+def barred(server: Server, names: set[str], failures: dict[str, StreamlinkError]) -> set[str]:
+    """Return those of ``names`` that an operator has thrown out, and note that as why."""
+    reasons = server.barred
+    for name in names & reasons.keys():
+        failures[name] = StreamAborted(AbortCode.CANCELLED, reasons[name], by_peer=False)
+    return names & reasons.keys()
 
 
 def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:

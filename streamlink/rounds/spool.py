@@ -8,9 +8,12 @@ windows, the disk by their updates.
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +25,10 @@ from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.combine import check_announced, check_metrics
+from streamlink.rounds.ledger import Run
+from streamlink.rounds.recovery import path_name
 from streamlink.rounds.stored import (
+    MANIFEST_NAME,
     SpooledContributor,
     SpooledUpdate,
     SpoolGather,
@@ -30,16 +36,19 @@ from streamlink.rounds.stored import (
     spool_errors,
     sync_directory,
 )
+from streamlink.stores.expiry import expire_updates
 
 __all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate"]
 
+_OURS = (MANIFEST_NAME, f"{MANIFEST_NAME}.part")
 _CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon
 
 
 class Spool:
     """Receives the updates of one attempt, each into the directory ``<directory>/<number>``.
 
-    What crashed runs left there is not touched: their numbers are passed over. Safe to be used by
+    With a ledger that is ``<run>-<number>``, so that a server that comes back knows its own. What
+    other crashed runs left there is not touched: their numbers are passed over. Safe to be used by
     one thread; the receiving threads are its own.
 
     Args:
@@ -51,6 +60,9 @@ class Spool:
         store_at: gives the store in a directory; of safetensors files, say, so that what is stored
             is verified when it is read.
         clients: so many updates must find room at once.
+        run: what stored updates belong to, where the job has a ledger.
+        recovered: updates that are here already (see ``recovery``).
+        expiry: what nobody has changed there for so long is removed first (seconds).
 
     Raises:
         StoreFull: the disk has no room for ``clients`` updates; says how much is needed.
@@ -66,6 +78,9 @@ class Spool:
         *,
         store_at: StoreAt,
         clients: int,
+        run: Run = Run(),
+        recovered: Sequence[SpooledUpdate] = (),
+        expiry: float = math.inf,
     ) -> None:
         self._directory = Path(directory)
         self._base = base
@@ -76,13 +91,18 @@ class Spool:
         self._entries: dict[str, _Entry] = {}
         self._failed: dict[str, StreamlinkError] = {}
         self._fault: Exception | None = None
-        self._paths: list[Path] = []
+        self._run = run
+        self._recovered = {each.peer: each for each in recovered}
+        self._paths: list[Path] = [each.path for each in recovered]
         self._threads: list[threading.Thread] = []
         self._changes = self._seen = self._number = 0
         self._is_closed = threading.Event()
-        self._has_made_directory = not self._directory.exists()
+        self._has_made_directory = not self._directory.exists() or bool(recovered)
         with spool_errors(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
+        self._expiry = expiry
+        self._touch()
+        expire_updates(self._directory, expiry, _OURS)
         try:
             self._require_room(clients)
         except StoreFull:
@@ -98,8 +118,9 @@ class Spool:
     def arrived(self) -> dict[str, SpooledUpdate]:
         """The updates that are stored, ordered by the names of their clients."""
         with self._changed:
-            entries = [entry for _, entry in sorted(self._entries.items()) if entry.is_over]
-            return {each.peer: each.stored for each in entries if each.stored is not None}
+            entries = [entry for entry in self._entries.values() if entry.is_over]
+            stored = {each.peer: each.stored for each in entries if each.stored is not None}
+            return dict(sorted((self._recovered | stored).items()))
 
     @property
     def failed(self) -> dict[str, StreamlinkError]:
@@ -168,28 +189,46 @@ class Spool:
         It is told so if its update is not stored yet. What it had stored is removed.
         """
         with self._changed:
-            entry = self._entries.pop(peer, None)
-            if entry is None:
-                return
-            entry.is_dropped = True
-            is_over = entry.is_over
-            self._note_change()
-        if is_over:
-            self._remove(entry.path)
-        else:  # its thread cleans up behind itself
-            entry.incoming.abort(AbortCode.STALE_ATTEMPT, reason)
+            recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
+            if recovered is not None:
+                self._note_change()
+        if recovered is not None:
+            self._remove(recovered.path)
+        if entry is not None:
+            self._end(entry, reason)
 
-    def close(self) -> None:
-        """End what still comes in, and remove everything that was stored here."""
-        self._is_closed.set()
+    def leave_out(self, peer: str, reason: str) -> bool:
+        """Let go of a client that is late; False: its update is stored by now, and so it counts.
+
+        One or the other, decided at once: nobody hears *commit* whose update is left out.
+        """
         with self._changed:
-            peers = list(self._entries)
+            late = self._entries.get(peer)
+            if late is not None and late.stored is not None:
+                self._changed.wait_for(lambda: late.is_over)  # it says so and waits for nothing
+                return False
+            self._give_up(peer)
+        if late is not None:
+            self._end(late, reason)
+        return True
+
+    def close(self, *, keeps_whole: bool = False) -> None:
+        """End what still comes in, and remove everything that was stored here.
+
+        Args:
+            keeps_whole: what is stored whole stays, for a server that goes on with this run.
+        """
+        self._is_closed.set()
+        kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
+        with self._changed:
+            peers = [name for name, each in self._entries.items() if each.path not in kept]
         for peer in peers:
             self.drop(peer, "the spool is closed")
         for thread in self._threads:
             thread.join()
         for path in self._paths:
-            self._remove(path)
+            if path not in kept:
+                self._remove(path)
         self._remove_directory()
 
     # --- one client's thread --------------------------------------------------------------
@@ -249,8 +288,9 @@ class Spool:
         model = entry.incoming
         metrics, digest = dict(model.metrics), model.digest
         stored = SpooledUpdate(
-            entry.peer, model.attempt, model.update, metrics, digest, entry.path, store
-        )
+            entry.peer, model.attempt, model.update, metrics, digest, entry.path, store,
+            self._run.id, self._run.base,
+        )  # fmt: skip
         stored.write()
         with self._changed:
             entry.require_wanted()
@@ -258,7 +298,11 @@ class Spool:
 
     def _watch(self) -> None:
         """End the streams of clients that are known to have failed."""
+        touched = time.monotonic()
         while not self._is_closed.wait(_CHECK_SECONDS):
+            if time.monotonic() - touched > self._expiry / 4:
+                touched = time.monotonic()
+                self._touch()
             with self._changed:
                 awaited = [each for each in self._entries.values() if each.stored is None]
             for entry in awaited:
@@ -267,6 +311,27 @@ class Spool:
 
     # --- small parts ----------------------------------------------------------------------
 
+    def _give_up(self, peer: str) -> _Entry | None:
+        """Forget a client's entry; under the lock."""
+        entry = self._entries.pop(peer, None)
+        if entry is not None:
+            entry.is_dropped = True
+            self._note_change()
+        return entry
+
+    def _end(self, entry: _Entry, reason: str) -> None:
+        """Clean up behind an entry that was given up."""
+        if entry.is_over:
+            self._remove(entry.path)
+        else:  # its thread cleans up behind itself
+            entry.incoming.abort(AbortCode.STALE_ATTEMPT, reason)
+
+    def _touch(self) -> None:
+        """Keep what is here young, so that nobody takes it for what a crashed run has left."""
+        for path in list(self._paths):
+            with suppress(OSError):  # gone by now
+                os.utime(path)
+
     def _note_change(self) -> None:
         self._changes += 1
         self._changed.notify_all()
@@ -274,7 +339,7 @@ class Spool:
     def _new_path(self) -> Path:
         with spool_errors(self._directory):
             while True:
-                path = self._directory / str(self._number)
+                path = self._directory / path_name(self._run.id, self._number)
                 self._number += 1
                 with suppress(FileExistsError):
                     path.mkdir()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange, Peer, Server
@@ -15,6 +16,7 @@ from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
+from streamlink.rounds.ledger import Run
 from streamlink.rounds.report import RoundReport, hear_out, summarise, tell_traceback
 from streamlink.rounds.rule import RoundRule
 from streamlink.rounds.scatter import Plan, Scatter
@@ -22,7 +24,7 @@ from streamlink.rounds.spool import Spool
 from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGather
 from streamlink.stores.safetensors import SafetensorsStore
 
-__all__ = ["SpooledRound"]
+__all__ = ["SpooledRound", "store_at"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -33,13 +35,23 @@ class SpooledRound:
     """Runs one round: asks, stores what comes, decides by the rule, and averages what is stored."""
 
     def __init__(
-        self, server: Server, store: ModelStore, plan: Plan, directory: Path, number: int
+        self,
+        server: Server,
+        store: ModelStore,
+        plan: Plan,
+        directory: Path,
+        number: int,
+        *,
+        run: Run = Run(),
+        recovered: Sequence[SpooledUpdate] = (),
     ) -> None:
         self._server = server
         self._store = store
         self._plan = plan
         self._directory = directory
         self._belongs = Attempt(plan.job, number, 1)
+        self._run = run
+        self._recovered = recovered
         self._scatter = Scatter(plan, self._belongs)
         self._attempts: dict[str, int] = {}
         self._peers: dict[str, Peer] = {}
@@ -52,31 +64,41 @@ class SpooledRound:
         return list(self._scatter.exchanges.values())
 
     def run(self, peers: Sequence[Peer]) -> RoundReport:
-        """Run it with ``peers``.
+        """Run it with ``peers``, and with what was recovered; those clients are not asked.
 
         Raises:
             QuorumNotReached: too few updates came; the last model stands.
             StoreError: this side's disk failed.
         """
         began = time.monotonic()
-        rule = RoundRule(self._plan.rules, [peer.name for peer in peers], now=began)
+        names = [peer.name for peer in peers]
+        rule = RoundRule(self._plan.rules, names, now=running_time())
         with closing(self._store.open()) as source:
             part = part_of(source.spec, self._plan.rules.part)
             spool = Spool(
                 self._directory, source.spec, part, self._belongs,
-                store_at=_store_at, clients=len(peers),
+                store_at=store_at, clients=len(peers), run=self._run, recovered=self._recovered,
+                expiry=self._server.config.timeouts.partial_expiry,
             )  # fmt: skip
+            is_interrupted = False
             try:
+                self._take_recovered(rule)
                 self._gather(peers, source, spool, rule)
                 return self._combine(source, spool, rule, began)
             except BaseException as error:
+                is_interrupted = not isinstance(error, Exception)
                 self._scatter.end(f"{self._belongs} is over: {error}")
                 raise
             finally:
-                spool.close()
+                spool.close(keeps_whole=is_interrupted and bool(self._run.id))
                 self._scatter.join()
 
     # --- gathering ------------------------------------------------------------------------
+
+    def _take_recovered(self, rule: RoundRule) -> None:
+        for update in self._recovered:
+            rule.arrive(update.peer, now=running_time())
+            self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, update.peer, "recovered")
 
     def _gather(
         self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: RoundRule
@@ -84,17 +106,18 @@ class SpooledRound:
         logger.info("%s: offered to %s", self._belongs, ", ".join(peer.name for peer in peers))
         for peer in peers:
             self._ask(peer, source, spool, rule)
-        while (left := rule.seconds_left(now=time.monotonic())) > 0:
+        while (left := rule.seconds_left(now=running_time())) > 0:
             spool.wait(min(left, _LOOK_SECONDS))
             if spool.fault is not None:
                 raise spool.fault
+            self._plan.orders.check()
             if self._scatter.fault is not None:
                 raise self._scatter.fault
             self._note(spool, rule)
             self._ask_those_back(source, spool, rule)
         self._note(spool, rule)  # who arrived while we decided is not late
-        for name in rule.asked:
-            self._leave_out(name, spool)
+        for name in sorted(rule.asked):
+            self._leave_out(name, spool, rule)
 
     def _ask(self, peer: Peer, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
         self._peers[peer.name] = peer
@@ -115,7 +138,7 @@ class SpooledRound:
 
     def _note(self, spool: Spool, rule: RoundRule) -> None:
         """Take over what has arrived and what has failed since the last look."""
-        now = time.monotonic()
+        now = running_time()
         for name in spool.arrived.keys() & rule.asked:
             rule.arrive(name, now=now)
             self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, name)
@@ -129,14 +152,15 @@ class SpooledRound:
         if exchange is not None:
             tell_traceback(exchange)
             exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
-        may_return = not self._peers[name].is_here
-        is_tired = self._attempts[name] >= self._plan.rules.max_attempts
-        rule.drop(name, is_gone=may_return and not is_tired, now=time.monotonic())
+        peer = self._peers.get(name)  # None: its update was recovered, and nobody was asked
+        may_return = peer is not None and not peer.is_here and not self._server.is_barred(name)
+        is_tired = self._attempts.get(name, 0) >= self._plan.rules.max_attempts
+        rule.drop(name, is_gone=may_return and not is_tired, now=running_time())
         self._failures[name] = error
         self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, str(error))
 
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
-        away = rule.away(now=time.monotonic())
+        away = rule.away(now=running_time())
         for peer in self._server.peers:
             if peer.name in away:
                 logger.info("%s: %s is back, and asked again", self._belongs, peer.name)
@@ -144,10 +168,13 @@ class SpooledRound:
                 self._failures.pop(peer.name, None)
                 self._ask(peer, source, spool, rule)
 
-    def _leave_out(self, name: str, spool: Spool) -> None:
-        """End the task of a client that is too late for this round."""
+    def _leave_out(self, name: str, spool: Spool, rule: RoundRule) -> None:
+        """End the task of a client that is too late for this round, unless it just was not."""
         reason = f"{self._belongs} goes on without it: it is late"
-        spool.drop(name, reason)
+        if not spool.leave_out(name, reason):
+            rule.arrive(name, now=running_time())
+            self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, name)
+            return
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
             exchange.end(AbortCode.STALE_ATTEMPT, reason)
@@ -173,9 +200,10 @@ class SpooledRound:
             self._close(name)
         missing = {name: str(error) for name, error in self._failures.items()}
         seconds = time.monotonic() - began
+        recovered = {each.peer for each in self._recovered} & gather.weights.keys()
         return RoundReport(
-            self._belongs.round, max(self._attempts.values()), seconds, gather.weights,
-            gather.metrics, missing, self._metadata,
+            self._belongs.round, max(self._attempts.values(), default=1), seconds, gather.weights,
+            gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
         )  # fmt: skip
 
     def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:
@@ -185,6 +213,7 @@ class SpooledRound:
             source, part_of(source.spec, self._plan.rules.part), updates, sink,
             non_finite=self._plan.rules.non_finite,
             on_step=lambda step: self._plan.tell_step(step, self._belongs),
+            check=self._plan.orders.check,
         )  # fmt: skip
         try:
             gather.run()
@@ -203,7 +232,7 @@ class SpooledRound:
     def _require_enough(self, rule: RoundRule) -> None:
         if rule.is_enough:
             return
-        why = "train_timeout passed" if rule.is_late(now=time.monotonic()) else "the others failed"
+        why = "train_timeout passed" if rule.is_late(now=running_time()) else "the others failed"
         raise QuorumNotReached(
             f"round {self._belongs.round}: {len(rule.arrived)} of {self._plan.rules.min_clients} "
             f"updates came (min_clients), and {why}; the last whole model stands",
@@ -211,11 +240,14 @@ class SpooledRound:
         )
 
     def _close(self, name: str) -> None:
-        exchange = self._scatter.exchanges[name]
+        exchange = self._scatter.exchanges.get(name)
+        if exchange is None:  # its update was recovered; what it said beside it is lost
+            return
         self._metadata[name] = hear_out(exchange)
         summarise(exchange, Attempt(self._belongs.job, self._belongs.round, self._attempts[name]))
         exchange.close()
 
 
-def _store_at(path: Path) -> SafetensorsStore:
+def store_at(path: Path) -> SafetensorsStore:
+    """Return the store of an update in a directory of the spool."""
     return SafetensorsStore(path, cache_blocks=2)  # it is read once, from front to back

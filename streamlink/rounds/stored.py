@@ -7,10 +7,9 @@ the lockstep gather and so to the same bits.
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from streamlink.rounds.combine import (
     check_weight,
     weighted_metrics,
 )
+from streamlink.stores.sealed import seal, unseal
 
 __all__ = [
     "MANIFEST_NAME",
@@ -38,6 +38,7 @@ __all__ = [
     "StoreAt",
     "spool_errors",
     "sync_directory",
+    "write_durably",
 ]
 
 MANIFEST_NAME = "update.json"
@@ -64,6 +65,10 @@ class SpooledUpdate:
     """The directory of its store and its manifest."""
     store: ModelStore
     """What is stored there."""
+    run: str = ""
+    """Which run of a job it was stored for, where that has a ledger (see ``ledger``)."""
+    base: str = ""
+    """Names the model it was made from, as ``ledger.name_of`` does; empty without a ledger."""
 
     @classmethod
     def read(cls, path: Path, store_at: StoreAt) -> SpooledUpdate:
@@ -74,7 +79,7 @@ class SpooledUpdate:
         """
         file = path / MANIFEST_NAME
         try:
-            facts = json.loads(file.read_text("utf-8"))
+            facts = unseal(file.read_bytes(), file)
             return cls(
                 peer=str(facts["peer"]),
                 attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
@@ -83,9 +88,12 @@ class SpooledUpdate:
                 digest=str(facts["digest"]),
                 path=path,
                 store=store_at(path),
+                run=str(facts.get("run", "")),
+                base=str(facts.get("base", "")),
             )
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            what = f"this is no manifest of an update: {error}"
+            why = error.what if isinstance(error, CorruptStore) else error
+            what = f"this is no manifest of an update: {why}"
             raise CorruptStore(what, path=str(file)) from error
 
     def write(self) -> None:
@@ -99,8 +107,10 @@ class SpooledUpdate:
             "kind": self.update.kind.name,
             "metrics": dict(self.metrics),
             "digest": self.digest,
+            "run": self.run,
+            "base": self.base,
         }
-        _write_durably(self.path / MANIFEST_NAME, json.dumps(facts, indent=2).encode())
+        write_durably(self.path / MANIFEST_NAME, seal(facts))
 
 
 class SpooledContributor:
@@ -178,6 +188,7 @@ class SpoolGather:
             caller otherwise.
         non_finite: what NaN or infinity in an update leads to, looked for after the filters.
         on_step: called at each step; what it raises fails the round.
+        check: called before each piece is computed; what it raises fails the round.
     """
 
     def __init__(
@@ -189,6 +200,7 @@ class SpoolGather:
         *,
         non_finite: NonFinite = "accept",
         on_step: Callable[[Step], None] = lambda _: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._base = base
         self._part = part
@@ -196,6 +208,7 @@ class SpoolGather:
         self._sink = sink
         self._non_finite: NonFinite = non_finite
         self._on_step = on_step
+        self._check = check
         self._combiner: Combiner | None = None
 
     @property
@@ -225,6 +238,7 @@ class SpoolGather:
             )
             self._on_step(Step.AGGREGATING)
             while not combiner.is_done:
+                self._check()
                 combiner.compute(combiner.ahead(self._part.nbytes))
             self._on_step(Step.AGGREGATED)
             self._sink.commit()
@@ -255,25 +269,35 @@ class SpoolGather:
 
 
 @contextmanager
-def spool_errors(path: Path) -> Iterator[None]:
-    """Turn the system's errors into ones that name ``path``."""
+def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator[None]:
+    """Turn the system's errors into ones that name ``path`` and say ``what`` that means."""
     try:
         yield
     except StoreError:
         raise
     except OSError as error:
         kind = StoreFull if error.errno in _FULL else StoreError
-        raise kind(f"{path}: the spool cannot be used: {error.strerror or error}") from error
+        raise kind(f"{path}: {what}: {error.strerror or error}") from error
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    aside = path.with_suffix(".part")
-    with spool_errors(path):
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used") -> None:
+    """Write a small file that is there whole or not at all, and stays once this returns.
+
+    Raises:
+        StoreError: the disk does not take it.
+    """
+    aside = path.with_name(f"{path.name}.part")
+    with spool_errors(path, what):
+        try:
+            with aside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        except OSError:
+            with suppress(OSError):
+                aside.unlink()
+            raise
         sync_directory(path.parent)
 
 

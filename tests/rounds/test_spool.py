@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +28,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Attempt, Update, UpdateKind
-from streamlink.link.outgoing import send_model
+from streamlink.link.outgoing import Receipt, send_model
 from streamlink.model.interfaces import ModelStore
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
@@ -409,6 +411,33 @@ def test_nobody_is_told_that_a_dropped_update_counts(
     assert spooling.spool().arrived == {}
 
 
+def test_an_update_that_is_stored_in_the_last_instant_counts_and_its_client_hears_so(
+    spooling: Spooling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, spool, was_left_out = spooling.start("site-1"), spooling.spool(), Future[bool]()
+    commit = site.incoming.commit
+
+    def commit_while_it_is_given_up() -> Receipt:
+        reason = "it is late"
+        threading.Thread(
+            target=lambda: was_left_out.set_result(spool.leave_out("site-1", reason)), daemon=True
+        ).start()
+        return commit()
+
+    monkeypatch.setattr(site.incoming, "commit", commit_while_it_is_given_up)
+    site.send()
+    assert was_left_out.result(WAIT) is False
+    assert list(spool.arrived) == ["site-1"]
+    assert isinstance(site.result(), Receipt)
+
+
+def test_a_client_that_is_late_is_left_out_at_once(spooling: Spooling) -> None:
+    spooling.start("site-1")
+    assert spooling.spool().leave_out("site-1", "it is late")
+    assert spooling.spool().arrived == {}
+    assert spooling.spool().leave_out("site-1", "it is late")
+
+
 def test_a_client_that_comes_back_begins_anew(spooling: Spooling) -> None:
     spooling.start("site-1", {"w": np.zeros(3)}).send()
     assert "site-1" in spooling.until(lambda spool: spool.failed).failed
@@ -437,3 +466,26 @@ def test_what_others_left_in_the_directory_stays(spooling: Spooling) -> None:
     assert spool.arrived["site-1"].path.name == "1"
     spool.close()
     assert [path.name for path in spooling.directory.rglob("*")] == ["0", "kept"]
+
+
+def test_updates_of_crashed_runs_expire_and_those_in_use_are_kept_young(tmp_path: Path) -> None:
+    def make_older(path: Path) -> None:
+        for each in (*path.iterdir(), path):
+            os.utime(each, (1e9, 1e9))
+
+    for name in ("0", "1", "keep"):
+        SafetensorsStore(tmp_path / name).begin(ModelSpec(())).commit()
+        make_older(tmp_path / name)
+    (tmp_path / "1" / "fresh.digests").touch()  # no file of ours
+    spec = MemoryStore(initial()).open().spec
+    spool = Spool(tmp_path, spec, spec, ATTEMPT, store_at=SafetensorsStore, clients=1, expiry=2.0)
+    try:
+        assert {path.name for path in tmp_path.iterdir()} == {"1", "keep"}
+        ours = spool._new_path()
+        make_older(ours)
+        until = time.monotonic() + WAIT
+        while time.time() - ours.stat().st_mtime > 60:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        spool.close()

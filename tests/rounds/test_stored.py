@@ -24,7 +24,8 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.combine import ContributorFailed, Step
-from streamlink.rounds.gather import Contributor, GatherRules, LockstepGather
+from streamlink.rounds.contributor import Answer, Contributor
+from streamlink.rounds.gather import GatherRules, LockstepGather
 from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGather
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
@@ -120,7 +121,7 @@ def _in_lockstep(
             for number, transfer in enumerate(transfers)
         ]
         contributors = [
-            Contributor(f"site-{n}", transfer.incoming, filters=lambda _: filters)
+            Contributor(f"site-{n}", Answer(transfer.incoming), filters=lambda _: filters)
             for n, transfer in enumerate(transfers)
         ]
         rules = GatherRules(held_interval=1.0)

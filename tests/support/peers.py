@@ -37,8 +37,9 @@ STREAM = StreamConfig(
     window_bytes=16 * KiB,
     initial_window_bytes=8 * KiB,
 )
-SMALL = LinkConfig(stream=STREAM)
-"""Chunks of 1 to 4 KiB and a window of 16 KiB, so that small models have many of each."""
+SMALL = LinkConfig(stream=STREAM, timeouts=TimeoutConfig(rejoin_timeout=0))
+"""Chunks of 1 to 4 KiB and a window of 16 KiB, so that small models have many of each; a client
+whose session is lost ends."""
 
 
 def config(
@@ -47,7 +48,7 @@ def config(
     """Return ``SMALL`` with some settings of its own; timeouts in seconds."""
     return LinkConfig(
         stream=StreamConfig(**{**STREAM.model_dump(), **(stream or {})}),
-        timeouts=TimeoutConfig(**timeouts),
+        timeouts=TimeoutConfig(**{"rejoin_timeout": 0, **timeouts}),
         grpc=GrpcConfig(**(grpc or {})),
     )
 

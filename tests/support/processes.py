@@ -21,12 +21,13 @@ import psutil
 
 import streamlink as sl
 from streamlink.fleet import peak_rss_bytes
+from tests.support.forked import Fork
 from tests.support.peers import ODD, Array, executor, initial
 
 ROOT = Path(__file__).parents[2]
 NARROW = sl.LinkConfig(
     stream=sl.StreamConfig(chunk_bytes="1MiB", window_bytes="4MiB"),
-    timeouts=sl.TimeoutConfig(reconnect_timeout=1.0),
+    timeouts=sl.TimeoutConfig(reconnect_timeout=1.0, rejoin_timeout=0),
 )
 """Windows well below a model, so that a bound on memory means something; a killed client is given
 up after a second."""
@@ -124,7 +125,7 @@ class Processes:
             process.stdout.close()
 
 
-def fact(process: subprocess.Popen[str], name: str) -> Any:
+def fact(process: subprocess.Popen[str] | Fork, name: str) -> Any:
     """Return the fact ``name`` once the process tells it; fails when it ends without."""
     assert process.stdout is not None
     for line in process.stdout:

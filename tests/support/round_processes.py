@@ -1,19 +1,16 @@
 """A whole job as processes, for the table of outcomes: the server's rules and each client's fate.
 
-``python -m tests.support.round_processes server JSON`` and ``... client JSON`` tell facts, one JSON
-object a line, as ``tests.support.processes`` does.
+They tell facts, one JSON object a line, as ``tests.support.processes`` does, and are forked from
+one process that has everything imported.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 import streamlink as sl
+from tests.support.forked import Fork, Forks, serve_forks
 from tests.support.peers import ODD, WAIT, Array, initial, trained
 from tests.support.processes import ROOT, fact, tell
 
@@ -30,17 +28,31 @@ LINK = {
         "heartbeat_interval": 0.2,
         "session_timeout": 4.0,
         "reconnect_timeout": 1.0,
+        "rejoin_timeout": 0,
     },
 }
 STOPS_AT = "bf16"
-"""Clients that stop, die or fail do it at the first range of this tensor."""
+"""Clients that stop, die or fail do it at the first range of this tensor.
+
+A fate may name another place: ``hang@f64``, ``hang@weight``, ``hang@metrics``.
+"""
 
 
 def server(facts: Mapping[str, Any]) -> None:
-    """Run the rounds; tell the port, each report, and the final digest."""
+    """Run the rounds; tell the port, each report, and the final digest and wire bytes.
+
+    At the event ``pauses_at`` it waits for a line on its standard input.
+    """
+
+    def on_event(event: sl.RoundEvent) -> None:
+        tell(event=event.what.value)
+        if event.what.value == facts.get("pauses_at"):
+            sys.stdin.readline()
+
     store = sl.open_store(facts["store"])
     rules = sl.RoundConfig.model_validate(facts["rules"])
-    with sl.Server("127.0.0.1:0", sl.LinkConfig.model_validate(LINK)) as listening:
+    link = sl.LinkConfig.model_validate(facts["link"])
+    with sl.Server("127.0.0.1:0", link) as listening:
         tell(port=listening.port)
         listening.wait_for_peers(facts["clients"], WAIT)
         job = sl.ScatterAndGather(
@@ -48,7 +60,7 @@ def server(facts: Mapping[str, Any]) -> None:
             store,
             rules,
             spool=facts["spool"],
-            on_event=lambda e: tell(event=e.what.value),
+            on_event=on_event,
         )
         try:
             reports = job.run()
@@ -61,53 +73,87 @@ def server(facts: Mapping[str, Any]) -> None:
                     attempt=report.attempt,
                     failures=report.failures,
                 )
-    tell(digest=sl.digest_of(store.open()))
+        wire = listening.wire_bytes
+    tell(digest=sl.digest_of(store.open()), wire=wire)
 
 
 def client(facts: Mapping[str, Any]) -> None:
-    """Take part until the server says goodbye; what happens at ``STOPS_AT`` is its ``fate``."""
-    number, fate = facts["number"], facts["fate"]
-    work, once = trained(number), threading.Event()
+    """Take part until the server says goodbye; what happens at ``STOPS_AT`` is its ``fate``.
+
+    At the end it tells how many bytes its work has ``seen``.
+    """
+    number, (fate, _, place) = facts["number"], facts["fate"].partition("@")
+    work, once, seen = trained(number), threading.Event(), 0
+
+    def is_reached(here: str) -> bool:
+        if here != (place or STOPS_AT) or once.is_set():
+            return False
+        once.set()
+        tell(at=here)
+        if fate == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif fate == "hang":
+            signal.pause()
+        elif fate == "wait":
+            sys.stdin.readline()
+        return True
 
     def function(tensor: sl.TensorSpec, start: int, values: Array) -> Array:
+        nonlocal seen
+        seen += values.nbytes
         result = work(tensor, start, values)
-        if tensor.name != STOPS_AT or once.is_set():
-            return result
-        once.set()
-        tell(at=STOPS_AT)
-        match fate:
-            case "stop":
-                os.kill(os.getpid(), signal.SIGSTOP)
-            case "hang":
-                signal.pause()
-            case "raise":
-                raise ValueError("the data set is empty")
-            case "nan":
-                result = np.full_like(result, np.nan)
-            case "short":
-                result = result[:-1]
+        if is_reached(tensor.name):
+            match fate:
+                case "raise":
+                    raise ValueError("the data set is empty")
+                case "nan":
+                    result = np.full_like(result, np.nan)
+                case "short":
+                    result = result[:-1]
         return result
 
-    metrics = {"loss": float(facts.get("loss", number))}
+    def weight(task: sl.Task) -> float:
+        is_reached("weight")
+        return float(facts.get("weight", 1.0))
+
+    def metrics() -> dict[str, float]:
+        is_reached("metrics")
+        return {"loss": float(facts.get("loss", number))}
+
     executor = sl.StreamingExecutor(
-        function, weight=facts.get("weight", 1.0), metrics=lambda: metrics
+        function, weight=weight, metrics=metrics, is_pure=facts.get("is_pure", True)
     )
-    link = sl.LinkConfig.model_validate(LINK)
-    with suppress(sl.StreamlinkError):
+    link = sl.LinkConfig.model_validate(facts["link"])
+    try:
         with sl.Client(f"127.0.0.1:{facts['port']}", f"site-{number}", executor, link) as site:
+            tell(here=True)
             site.run()
+    except sl.StreamlinkError as error:
+        tell(ended=str(error))
+    tell(seen=seen)
 
 
 class Job:
     """The processes of one job; all are killed at its end."""
 
     def __init__(
-        self, folder: Path, *, gather: str, fates: Mapping[int, str], **rules: Any
+        self,
+        folder: Path,
+        *,
+        gather: str,
+        fates: Mapping[int, str],
+        model: Any = ODD,  # Any, as the others: a dict of rules may be unpacked beside them
+        is_pure: Any = True,
+        pauses_at: Any = "",
+        link: Any = LINK,
+        clients_link: Any = None,
+        **rules: Any,
     ) -> None:
         self._folder = folder
-        self._running: list[subprocess.Popen[str]] = []
+        self._clients_link = clients_link or link
+        self._running: list[Fork] = []
         store = sl.open_store(folder / "model")
-        sl.copy_model(sl.ArrayModel(initial()), store.begin(ODD))
+        sl.copy_model(sl.ArrayModel(initial(model)), store.begin(model))
         settings = {"min_clients": 2, "num_rounds": 1, "gather": gather, **rules}
         self.server = self._start(
             "server",
@@ -115,19 +161,30 @@ class Job:
             spool=str(folder / "spool"),
             clients=len(fates),
             rules=settings,
+            link=link,
+            pauses_at=pauses_at,
         )
         port = fact(self.server, "port")
         self._port: int = port["port"] if isinstance(port, dict) else port
-        self.clients = {number: self.client(number, fate) for number, fate in fates.items()}
+        self.clients = {
+            number: self.client(number, fate, is_pure=is_pure) for number, fate in fates.items()
+        }
 
-    def client(self, number: int, fate: str = "", **facts: Any) -> subprocess.Popen[str]:
+    def client(self, number: int, fate: str = "", **facts: Any) -> Fork:
         """Start one more client."""
-        return self._start("client", port=self._port, number=number, fate=fate, **facts)
+        given = {"port": self._port, "link": self._clients_link, **facts}
+        return self._start("client", number=number, fate=fate, **given)
 
-    def reached(self, number: int) -> subprocess.Popen[str]:
+    def reached(self, number: int) -> Fork:
         """Wait until a client is where its fate awaits it."""
         fact(self.clients[number], "at")
         return self.clients[number]
+
+    def go_on(self, number: int | None = None) -> None:
+        """Let a server that pauses, or a client that waits, go on."""
+        process = self.server if number is None else self.clients[number]
+        process.stdin.write("\n")
+        process.stdin.flush()
 
     def model(self) -> dict[str, Array]:
         """Return what the server's store holds."""
@@ -144,9 +201,8 @@ class Job:
         """What is left in the spool."""
         return list((self._folder / "spool").rglob("*"))
 
-    def _start(self, role: str, **facts: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", __name__, role, json.dumps(facts)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    def _start(self, role: str, **facts: Any) -> Fork:
+        process = _forks.start(role, facts)
         self._running.append(process)
         return process
 
@@ -160,11 +216,10 @@ class Job:
         traceback: TracebackType | None,
     ) -> None:
         for process in self._running:
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
+            process.close()
 
+
+_forks = Forks(__name__, ROOT)
 
 if __name__ == "__main__":
-    {"server": server, "client": client}[sys.argv[1]](json.loads(sys.argv[2]))
+    serve_forks({"server": server, "client": client})

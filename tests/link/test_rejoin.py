@@ -1,0 +1,184 @@
+"""A client whose session is lost without the server's word begins another; with it, it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
+from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.rejoin import is_goodbye, is_lost
+from streamlink.protocol.frames import Attempt
+from streamlink.protocol.session import SessionLost
+from streamlink.stores.memory import MemoryStore
+from tests.support.models import content, float_spec, pattern_model
+from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+from tests.support.relay import Relay
+
+SPEC = float_spec(17_001)
+FIRST = Attempt("job", 0, 1)
+PATIENT = config(reconnect_timeout=0.5, rejoin_timeout=WAIT)
+
+
+def aborted(code: AbortCode, reason: str = "gone") -> StreamAborted:
+    return StreamAborted(code, reason, by_peer=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, (False, False)),
+        (aborted(AbortCode.SESSION_LOST), (True, False)),
+        (aborted(AbortCode.SESSION_LOST, "left: the job is done"), (False, True)),
+        (aborted(AbortCode.CANCELLED), (False, False)),
+        (aborted(AbortCode.NAME_TAKEN), (False, False)),
+        (ProtocolError("a rule was broken"), (False, False)),
+        (SessionLost(who="", stream="", seconds=1, bytes_done=0, setting=""), (True, False)),
+    ],
+)
+def test_a_session_is_lost_or_ends_with_the_servers_word(
+    error: StreamlinkError | None, expected: tuple[bool, bool]
+) -> None:
+    assert (is_lost(error), is_goodbye(error)) == expected
+
+
+def joined(relay: Relay, serve: object = echo, rejoin_timeout: float = WAIT) -> ClientLink:
+    timeouts = PATIENT.timeouts.model_copy(update={"rejoin_timeout": rejoin_timeout})
+    return ClientLink(
+        f"127.0.0.1:{relay.port}",
+        name="site-1",
+        serve=serve,  # type: ignore[arg-type]
+        config=PATIENT.model_copy(update={"timeouts": timeouts}),
+    )
+
+
+def test_the_server_that_takes_the_place_of_a_lost_one_is_joined_and_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "streamlink.client")
+    began, opens, told = threading.Event(), threading.Event(), Future[StreamlinkError]()
+
+    def serve(assignment: Assignment) -> None:
+        began.set()
+        if opens.is_set():
+            echo(assignment)
+            return
+        while True:  # work that looks whether anybody waits for it
+            try:
+                assignment.progress()
+            except StreamlinkError as error:
+                opens.set()
+                told.set_result(error)
+                return
+            opens.wait(0.05)
+
+    with Federation() as lost, Federation() as other:
+        with Relay("127.0.0.1", lost.server.port) as relay:
+            link = joined(relay, serve)
+            lost.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+            assert began.wait(WAIT)
+            relay._target = ("127.0.0.1", other.server.port)
+            relay.reset()
+            peer, store = other.peer("site-1"), MemoryStore()
+            assert "does not know this session" in str(told.result(WAIT))
+            exchange_models(peer.ask("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
+            assert content(store.open()) == content(pattern_model(SPEC))
+            assert not link.wait(0)
+            link.close()
+            assert link.error is not None
+    assert "trying for up to 20 s to join again" in caplog.text
+    assert "again after" in caplog.text
+    assert "it was started again" in caplog.text
+
+
+def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
+    with Federation(config(reconnect_timeout=0.5)) as federation:
+        with Relay("127.0.0.1", federation.server.port) as relay:
+            link = joined(relay)
+            first = federation.peer("site-1")
+            relay.refuse()
+            relay.reset()
+            assert first._session.closed.wait(WAIT)
+            federation.wait_left("site-1")
+            relay.allow()
+            assert federation.peer("site-1") is not first
+            link.close()
+
+
+def test_a_server_that_stays_away_ends_the_client_in_time() -> None:
+    with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
+        link = joined(relay, rejoin_timeout=0.5)
+        relay.refuse()
+        relay.reset()
+        assert link.wait(WAIT)
+        assert isinstance(link.error, SessionLost)
+        link.close()
+
+
+def test_a_client_can_leave_while_it_tries_to_join_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
+        link = joined(relay, rejoin_timeout=300)
+        tries, connect = threading.Event(), link._grpc.connect
+
+        def trying(*given: Any, **named: Any) -> Any:
+            tries.set()
+            return connect(*given, **named)
+
+        monkeypatch.setattr(link._grpc, "connect", trying)
+        relay.refuse()
+        relay.reset()
+        assert tries.wait(WAIT)
+        began = time.monotonic()
+        link.close()
+        assert link.wait(0)
+        assert time.monotonic() - began < WAIT
+        assert not [each for each in threading.enumerate() if each.name == "keep-session"]
+
+
+def test_a_client_whose_name_another_process_took_does_not_come_back() -> None:
+    with Federation(config(reconnect_timeout=60)) as federation:
+        with Relay("127.0.0.1", federation.server.port) as relay:
+            settings = config(reconnect_timeout=60, rejoin_timeout=300)
+            link = ClientLink(f"127.0.0.1:{relay.port}", name="site-1", serve=echo, config=settings)
+            first = federation.peer("site-1")
+            relay.refuse()
+            relay.reset()
+            federation.link("site-1")
+            assert first._session.closed.wait(WAIT)
+            relay.allow()
+            assert link.wait(WAIT)
+            assert "came back as another process" in str(link.error)
+            assert federation.peer("site-1").is_here
+            link.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_that_cannot_even_try_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any, **named: Any) -> Any:
+        raise RuntimeError  # as if anything had gone wrong that nobody thought of
+
+    with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
+        link = joined(relay, rejoin_timeout=300)
+        monkeypatch.setattr(link._grpc, "connect", broken)
+        relay.refuse()
+        relay.reset()
+        assert link.wait(WAIT)
+        assert is_lost(link.error)
+        link.close()
+
+
+def test_a_session_that_is_about_to_end_is_not_taken_for_a_client_that_came_back() -> None:
+    with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
+        link = joined(relay)
+        first = federation.peer("site-1")  # its streams may hear of its end before it does
+        assert federation.server.wait_for_peer("site-1", 0, unless=first) is None
+        assert federation.server.wait_for_peer("site-1", WAIT) is first
+        link.close()
+        again = joined(relay)
+        back = federation.server.wait_for_peer("site-1", WAIT, unless=first)
+        assert back not in (None, first)
+        again.close()

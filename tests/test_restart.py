@@ -1,0 +1,182 @@
+"""A server that is killed and started again with ``--resume``; its clients join it again.
+
+The server is a process, its clients are threads here; all are joined by real gRPC on one port.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+import streamlink as sl
+from tests.support.fated_rounds import Fate
+from tests.support.nursery import Child, Nursery
+from tests.support.peers import ODD, WAIT, Array, config, initial, trained
+
+LINK = config(
+    heartbeat_interval=0.2, session_timeout=2.0, reconnect_timeout=2.0, rejoin_timeout=WAIT
+)
+SETTINGS = (
+    *("--set", "stream.chunk_bytes=4KiB", "--set", "stream.min_chunk_bytes=1KiB"),
+    *("--set", "stream.window_bytes=16KiB", "--set", "stream.initial_window_bytes=8KiB"),
+    *("--set", "timeouts.heartbeat_interval=0.2", "--set", "timeouts.session_timeout=2"),
+    *("--set", "timeouts.reconnect_timeout=2", "--min-clients", "2", "--num-rounds", "2"),
+)
+LAST = 1
+
+
+class Site:
+    """A client in a thread: pure work, and a list of the rounds it was asked for."""
+
+    def __init__(self, address: str, number: int) -> None:
+        self.asked: list[int] = []
+        self.opens, self.reached = threading.Event(), threading.Event()
+        self.opens.set()
+        self.error: BaseException | None = None
+        self._work = sl.StreamingExecutor(self._function)
+        self._train = trained(number)
+        self._thread = threading.Thread(
+            target=self._run, args=(address, f"site-{number}"), daemon=True
+        )
+        self._thread.start()
+
+    def execute(self, task: sl.Task, assignment: sl.Assignment) -> sl.TaskOutcome:
+        self.asked.append(task.round)
+        return self._work.execute(task, assignment)
+
+    def join(self) -> None:
+        """Wait until the server has said goodbye."""
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
+        if self.error is not None:
+            raise self.error
+
+    def _function(self, tensor: sl.TensorSpec, start: int, values: Array) -> Array:
+        if tensor.name == "bf16" and self.asked[-1] == LAST:
+            self.reached.set()
+            self.opens.wait(WAIT)
+        return self._train(tensor, start, values)
+
+    def _run(self, address: str, name: str) -> None:
+        try:
+            with sl.Client(address, name, self, LINK) as client:
+                client.run()
+        except BaseException as error:
+            self.error = error
+
+
+class Job:
+    """A store, a server that may be killed, and two sites."""
+
+    def __init__(self, nursery: Nursery, folder: Path, gather: str) -> None:
+        self._nursery, self._folder, self._gather = nursery, folder, gather
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{found.getsockname()[1]}"
+        sl.copy_model(sl.ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
+        self.sites: list[Site] = []
+
+    def server(self, *words: object, fate: Fate | None = None) -> Child:
+        """Start the server, with ``--resume``."""
+        command = ("server", "--store", self._folder / "model", "--listen", self.address)
+        rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
+        log = self._folder / "server.log"
+        return self._nursery.start([*command, *rules, "--resume", *words], log, fate)
+
+    def join(self, numbers: tuple[int, ...] = (1, 2)) -> None:
+        """Start the sites."""
+        self.sites += [Site(self.address, number) for number in numbers]
+
+    def ended(self, server: Child) -> int | None:
+        """Wait for the server's end; return its exit code."""
+        return self._nursery.wait(server, WAIT)
+
+    def finish(self, server: Child) -> str:
+        """Wait until all have ended well; return the digest of the model."""
+        assert self.ended(server) == 0, self.log
+        for site in self.sites:
+            site.join()
+        left = [*(self._folder / "spool").rglob("*"), *self._folder.rglob("*.part")]
+        assert left == []
+        with closing(sl.open_model(self._folder / "model")) as model:
+            return sl.digest_of(model)
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "server.log").read_text()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for site in self.sites:
+            site.opens.set()
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> str:
+    with Job(nursery, tmp_path_factory.mktemp("undisturbed"), "lockstep") as job:
+        job.join()
+        return job.finish(job.server())
+
+
+CELLS = [  # the states of the protocol are in ``reliability``; these are what it cannot see
+    (Fate("aggregating", LAST), "spool"),
+    (Fate("computed", LAST), "spool"),
+    (Fate("intended", 0), "spool"),
+    (Fate("intended", LAST), "lockstep"),
+    (Fate("committed", 0), "spool"),
+    (Fate("committed", LAST), "lockstep"),
+    (Fate("noted", 0), "lockstep"),
+    (Fate("between rounds", 0), "spool"),
+    (Fate("all done"), "lockstep"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fate", "gather"), CELLS, ids=[f"{fate.point} {fate.round} {way}" for fate, way in CELLS]
+)
+def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
+    nursery: Nursery, undisturbed: str, tmp_path: Path, fate: Fate, gather: str
+) -> None:
+    with Job(nursery, tmp_path, gather) as job:
+        doomed = job.server(fate=fate)
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        assert job.finish(job.server()) == undisturbed, job.log
+
+
+@pytest.mark.parametrize("point", ["stored", "arrived"])
+def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
+    nursery: Nursery, undisturbed: str, tmp_path: Path, point: str
+) -> None:
+    with Job(nursery, tmp_path, "spool") as job:
+        doomed = job.server(fate=Fate(point, LAST))
+        job.join()
+        one, other = job.sites
+        other.opens.clear()
+        assert job.ended(doomed) == -9, job.log
+        assert other.reached.wait(WAIT)
+        other.opens.set()
+        assert job.finish(job.server()) == undisturbed
+    assert one.asked == [0, 1]
+    assert other.asked == [0, 1, 1]
+    assert "the update of site-1" in job.log
