@@ -6,5 +6,16 @@ sink. ``outgoing`` and ``incoming`` are the two directions, ``server`` and ``cli
 """
 
 from streamlink.protocol.frames import Attempt, Update, UpdateKind
+from streamlink.protocol.latency import BOUNDS, AckTimes
+from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
-__all__ = ["Attempt", "Update", "UpdateKind"]
+__all__ = [
+    "BOUNDS",
+    "AckTimes",
+    "Attempt",
+    "HasTraffic",
+    "Totals",
+    "Traffic",
+    "Update",
+    "UpdateKind",
+]

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
+from streamlink.link.naming import once_free
 from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.pace import Pace
+from streamlink.link.rejoin import is_lost, join_again
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
 from streamlink.transport.grpc_client import GrpcClient
 from streamlink.transport.session import Session
+from streamlink.transport.traffic import Traffic
 
 __all__ = ["Assignment", "ClientLink"]
+
+logger = logging.getLogger("streamlink.client")
+
+_LAST_SECONDS = 5.0  # most that the end of a client waits for its own threads
+_LAST_TRY_SECONDS = 2.0  # one try to join again takes up to half of it
 
 
 class Assignment:
@@ -29,6 +40,7 @@ class Assignment:
         self._request = request
         self._known = known
         self._progress = 0
+        self._pace = Pace()
         self._incoming: IncomingModel | None = None
         self._called_off = threading.Event()
         self._called_off_because = ""
@@ -53,6 +65,11 @@ class Assignment:
         """Patterns of the tensors that are wanted back (see ``model.part``); empty: all."""
         return self._request.part
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether an update is to go on at a mark: a process before this one sent its beginning."""
+        return self._request.returns_from > 0
+
     def incoming(self) -> IncomingModel:
         """Open the stream of the model that comes with the request; the same one each time."""
         if self._incoming is None:
@@ -67,6 +84,7 @@ class Assignment:
             name=f"model from {self._session.peer}, {self.attempt}",
             attempt=self.attempt,
             known=self._known,
+            start=self._request.sends_from,
         )
         self._grpc.open_transfer(self._session, model.pump)
         return model
@@ -81,6 +99,7 @@ class Assignment:
             name=f"update to {self._session.peer}, {self.attempt}",
             attempt=self.attempt,
             update=update,
+            start=self._request.returns_from,
         )
         self._grpc.open_transfer(self._session, model.pump)
         return model
@@ -141,8 +160,9 @@ class Assignment:
         self._called_off.set()
 
     def _report(self) -> None:
-        self._progress += 1
-        self._session.report_progress(self._request, self._progress)
+        if self._pace.is_due():
+            self._progress += 1
+            self._session.report_progress(self._request, self._progress)
 
     def reply(
         self, *, error: str = "", traceback: str = "", metadata: Mapping[str, str] = NO_ENTRIES
@@ -164,11 +184,16 @@ class Assignment:
 
 
 class ClientLink:
-    """A session with the server at ``address`` under ``name``.
+    """A session with the server at ``address`` under ``name``, and another where that one is lost.
+
+    A server that was killed and started again is joined again, for as long as ``rejoin_timeout``
+    allows. What it had asked for is called off.
 
     Raises:
         ConnectFailed: nobody answers there.
         StreamAborted: the server refused us; its reason says why.
+        AuthenticationFailed: one end does not accept the other's certificate, token or name.
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
 
     def __init__(
@@ -179,20 +204,26 @@ class ClientLink:
         serve: Callable[[Assignment], None],
         config: LinkConfig | None = None,
     ) -> None:
-        self._grpc = GrpcClient(address, config or LinkConfig(), name=name)
+        config = config or LinkConfig()
+        self._grpc = GrpcClient(address, config, name=name)
         self._serve = serve
-        self._known = KnownSpecs()
-        self._assignments: dict[int, Assignment] = {}
+        self._known = KnownSpecs(self._grpc.config.limits.max_tensors)
+        self._assignments: set[Assignment] = set()
         self._changed = threading.Condition()
+        self._rejoin_seconds = config.timeouts.rejoin_timeout
+        self._is_closing, self._is_over = threading.Event(), threading.Event()
+        self._error: StreamlinkError | None = None
         try:
-            self._session = self._grpc.connect(self._on_request, self._on_called_off)
+            self._session = once_free(self._connect, name, config.timeouts)
         except BaseException:
             self._grpc.close()
             raise
+        self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
+        self._keeper.start()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the session has ended; False: not within ``seconds``."""
-        return self._session.closed.wait(seconds)
+        """Wait until the last session has ended; False: not within ``seconds``."""
+        return self._is_over.wait(seconds)
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until no task is being done; False: not within ``seconds``."""
@@ -200,32 +231,87 @@ class ClientLink:
             return self._changed.wait_for(lambda: not self._assignments, seconds)
 
     @property
+    def traffic(self) -> Traffic:
+        """What all streams of this client have moved."""
+        return self._grpc.traffic
+
+    @property
     def error(self) -> StreamlinkError | None:
-        """Why the session ended, once it has."""
-        return self._session.error
+        """Why the last session ended, once it has."""
+        return self._error
 
     def close(self, reason: str = "the client is closing") -> None:
         """Say goodbye and drop the connections."""
+        self._is_closing.set()
         self._session.close(reason)
+        self._keeper.join(_LAST_TRY_SECONDS)  # no connection is closed under its last try
         self._grpc.close()
+        self._keeper.join(_LAST_SECONDS)
 
-    def _on_request(self, session: Session, request: Request) -> None:
+    # --- sessions -----------------------------------------------------------------------
+
+    def _connect(self, seconds: float | None = None) -> Session:
+        tasks: dict[int, Assignment] = {}  # of this session: another server counts from 1 again
+
+        def called_off(number: int, reason: str) -> None:
+            if (assignment := tasks.get(number)) is not None:
+                assignment.call_off(reason)
+
+        return self._grpc.connect(
+            lambda session, request: self._on_request(tasks, session, request),
+            called_off,
+            seconds=seconds,
+        )
+
+    def _keep(self) -> None:
+        """Wait for the end of each session, and begin another where it was lost."""
+        error: StreamlinkError | None = None
+        try:
+            while error is None:
+                self._session.closed.wait()
+                error = self._session.error
+                if error is not None and self._rejoin_seconds and is_lost(error):
+                    error = self._join_again(error)
+        finally:  # whatever was raised: nobody waits for ever
+            self._error = error
+            self._is_over.set()
+
+    def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
+        """Begin a new session; return why that was not possible."""
+        server, epoch, began = self._session.peer, self._grpc.epoch, time.monotonic()
+        seconds = self._rejoin_seconds
+        text = "lost the %s (%s); trying for up to %g s to join again"
+        logger.warning(text, server, why, seconds)
+        try:
+            session = join_again(
+                self._connect, self._grpc.renew, why, seconds=seconds, is_closing=self._is_closing
+            )
+        except StreamlinkError as error:
+            return error
+        self._session = session
+        if self._is_closing.is_set():
+            session.close("the client is closing")
+            return why
+        how = "was started again" if self._grpc.epoch != epoch else "had given this client up"
+        passed = time.monotonic() - began
+        logger.info("joined the %s again after %.1f s: it %s", server, passed, how)
+        return None
+
+    # --- tasks --------------------------------------------------------------------------
+
+    def _on_request(self, tasks: dict[int, Assignment], session: Session, request: Request) -> None:
         assignment = Assignment(self._grpc, session, request, self._known)
         with self._changed:
-            self._assignments[request.request_id] = assignment
+            tasks[request.request_id] = assignment
+            self._assignments.add(assignment)
 
         def serve() -> None:
             try:
                 self._serve(assignment)
             finally:
                 with self._changed:
-                    del self._assignments[request.request_id]
+                    del tasks[request.request_id]
+                    self._assignments.discard(assignment)
                     self._changed.notify_all()
 
         threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
-
-    def _on_called_off(self, number: int, reason: str) -> None:
-        with self._changed:
-            assignment = self._assignments.get(number)
-        if assignment is not None:
-            assignment.call_off(reason)

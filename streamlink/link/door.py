@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 
-from streamlink.errors import AbortCode
+from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.incoming import IncomingModel
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
@@ -20,11 +19,23 @@ class Visit:
         self.session = session
         self.request = request
         self.incoming: IncomingModel | None = None
+        self._unwanted_because: str | None = None
 
     @property
     def peer(self) -> str:
         """The sender's name."""
         return self.session.peer
+
+    def end(self, reason: str) -> None:
+        """End its transfer, whether or not that has begun."""
+        self._unwanted_because = reason
+        if self.incoming is not None:
+            self.incoming.abort(AbortCode.BY_OPERATOR, reason)
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` where nobody wants its model any more."""
+        if self._unwanted_because is not None:
+            raise StreamAborted(AbortCode.BY_OPERATOR, self._unwanted_because, by_peer=False)
 
     def makes_way_for(self, other: Visit) -> bool:
         """Tell whether ``other`` is this very sender, which lost its connection and is back."""
@@ -37,13 +48,17 @@ class Visit:
 
 
 class Door:
-    """Lets senders in that ask for ``topic``; ``knock`` is called by the sessions' threads."""
+    """Lets senders in that ask for ``topic``; ``knock`` is called by the sessions' threads.
+
+    One waits at most: who takes the place of a sender that nobody has looked at takes that, too.
+    """
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._inside: Visit | None = None
-        self._waiting: queue.SimpleQueue[Visit] = queue.SimpleQueue()
+        self._waiting: Visit | None = None
+        self._closed_because: str | None = None
 
     def knock(self, session: Session, request: Request) -> None:
         """Answer a request: let the sender in, or tell it why not."""
@@ -52,26 +67,41 @@ class Door:
             session.reply(request, error=reason)
             return
         visit = Visit(session, request)
-        with self._lock:
+        with self._changed:
             before = self._inside
             is_free = before is None or before.makes_way_for(visit)
             if is_free:
-                self._inside = visit
-                self._waiting.put(visit)
+                self._inside = self._waiting = visit
+                self._changed.notify()
         if before is not None and not is_free:
             session.reply(request, error=f"it is busy with a model from {before.peer}")
         elif before is not None and before.incoming is not None:
             before.incoming.abort(AbortCode.STALE_ATTEMPT, f"{session.peer} took its place")
 
     def next(self, seconds: float | None = None) -> Visit | None:
-        """Wait for the next sender; None: nobody came within ``seconds``."""
-        try:
-            return self._waiting.get(timeout=seconds)
-        except queue.Empty:
-            return None
+        """Wait for the next sender; None: nobody came within ``seconds``.
+
+        Raises:
+            StreamAborted: the door was closed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed_because, seconds)
+            if self._closed_because is not None:
+                raise StreamAborted(AbortCode.BY_OPERATOR, self._closed_because, by_peer=False)
+            visit, self._waiting = self._waiting, None
+            return visit
+
+    def close(self, reason: str) -> None:
+        """Let nobody in any more, and end the transfer of who is inside; any thread may."""
+        with self._changed:
+            self._closed_because = reason
+            inside = self._inside
+            self._changed.notify_all()
+        if inside is not None:
+            inside.end(reason)
 
     def leave(self, visit: Visit) -> None:
         """Let the next sender in."""
-        with self._lock:
+        with self._changed:
             if self._inside is visit:
                 self._inside = None

@@ -6,6 +6,7 @@ from streamlink.errors import (
     AbortCode,
     ChecksumError,
     ModelError,
+    SourceChanged,
     StreamlinkError,
 )
 
@@ -16,6 +17,8 @@ def abort_code(error: BaseException) -> AbortCode:
     """Return the wire's code for an error of ours."""
     if not isinstance(error, Exception):
         return AbortCode.CANCELLED  # Ctrl-C
+    if isinstance(error, SourceChanged):
+        return error.code
     if isinstance(error, ModelError):
         return AbortCode.SPEC_MISMATCH
     if isinstance(error, ChecksumError):

@@ -18,16 +18,17 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.link.description import KnownSpecs, described
 from streamlink.link.faults import abort_code
-from streamlink.link.outgoing import Pulse, Receipt, Tell, ignore
+from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
+from streamlink.link.pace import Pace
 from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import ModelSink, Payload, ResumableSink
-from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
 from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.transport.messages import decode_spec
 from streamlink.transport.pump import ReceivePump
 
 __all__ = ["IncomingModel", "KnownSpecs", "receive_model"]
@@ -43,30 +44,11 @@ Resume = Callable[[bytes], ResumableSink | None]
 """Gives the sink that an interrupted transfer of the model with this spec digest has left."""
 
 
-class KnownSpecs:
-    """Descriptions seen before, by digest, so that each travels once. Keeps the last few."""
-
-    LIMIT = 8
-
-    def __init__(self) -> None:
-        self._specs: dict[bytes, ModelSpec] = {}
-
-    def add(self, spec: ModelSpec) -> None:
-        """Remember ``spec``."""
-        self._specs.pop(spec.digest, None)
-        self._specs[spec.digest] = spec
-        while len(self._specs) > self.LIMIT:
-            del self._specs[next(iter(self._specs))]
-
-    def get(self, digest: bytes) -> ModelSpec | None:
-        """Return the description of that digest, if it is known."""
-        return self._specs.get(digest)
-
-
 class IncomingModel:
     """A model on its way in: opened, read piece by piece in order, checked, committed.
 
-    Every method that waits raises the stream's own error once it has failed.
+    Every method that waits raises the stream's own error once it has failed. Only the tail from
+    ``start`` on is wanted, where that is not 0; then the digest is that of the tail.
     """
 
     def __init__(
@@ -78,8 +60,10 @@ class IncomingModel:
         name: str,
         attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
+        start: int = 0,
     ) -> None:
         self.peer = peer
+        self.start = start
         self.pump = ReceivePump(ReceiveStream(config, stream_id=stream_id, peer=peer, name=name))
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
@@ -87,8 +71,9 @@ class IncomingModel:
         self.ended_at: float | None = None
         """When the last byte was here (monotonic seconds)."""
         self._belongs = attempt
-        self._known = known or KnownSpecs()
+        self._known = KnownSpecs() if known is None else known
         self.resumed_at = 0
+        self._pace = Pace()
         self._opened: Open | None = None
         self._is_accepted = False
         self._spec: ModelSpec | None = None
@@ -133,7 +118,7 @@ class IncomingModel:
         if not self.announced(seconds):
             return False
         if not self._is_accepted:
-            self._accept(self._known.get(self.spec_digest))
+            self._accept(self._known_spec(), self.start)
         if self._spec is None:
             pages = self._wait_for(SpecReceived, seconds)
             if pages is None:
@@ -187,7 +172,7 @@ class IncomingModel:
         event = self.pump.next(seconds)
         if isinstance(event, Delivered):
             if self._digest is None:
-                self._digest = DigestBuilder(self.spec)
+                self._digest = self._new_digest()
             for view in event.payload:
                 self._digest.update(view)
             return event.offset, event.payload
@@ -214,7 +199,8 @@ class IncomingModel:
     @property
     def is_exhausted(self) -> bool:
         """Whether every byte has been read; what remains is its finish."""
-        return self._digest is not None and self._digest.offset == self.spec.nbytes
+        end = self.start if self._digest is None else self._digest.offset
+        return self._spec is not None and end == self._spec.nbytes
 
     def release(self, nbytes: int) -> None:
         """Say that ``nbytes`` more are where they belong; the sender may send as many."""
@@ -228,14 +214,18 @@ class IncomingModel:
 
     @property
     def digest(self) -> str:
-        """The digest of the whole model, hexadecimal; known once it ``is_complete``."""
-        return (self._digest or DigestBuilder(self.spec)).hexdigest()
+        """The digest of all that was wanted, hexadecimal; known once it ``is_complete``."""
+        return (self._digest or self._new_digest()).hexdigest()
+
+    def _new_digest(self) -> DigestBuilder:
+        return DigestBuilder(self.spec, start=self.start)
 
     # --- how it ends ----------------------------------------------------------------------
 
     def committing(self) -> None:
         """Say that making it whole goes on."""
-        self.pump.committing()
+        if self._pace.is_due():
+            self.pump.committing()
 
     def commit(self) -> Receipt:
         """Tell the sender that its model is here, whole."""
@@ -250,6 +240,10 @@ class IncomingModel:
     def hold(self, reason: str, waiting_for: str) -> None:
         """Say that this end waits for somebody else."""
         self.pump.hold(reason, waiting_for)
+
+    def wait_for(self, name: str) -> None:
+        """Note, without a word to the sender, whom this end waits for; empty: nobody."""
+        self.pump.stream.waits_for = name
 
     def abort(self, code: AbortCode, reason: str) -> None:
         """End the stream and tell the peer why."""
@@ -280,10 +274,20 @@ class IncomingModel:
             self.abort(AbortCode.STALE_ATTEMPT, reason)
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
+    def _known_spec(self) -> ModelSpec | None:
+        """Return the spec of what was announced, where it was described before."""
+        spec = self._known.get(self.spec_digest)
+        if spec is not None:
+            try:
+                self._require_announced(spec)
+            except SpecMismatch as error:
+                self.abort(AbortCode.SPEC_MISMATCH, str(error))
+                raise
+        return spec
+
     def _described(self, pages: tuple[bytes, ...]) -> ModelSpec:
-        assert self._opened is not None
         try:
-            spec = ModelSpec(tuple(TensorSpec(*entry) for entry in decode_spec(pages)))
+            spec = described(pages, self.pump.stream.config.limits)
             self._require_announced(spec)
         except StreamlinkError as error:
             self.abort(AbortCode.SPEC_MISMATCH, str(error))
@@ -323,6 +327,7 @@ def receive_model(
         StreamlinkError: the stream failed, or the sink could not take it; nothing of it is visible.
     """
     sink: ModelSink | None = None
+    model.pump.on_waiting = lambda: tell(WAITING, model.pump.stream.taken)
     try:
         if resume is not None:
             sink = _resumed(model, resume, tell)
@@ -375,8 +380,10 @@ def _fill(model: IncomingModel, sink: ModelSink, tell: Tell) -> None:
 
 def _leave(model: IncomingModel, sink: ModelSink, error: BaseException) -> None:
     """Keep what came for another time where that is possible and the bytes are not to blame."""
-    is_wrong = isinstance(error, ModelError) or (
-        isinstance(error, ChecksumError) and model.is_exhausted
+    is_wrong = (
+        isinstance(error, ModelError)
+        or (isinstance(error, ChecksumError) and model.is_exhausted)
+        or (isinstance(error, StreamAborted) and error.code is AbortCode.SOURCE_CHANGED)
     )
     is_broken = isinstance(error, StoreError) and not isinstance(error, StoreFull)
     if isinstance(sink, ResumableSink) and not (is_wrong or is_broken):

@@ -11,7 +11,6 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
 
@@ -23,6 +22,7 @@ from tenacity import (
     wait_random,
 )
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -30,6 +30,7 @@ from streamlink.errors import (
     ConnectFailed,
     CorruptStore,
     ModelError,
+    RemoteProtocolError,
     StoreError,
     StreamAborted,
     StreamlinkError,
@@ -40,17 +41,20 @@ from streamlink.link.door import Door, Visit
 from streamlink.link.incoming import IncomingModel, Resume, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, Tell, send_model
 from streamlink.model.interfaces import (
+    Expiring,
     HasIdentity,
     ModelInPlace,
     ModelSink,
     ModelSource,
     ModelStore,
     ResumableStore,
+    watch,
 )
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.transport.grpc_client import GrpcClient
 from streamlink.transport.grpc_server import GrpcServer
 from streamlink.transport.session import Session
+from streamlink.transport.traffic import Traffic
 
 __all__ = ["Told", "receive", "send"]
 
@@ -58,6 +62,7 @@ logger = logging.getLogger("streamlink.transfer")
 
 TOPIC = "push"
 _STREAM, _IDENTITY = "stream", "identity"
+_MOST_DIGITS = 19  # a number of that many fits 64 bits
 _HEARD_SECONDS = 2.0  # what a sender that is told of a failure may take to leave by itself
 
 Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
@@ -71,6 +76,7 @@ _PASSING = {
     AbortCode.SESSION_LOST,
     AbortCode.CANCELLED,
     AbortCode.REFUSED,
+    AbortCode.NAME_TAKEN,
     AbortCode.UNKNOWN_STREAM,
     AbortCode.OPEN_TIMEOUT,
     AbortCode.ACK_TIMEOUT,
@@ -95,13 +101,15 @@ def receive(
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
     progress: Told = _ignore,
+    door: Door | None = None,
+    traffic: Traffic | None = None,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
     A sender that fails, leaves, or brings other tensors than ``into`` takes is logged, and the next
     one is waited for; a second one at the same time is refused. Into a ``ResumableStore``, such as
     ``SafetensorsStore``, a transfer goes on where an interrupted one of the same model stopped,
-    also one of another process.
+    also one of another process. What is older than ``partial_expiry`` is removed first.
 
     Args:
         into: see ``Into``. A sink that is no ``ModelInPlace`` gets one attempt only.
@@ -110,15 +118,20 @@ def receive(
         on_listening: told the port, once it can be reached.
         timeout: how long to wait while no sender is here (seconds); None: for ever.
         progress: told how far it is.
+        door: of topic ``TOPIC``, to be closed by who wants this to end.
+        traffic: counts what moves.
 
     Raises:
+        StreamAborted: the door was closed.
         AddressInUse: the address is taken.
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
         ConnectFailed: no sender came within ``timeout``.
         StoreError: this end's disk is full or broken; what has come may be kept for another time.
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
-    door = Door(TOPIC)
-    server = GrpcServer(listen, config or LinkConfig(), on_request=door.knock)
+    _expire(into, config or LinkConfig())
+    door = door or Door(TOPIC)
+    server = GrpcServer(listen, config or LinkConfig(), on_request=door.knock, traffic=traffic)
     reason = "the receiver has stopped"
     try:
         on_listening(server.port)
@@ -140,6 +153,11 @@ def receive(
         server.close(reason)
 
 
+def _expire(into: object, config: LinkConfig) -> None:
+    if isinstance(into, Expiring):
+        into.expire(config.timeouts.partial_expiry)
+
+
 def _take(server: GrpcServer, visit: Visit, into: Into, progress: Told) -> Receipt:
     session = visit.session
     incoming = visit.incoming = IncomingModel(
@@ -149,6 +167,7 @@ def _take(server: GrpcServer, visit: Visit, into: Into, progress: Told) -> Recei
         name=f"model from {visit.peer}",
     )
     identity = visit.request.metadata.get(_IDENTITY, "")
+    visit.check()  # after its model is there to be aborted: now nobody is overlooked
     session.offer(incoming.pump)
     server.ticker.add(incoming.pump)
     session.reply(visit.request, metadata={_STREAM: str(incoming.pump.stream.stream_id)})
@@ -179,6 +198,18 @@ def _resume_in(into: Into, identity: str) -> Resume:
 
 
 def _sink(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
+    """Return where the model goes, or raise what the sender is told.
+
+    Raises:
+        ModelError: it has other tensors than were asked for, or does not fit into memory.
+    """
+    try:
+        return _sink_in(spec, into, identity)
+    except (MemoryError, OverflowError) as error:
+        raise ModelError(f"a model of {spec.nbytes} bytes does not fit into memory here") from error
+
+
+def _sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
     if isinstance(into, ModelSink):
         require_same(into.spec, spec, "the sender")
         return into
@@ -207,6 +238,7 @@ def send(
     config: LinkConfig | None = None,
     retry: float = 60.0,
     progress: Told = _ignore,
+    traffic: Traffic | None = None,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -214,18 +246,28 @@ def send(
     where the receiver is: after this process was started again, too, if the model comes from files.
 
     Args:
-        model: must not change meanwhile.
+        model: must not change meanwhile; a ``Watched`` one notices.
         to: ``host:port``.
         name: what the receiver calls this end; by default the host and the process.
         config: settings of this end.
         retry: how long to try again without coming any further (seconds); 0: not once.
         progress: told how far it is.
+        traffic: counts what moves, over all attempts.
 
     Raises:
         ConnectFailed: nobody answers there, or it is busy with another model.
+        SourceChanged: somebody wrote to the model meanwhile; the receiver keeps nothing of it.
         StreamlinkError: the transfer failed; no part of it is visible at the receiver.
     """
-    sending = _Sending(model, to, name or _own_name(), config or LinkConfig(), retry, progress)
+    sending = _Sending(
+        model,
+        to,
+        name or _own_name(),
+        config or LinkConfig(),
+        retry,
+        progress,
+        traffic or Traffic(),
+    )
     again = Retrying(
         retry=retry_if_exception(_is_passing),
         stop=sending.is_hopeless,
@@ -247,18 +289,21 @@ class _Sending:
         config: LinkConfig,
         retry: float,
         progress: Told,
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._model, self._to, self._name = model, to, name
         self._config, self._retry = config, retry
         self._progress = progress
         known = model.identity() if isinstance(model, HasIdentity) else ""
+        self._check = watch(model)  # over all attempts: the receiver may have bytes of the first
         self._identity = known or secrets.token_hex(16)
         self._furthest = -1  # bytes that arrived, in the best attempt so far
-        self._since = time.monotonic()
+        self._since = running_time()
 
     def attempt(self) -> Receipt:
         """Connect, send, and wait for the commit."""
-        client = GrpcClient(self._to, self._config, name=self._name)
+        client = GrpcClient(self._to, self._config, name=self._name, traffic=self._traffic)
         try:
             session = client.connect(
                 lambda session, request: session.reply(request, error="this end only sends")
@@ -276,7 +321,7 @@ class _Sending:
 
     def is_hopeless(self, state: RetryCallState) -> bool:
         """Tell whether it is long enough that nothing moved."""
-        return time.monotonic() - self._since >= self._retry
+        return running_time() - self._since >= self._retry
 
     def log(self, state: RetryCallState) -> None:
         """Say why there will be another attempt."""
@@ -294,11 +339,14 @@ class _Sending:
         )
         client.open_transfer(session, outgoing.pump)
         try:
-            return send_model(outgoing, self._model, tell=self._teller())
+            return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
+        except (ModelError, StoreError):
+            outgoing.pump.wait_over(_HEARD_SECONDS)  # or the goodbye overtakes the reason
+            raise
         finally:
             if outgoing.stats.received_bytes > self._furthest:
                 self._furthest = outgoing.stats.received_bytes
-                self._since = time.monotonic()
+                self._since = running_time()
 
     def _ask(self, session: Session) -> int:
         """Return the number of the stream that the receiver opens for the model."""
@@ -312,7 +360,7 @@ class _Sending:
             ) from error
         if reply.error or _STREAM not in reply.metadata:
             raise ConnectFailed(f"{self._to} takes no model: {reply.error or 'no stream'}")
-        return int(reply.metadata[_STREAM])
+        return _stream_number(reply.metadata[_STREAM], self._to)
 
     def _teller(self) -> Tell:
         total = self._model.spec.nbytes
@@ -325,6 +373,12 @@ def _is_passing(error: BaseException) -> bool:
     return isinstance(error, TransportError | StreamTimeout) and not isinstance(
         error, AuthenticationFailed
     )
+
+
+def _stream_number(text: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise RemoteProtocolError(f"{where} answered with a stream {text[:40]!r}, which is none")
+    return int(text)
 
 
 def _own_name() -> str:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, LocalProtocolError, StreamlinkError
+from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted, StreamlinkError
 from streamlink.link.faults import abort_code
+from streamlink.link.lookout import Lookout
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
-from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
+from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update
 from streamlink.protocol.machine import StreamStats
@@ -33,12 +34,16 @@ class Receipt:
     """What one finished transfer was, and what it took."""
 
     digest: str
-    """Of the whole model, hexadecimal."""
+    """Of the whole model, hexadecimal; of its tail where an update went on at the mark."""
     seconds: float
     stats: StreamStats
     metrics: Mapping[str, float] = field(default_factory=dict)
     resumed_at: int = 0
     """The receiver had the bytes below from an interrupted transfer; they did not travel again."""
+
+
+WAITING = "waiting for its connection"
+"""The phase of a transfer whose connection was lost and has not come back yet."""
 
 
 class Pulse:
@@ -72,7 +77,8 @@ class Pulse:
 class OutgoingModel:
     """A model on its way out: written in order, then finished, then committed by the receiver.
 
-    Every method that waits raises the stream's own error once it has failed.
+    Every method that waits raises the stream's own error once it has failed. The receiver has asked
+    for the tail from ``start`` on, where that is not 0; then the digest is that of the tail.
     """
 
     def __init__(
@@ -86,8 +92,10 @@ class OutgoingModel:
         attempt: Attempt = Attempt(),
         update: Update = Update(),
         is_resumable: bool = False,
+        start: int = 0,
     ) -> None:
         self.spec = spec
+        self.start = start
         self.update = update
         self.began_at = time.monotonic()
         self.ended_at: float | None = None
@@ -101,13 +109,13 @@ class OutgoingModel:
                 spec_pages=_pages(spec, config),
                 attempt=attempt,
                 update=update,
-                is_resumable=is_resumable,
+                is_resumable=is_resumable or start > 0,
                 peer=peer,
                 name=name,
             )
         )
         self.resumed_at = 0
-        self._digest = DigestBuilder(spec)
+        self._digest = DigestBuilder(spec, start=start)
         self._stored_digest = ""
 
     def wait_room(self) -> tuple[int, int] | None:
@@ -162,17 +170,22 @@ class OutgoingModel:
         source: ModelSource,
         metrics: Mapping[str, float] = NO_METRICS,
         tell: Tell | None = None,
+        check: Check | None = None,
     ) -> Receipt:
         """Send the whole of ``source`` and wait for the commit; goes back where a resume asks."""
-        supply = source.read if tell is None else _told(source, tell)
+        check = check or watch(source)
+        if tell is not None:
+            self.pump.on_waiting = lambda: tell(WAITING, self.pump.stream.received)
+        supply = _watched(source.read if tell is None else _told(source, tell), check)
         while True:
             try:
                 self._skip(source, tell or ignore)
                 self.draw(supply)
             finally:
                 self.pump.wait_undrawn()
+            check()  # from here on the receiver may commit
             self.pump.finish(self._hexdigest(), metrics)
-            if self.pump.wait_committed():
+            if self._is_committed(check):
                 if tell is not None:
                     tell("sending", self.spec.nbytes)
                 return self._receipt(metrics)
@@ -198,6 +211,14 @@ class OutgoingModel:
     def error(self) -> StreamlinkError | None:
         """Why the stream failed, if it did."""
         return self.pump.stream.error
+
+    def _is_committed(self, check: Check) -> bool:
+        try:
+            return self.pump.wait_committed()
+        except StreamAborted as error:
+            if error.code is AbortCode.DIGEST_MISMATCH:
+                check()  # what was on its way may have changed after it was hashed
+            raise
 
     def _skip(self, source: ModelSource, tell: Tell) -> None:
         """Take what the receiver has from an earlier sender into the digest of the whole."""
@@ -239,6 +260,7 @@ def send_model(
     source: ModelSource,
     metrics: Mapping[str, float] = NO_METRICS,
     tell: Tell | None = None,
+    check: Check | None = None,
 ) -> Receipt:
     """Send ``source``; whatever goes wrong here is told to the peer.
 
@@ -247,12 +269,14 @@ def send_model(
         source: the bytes.
         metrics: facts about the work on it, told with the last byte.
         tell: told how far it is.
+        check: raises where the source has changed; None: what the source has, from now on.
 
     Raises:
+        SourceChanged: somebody wrote to the source meanwhile; the receiver keeps nothing of it.
         StreamlinkError: the stream failed, or the source could not be read.
     """
     try:
-        return model.send(source, metrics, tell)
+        return model.send(source, metrics, tell, check)
     except BaseException as error:
         model.abort(abort_code(error), str(error))
         raise
@@ -268,6 +292,17 @@ def _told(source: ModelSource, tell: Tell) -> Supply:
         return source.read(offset, nbytes)
 
     return supply
+
+
+def _watched(supply: Supply, check: Check) -> Supply:
+    lookout = Lookout(check)
+
+    def watched(offset: int, nbytes: int) -> Payload:
+        payload = supply(offset, nbytes)
+        lookout.look()
+        return payload
+
+    return watched
 
 
 def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:

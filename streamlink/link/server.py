@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Self
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, RoundError, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
@@ -17,8 +17,16 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.grpc_server import GrpcServer
 from streamlink.transport.session import PendingReply, Session
+from streamlink.transport.traffic import Traffic
 
 __all__ = ["Exchange", "Peer", "Server"]
+
+
+_CHECK_SECONDS = 1.0  # whoever waits for clients looks so often whether it is still wanted
+
+
+def _go_on() -> None:
+    pass
 
 
 class Exchange:
@@ -93,12 +101,22 @@ class Peer:
         self.name = session.peer
         self._session = session
         self._server = server
-        self._known = KnownSpecs()
+        self._known = KnownSpecs(session.config.limits.max_tensors)
 
     @property
     def is_here(self) -> bool:
         """Whether its session still lives."""
         return not self._session.closed.is_set()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether its connection is lost and another is waited for."""
+        return self.is_here and self._session.is_away
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its session has ended, or its connection is lost and the session soon may be."""
+        return not self.is_here or self._session.pump.is_closed or self._session.is_away
 
     def has(self, session: Session) -> bool:
         """Whether this is the client at the other end of ``session``."""
@@ -112,6 +130,7 @@ class Peer:
         attempt: Attempt,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: Sequence[str] = (),
+        begins: tuple[int, int] = (0, 0),
     ) -> Exchange:
         """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
 
@@ -121,6 +140,8 @@ class Peer:
             attempt: what both models belong to.
             metadata: small facts for the work, at most 1,024 entries.
             part: patterns of the tensors expected back (see ``model.part``); empty: all.
+            begins: the bytes that the two models, there and back, begin at: for a client that goes
+                on with an update where a process before it stopped.
 
         Raises:
             StreamlinkError: the session is over.
@@ -134,6 +155,7 @@ class Peer:
             peer=self.name,
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
+            start=begins[0],
         )
         incoming = IncomingModel(
             config,
@@ -142,6 +164,7 @@ class Peer:
             name=f"update of {self.name}, {attempt}",
             attempt=attempt,
             known=self._known,
+            start=begins[1],
         )
         for model in (outgoing, incoming):
             self._session.offer(model.pump)
@@ -152,11 +175,11 @@ class Peer:
             returns=incoming.pump,
             metadata=metadata,
             part=tuple(part),
+            begins=begins,
         )
         for model in (outgoing, incoming):
             self._server.ticker.add(model.pump)
-        with outgoing.pump.locked() as (machine, now):
-            machine.offer(now=now)
+        self._session.start_offer(outgoing.pump)
         return Exchange(self._session, pending, outgoing, incoming)
 
     def dismiss(self, reason: str) -> None:
@@ -169,6 +192,7 @@ class Server:
 
     Raises:
         AddressInUse: the address is taken.
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
 
     def __init__(self, address: str = "127.0.0.1:0", config: LinkConfig | None = None) -> None:
@@ -200,12 +224,24 @@ class Server:
         return sorted(here, key=lambda peer: peer.name)
 
     @property
+    def traffic(self) -> Traffic:
+        """What all streams of this server have moved."""
+        return self._grpc.traffic
+
+    @property
     def wire_bytes(self) -> tuple[int, int]:
         """Bytes of gRPC messages sent and received by this server's transfers so far."""
         return self._grpc.wire.sent, self._grpc.wire.received
 
     def wait_for_peers(
-        self, count: int, seconds: float, *, enough: int | None = None
+        self,
+        count: int,
+        seconds: float,
+        *,
+        enough: int | None = None,
+        named: Collection[str] = (),
+        counted: Collection[str] = (),
+        check: Callable[[], None] = _go_on,
     ) -> list[Peer]:
         """Wait until ``count`` clients are here and return all that are.
 
@@ -213,34 +249,73 @@ class Server:
             count: so many are waited for.
             seconds: so long at most.
             enough: so many will do when the time is over; None: ``count``.
+            named: these are waited for, too.
+            counted: these count as if they were here.
+            check: called every second meanwhile; what it raises ends the wait.
 
         Raises:
             RoundError: fewer came.
         """
         least = count if enough is None else enough
-        until = time.monotonic() + seconds
+        until = running_time() + seconds
         with self._changed:
-            while len(self._peers) < count and (left := until - time.monotonic()) > 0:
-                self._changed.wait(left)
-            here = sorted(self._peers)
+            here = {*self._peers, *counted}
+            while not (len(here) >= count and here.issuperset(named)):
+                if (left := until - running_time()) <= 0:
+                    break
+                check()
+                self._changed.wait(min(left, _CHECK_SECONDS))
+                here = {*self._peers, *counted}
         if len(here) < least:
             raise RoundError(
                 f"{len(here)} of {least} clients came within {seconds:g} s "
-                f"({', '.join(here) or 'none'}); start the others or lower min_clients"
+                f"({', '.join(sorted(here)) or 'none'}); start the others or lower min_clients"
             )
         return self.peers
 
-    def wait_for_peer(self, name: str, seconds: float) -> Peer | None:
-        """Wait until a client of that name is here; None: not within ``seconds``."""
-        until = time.monotonic() + seconds
-        with self._changed:
-            while not self._is_here(name) and (left := until - time.monotonic()) > 0:
-                self._changed.wait(left)
-            return self._peers[name] if self._is_here(name) else None
+    def wait_for_peer(
+        self,
+        name: str,
+        seconds: float,
+        check: Callable[[], None] = _go_on,
+        *,
+        unless: Peer | None = None,
+    ) -> Peer | None:
+        """Wait until a client of that name is here, connected; None: not within ``seconds``.
 
-    def _is_here(self, name: str) -> bool:
+        ``check`` is called every second meanwhile; what it raises ends the wait. ``unless`` is a
+        session that is about to end, and does not count any more.
+        """
+        until = running_time() + seconds
+        with self._changed:
+            while (peer := self._here(name, unless)) is None:
+                if (left := until - running_time()) <= 0:
+                    return None
+                check()
+                self._changed.wait(min(left, _CHECK_SECONDS))
+            return peer
+
+    def _here(self, name: str, unless: Peer | None) -> Peer | None:
+        peer = self._peers.get(name)
         # A session that has just ended is still listed for a moment.
-        return name in self._peers and self._peers[name].is_here
+        return None if peer is None or peer is unless or peer.is_lost else peer
+
+    def bar(self, name: str, reason: str) -> None:
+        """End the session of the client of that name, and let none of it in until ``readmit``."""
+        self._grpc.bar(name, reason)
+
+    def readmit(self, name: str) -> None:
+        """Let a client in again that was barred."""
+        self._grpc.readmit(name)
+
+    def is_barred(self, name: str) -> bool:
+        """Whether no client of that name is let in."""
+        return name in self._grpc.barred
+
+    @property
+    def barred(self) -> dict[str, str]:
+        """The names of which no client is let in, and why."""
+        return self._grpc.barred
 
     def close(self, reason: str = "the server is closing") -> None:
         """Say goodbye to all clients and stop listening."""

@@ -28,7 +28,7 @@ from streamlink.errors import (
 )
 from streamlink.link import Update, UpdateKind
 from streamlink.model.digest import BLOCK_BYTES
-from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.interfaces import ModelSink, ModelSource, watch
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -72,10 +72,14 @@ class Step(Enum):
 
 
 class ContributorFailed(RoundError):
-    """One client's update cannot be had; ``peer`` is its name, ``__cause__`` says why."""
+    """One client's update cannot be had; ``peer`` is its name, ``__cause__`` says why.
 
-    def __init__(self, peer: str, error: StreamlinkError) -> None:
+    ``was_awaited``: the client was lost, and has had its grace time to come back.
+    """
+
+    def __init__(self, peer: str, error: StreamlinkError, *, was_awaited: bool = False) -> None:
         self.peer = peer
+        self.was_awaited = was_awaited
         super().__init__(f"the update of {peer} failed", {peer: error})
 
 
@@ -132,6 +136,7 @@ class Combiner:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
         self._base = base
+        self._check_base = watch(base)
         self._spec = base.spec
         self._contributions = list(contributions)
         self._sink = sink
@@ -181,6 +186,7 @@ class Combiner:
             ContributorFailed: an update has NaN or infinity, and ``non_finite`` is ``"reject"``.
             NonFiniteRound: the same, and it is ``"fail"``.
             ModelError: a filter returned another dtype or length.
+            SourceChanged: somebody wrote to the base meanwhile.
             StoreError: the base cannot be read, or the new model not be stored.
         """
         stop, is_part = self._stretches[self._stretch]
@@ -188,6 +194,8 @@ class Combiner:
         self.used += used
         if self.position == stop:
             self._stretch += 1
+        if self.is_done:
+            self._check_base()
         return used
 
     # --- one piece ------------------------------------------------------------------------

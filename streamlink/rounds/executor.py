@@ -25,6 +25,7 @@ _MAX_METRICS = 1024  # as many as a message may have
 # What of a reply is the user's fits any message limit, with the other facts and their framing.
 _MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
 _MAX_SHOWN = 100
+_GOES_NOT_ON = "this executor is not pure, and begins an update at its beginning only"
 _CALLED_OFF = (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST)
 
 
@@ -101,6 +102,9 @@ class Executor(Protocol):
 def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     """Do one task for the server and answer it; errors of the work are told, not raised."""
     attempt = assignment.attempt
+    if assignment.goes_on and not getattr(executor, "is_pure", False):
+        assignment.reply(error=f"{attempt}: {_GOES_NOT_ON}")
+        return None
     task = Task(
         assignment.topic,
         attempt.job,

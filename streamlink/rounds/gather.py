@@ -2,26 +2,23 @@
 
 Range by range, in one pass, no spool. What has arrived and cannot be used yet stays in its stream,
 within the window that stream was granted; a client that is ahead is told that it is held, and for
-whom. So the server's memory grows with the number of clients by their windows and not at all with
-the model.
+whom; all are, while one that was lost is awaited (``contributor``). So the server's memory grows
+with the number of clients by their windows and not at all with the model.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from streamlink.errors import ModelError, RoundError, StreamlinkError
-from streamlink.link import Update, UpdateKind
-from streamlink.link.incoming import IncomingModel
+from streamlink.clock import running_time
+from streamlink.errors import ModelError, RoundError
 from streamlink.model.interfaces import ModelSink, ModelSource
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.combine import (
     PIECE_BYTES,
@@ -34,10 +31,10 @@ from streamlink.rounds.combine import (
     check_weight,
     weighted_metrics,
 )
+from streamlink.rounds.contributor import Contributor
 
 __all__ = [
     "PIECE_BYTES",
-    "Contributor",
     "ContributorFailed",
     "GatherRules",
     "LockstepGather",
@@ -80,7 +77,7 @@ class GatherRules:
     """How often those ahead are told that they are held (seconds)."""
 
     deadline: float | None = None
-    """Monotonic seconds after which ``OutOfTime`` is raised; None: never."""
+    """``running_time`` after which ``OutOfTime`` is raised; None: never."""
 
     train_timeout: float = 0.0
     """The setting behind the deadline, for the error's sentence."""
@@ -94,117 +91,8 @@ class GatherRules:
     outlet: Outlet | None = None
     """Asked for room before each piece is computed."""
 
-
-class Contributor:
-    """One client's update: its stream, and the bytes of it that have come and are not used yet.
-
-    Args:
-        peer: the client's name.
-        model: its stream.
-        on_begin: called once, when the client's answer has begun.
-        failure: tells what is known from elsewhere of why the update cannot be had.
-        filters: gives, for what its client says of it, the functions that are applied to its
-            elements, one after the other, before they are combined.
-        weigh: gives the weight that counts for the one the client announced.
-    """
-
-    def __init__(
-        self,
-        peer: str,
-        model: IncomingModel,
-        *,
-        on_begin: Callable[[], None] = lambda: None,
-        failure: Callable[[], StreamlinkError | None] = lambda: None,
-        filters: Callable[[Update], Sequence[RangeFunction]] = lambda update: (),
-        weigh: Callable[[float], float] = lambda weight: weight,
-    ) -> None:
-        self.peer = peer
-        self.model = model
-        self._choose = filters
-        self._filters: Sequence[RangeFunction] | None = None
-        self.end = 0
-        self._weigh = weigh
-        self._begin = on_begin
-        self._has_begun = False
-        self._failure = failure
-        self._views: deque[memoryview] = deque()
-
-    @property
-    def filters(self) -> Sequence[RangeFunction]:
-        """Applied to its elements; known once the update is announced."""
-        if self._filters is None:
-            self._filters = tuple(self._choose(self.model.update))
-        return self._filters
-
-    @property
-    def weight(self) -> float:
-        """The weight that counts; known once the update is announced."""
-        return self._weigh(self.model.update.weight)
-
-    @property
-    def kind(self) -> UpdateKind:
-        """What the update is; known once it is announced."""
-        return self.model.update.kind
-
-    def open(self, seconds: float) -> bool:
-        """Wait until the update is announced; False: not within ``seconds``."""
-        is_open = bool(self._guarded(lambda: self.model.open(seconds)))
-        self.notice()
-        return is_open
-
-    def fetch(self, seconds: float) -> bool:
-        """Wait for more bytes; False: none within ``seconds``, or the update is complete."""
-        piece = self._guarded(lambda: self.model.read(seconds))
-        if piece is None:
-            return False
-        self._views.extend(piece[1])
-        self.end += sum(view.nbytes for view in piece[1])
-        return True
-
-    def notice(self) -> None:
-        """Note the beginning of the answer, once: the client's *processing* is over."""
-        if not self._has_begun and self.model.pump.stream.opened is not None:
-            self._has_begun = True
-            self._begin()
-
-    def check(self) -> None:
-        """Raise ``ContributorFailed`` where it is known already that this update cannot be had."""
-        error = self._failure() or self.model.error
-        if error is not None and not self.model.is_complete:
-            raise ContributorFailed(self.peer, error) from error
-
-    def take(self, nbytes: int) -> memoryview:
-        """Return the next ``nbytes``, all of which have come: a view where one view holds them."""
-        views: list[memoryview] = []
-        while nbytes:
-            view = self._views.popleft()
-            if view.nbytes > nbytes:
-                self._views.appendleft(view[nbytes:])
-                view = view[:nbytes]
-            views.append(view)
-            nbytes -= view.nbytes
-        return views[0] if len(views) == 1 else memoryview(b"".join(views))
-
-    def release(self, nbytes: int) -> None:
-        """Give back the credit of bytes that are used."""
-        try:
-            self.model.release(nbytes)
-        except StreamlinkError as error:
-            raise ContributorFailed(self.peer, error) from error
-
-    def tell(self, say: Callable[[], object]) -> None:
-        """Say something about an update that is here and counts, even if its sender has left."""
-        with suppress(StreamlinkError):
-            say()
-
-    def _guarded(self, act: Callable[[], Any]) -> Any:
-        failure = self._failure()
-        if failure is not None:
-            raise ContributorFailed(self.peer, failure) from failure
-        try:
-            return act()
-        except StreamlinkError as error:
-            raise ContributorFailed(self.peer, error) from error
+    check: Callable[[], None] = lambda: None
+    """Called before each wait; what it raises fails the round."""
 
 
 class LockstepGather:
@@ -329,6 +217,8 @@ class LockstepGather:
 
     def _wait(self, contributor: Contributor, step: Callable[[float], bool]) -> None:
         """Repeat ``step`` until it is done; meanwhile the others are told whom they wait for."""
+        for each in self._contributors:  # waits too short to be told, but not to be counted
+            each.model.wait_for("" if each is contributor else contributor.peer)
         while not step(self._patience(contributor.peer)):
             self._hold(contributor.peer, contributor)
 
@@ -360,10 +250,11 @@ class LockstepGather:
                 each.model.hold("lockstep", waiting_for)
 
     def _patience(self, waiting_for: str) -> float:
+        self._rules.check()
         patience = min(self._rules.held_interval, _CHECK_SECONDS)
         if self._rules.deadline is None:
             return patience
-        left = self._rules.deadline - time.monotonic()
+        left = self._rules.deadline - running_time()
         if left <= 0:
             timeout, total = self._rules.train_timeout, self._base.spec.nbytes
             raise OutOfTime(waiting_for, timeout, self.position, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed, Step
+from streamlink.rounds.comeback import Comeback, answer_to
+from streamlink.rounds.contributor import Contributor
 from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import ModelFacts, functions_of
-from streamlink.rounds.gather import Contributor, GatherRules, LockstepGather
+from streamlink.rounds.gather import GatherRules, LockstepGather
 from streamlink.rounds.report import hear_out, summarise, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
 
@@ -41,6 +44,8 @@ class Lockstep:
         self._plan = plan
         self._scatter: Scatter | None = None
         self._early: Scatter | None = None
+        self._round = 0
+        self._returns: Counter[str] = Counter()  # how often each client came back in this round
 
     @property
     def exchanges(self) -> Sequence[Exchange]:
@@ -56,7 +61,7 @@ class Lockstep:
         Args:
             belongs: which one.
             peers: who takes part, in the order of accumulation.
-            began: when the round did (monotonic seconds).
+            began: when the round did (``running_time``).
             is_last: nothing goes down early.
 
         Raises:
@@ -64,6 +69,9 @@ class Lockstep:
             OutOfTime: ``train_timeout`` passed.
         """
         logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
+        if belongs.round != self._round:
+            self._round = belongs.round
+            self._returns.clear()
         with closing(self._store.open()) as source:
             scatter = self._scatter = self._begin(belongs)
             try:
@@ -130,7 +138,7 @@ class Lockstep:
         return LockstepGather(
             source,
             part_of(source.spec, rules.part),
-            [self._contributor(scatter, peer) for peer in peers],
+            [self._contributor(scatter, peer, source) for peer in peers],
             sink,
             GatherRules(
                 held_interval=self._server.config.timeouts.held_interval,
@@ -139,19 +147,27 @@ class Lockstep:
                 non_finite=rules.non_finite,
                 on_step=on_step,
                 outlet=tap,
+                check=self._plan.orders.check,
             ),
         )
 
-    def _contributor(self, scatter: Scatter, peer: Peer) -> Contributor:
-        exchange = scatter.exchanges[peer.name]
+    def _contributor(self, scatter: Scatter, peer: Peer, source: ModelSource) -> Contributor:
+        rules = self._plan.rules
         return Contributor(
             peer.name,
-            exchange.incoming,
-            on_begin=exchange.reply_began,
-            failure=lambda: exchange.failure,
+            answer_to(scatter.exchanges[peer.name]),
             weigh=lambda given: self._plan.weigh(peer.name, given),
             filters=lambda update: functions_of(
                 self._plan.filters_up, ModelFacts(scatter.belongs, peer.name, update)
+            ),
+            way_back=Comeback(
+                self._server,
+                scatter,
+                source,
+                peer,
+                returns=self._returns,
+                most=rules.max_attempts,
+                seconds=rules.wait_time_after_min_received,
             ),
         )
 

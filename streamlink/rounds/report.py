@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from streamlink.errors import StreamlinkError
 from streamlink.link import Attempt
+from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Exchange
 
 __all__ = [
@@ -42,6 +43,8 @@ class RoundReport:
     """Clients that were asked and are not in it, and why."""
     metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Small facts each contributor's task gave back."""
+    recovered: tuple[str, ...] = ()
+    """Contributors whose update was in the spool already when a killed server came back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,12 @@ class Standing:
     sent: int
     received: int
     total: int
+    returns: int = 0
+    """Of the update; 0: not known yet."""
+    held_for: str = ""
+    """Whom its update waits for; empty: nobody."""
+    stalled_by: str = ""
+    """What limits its update now: ``network``, ``reader``, ``held``; empty: it has not begun."""
 
 
 def tell_round(report: RoundReport) -> None:
@@ -68,7 +77,12 @@ def standing_of(exchange: Exchange) -> Standing:
     total = exchange.outgoing.spec.nbytes
     is_up = up.total_bytes > 0 and up.received_bytes == up.total_bytes
     phase = "committing" if is_up else "streaming"
-    return Standing(exchange.peer, phase, down.received_bytes, up.received_bytes, total)
+    if exchange.outgoing.pump.is_waiting or exchange.incoming.pump.is_waiting:
+        phase = WAITING
+    return Standing(
+        exchange.peer, phase, down.received_bytes, up.received_bytes, total,
+        up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
+    )  # fmt: skip
 
 
 def hear_out(exchange: Exchange) -> Mapping[str, str]:
@@ -103,18 +117,20 @@ def summarise(exchange: Exchange, belongs: Attempt) -> None:
     """Log a line of facts for each of the two transfers."""
     for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
         stats, seconds = model.stats, (model.ended_at or time.monotonic()) - model.began_at
+        moved = stats.received_bytes - model.start
         facts = {
             "peer": exchange.peer,
             "direction": way,
             "round": belongs.round,
             "attempt": belongs.attempt,
-            "bytes": stats.received_bytes,
+            "bytes": moved,
             "seconds": round(seconds, 3),
-            "rate": f"{stats.received_bytes / max(seconds, 1e-9) / 1e6:.4g}MB/s",
+            "rate": f"{moved / max(seconds, 1e-9) / 1e6:.4g}MB/s",
             "chunks": stats.chunks,
             "repairs": stats.repairs,
             "resumes": stats.resumes,
         }
         text = " ".join(f"{name}={fact}" for name, fact in facts.items())
         # The facts as such are for a log that is made of JSON.
-        logger.info("transfer done %s", text, extra={"event": "transfer done", "facts": facts})
+        extra = {"event": "transfer done", "facts": facts, "is_summary": True}
+        logger.info("transfer done %s", text, extra=extra)

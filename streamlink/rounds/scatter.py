@@ -5,14 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamlink.config import RoundConfig
-from streamlink.errors import AbortCode, ModelError, RoundError, StoreError, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    ModelError,
+    RoundError,
+    StoreError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link import Attempt
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.link.server import Exchange, Peer
 from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.part import part_of, place_in
 from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import (
@@ -23,6 +31,8 @@ from streamlink.rounds.events import (
     filtered,
     functions_of,
 )
+from streamlink.rounds.orders import Orders
+from streamlink.rounds.record import JobRecord
 
 __all__ = ["Metadata", "Plan", "Scatter"]
 
@@ -43,6 +53,8 @@ class Plan:
     metadata: Metadata
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
+    orders: Orders = field(default_factory=Orders)
+    record: JobRecord = field(default_factory=lambda: JobRecord("job"))
 
     def weigh(self, peer: str, given: float) -> float:
         """Return the weight that counts for ``peer``, which gave ``given``."""
@@ -51,9 +63,17 @@ class Plan:
         return (self.weights or {}).get(peer, given)
 
     def tell(self, what: Happening, attempt: Attempt, peer: str = "", detail: str = "") -> None:
-        """Tell the embedder what happened; what it raises ends the round, unless that is over."""
+        """Tell the embedder what happened; what it raises ends the round, unless that is over.
+
+        Raises:
+            JobAborted: an operator wants no more of this job.
+        """
+        event = RoundEvent(what, attempt, peer, detail)
+        self.record.note(event)
+        if what not in _PAST:
+            self.orders.check()
         try:
-            self.on_event(RoundEvent(what, attempt, peer, detail))
+            self.on_event(event)
         except Exception:
             if what not in _PAST:
                 raise
@@ -76,13 +96,21 @@ class Scatter:
         self._has_begun = threading.Event()
         self._fault: Exception | None = None
 
-    def offer(self, peer: Peer, source: ModelSource, belongs: Attempt | None = None) -> Exchange:
+    def offer(
+        self, peer: Peer, source: ModelSource, belongs: Attempt | None = None, *, mark: int = 0
+    ) -> Exchange:
         """Ask ``peer``, and feed it the model of ``source``.
+
+        Args:
+            peer: who is asked.
+            source: the model.
+            belongs: to which attempt; None: to this one.
+            mark: its update is wanted from this byte on; the model goes down from there, too.
 
         Raises:
             ContributorFailed: it is not there any more.
         """
-        exchange = self._ask(peer, source, belongs or self.belongs)
+        exchange = self._ask(peer, source, belongs or self.belongs, mark)
         seen = self._filtered(source, peer.name)
         self._start(exchange, lambda: send_model(exchange.outgoing, seen))
         return exchange
@@ -156,15 +184,19 @@ class Scatter:
         """What went wrong with reading our own store, if that did."""
         return self._fault
 
-    def _ask(self, peer: Peer, source: ModelSource, belongs: Attempt) -> Exchange:
+    def _ask(self, peer: Peer, source: ModelSource, belongs: Attempt, mark: int = 0) -> Exchange:
         rules, metadata = self._plan.rules, self._facts(belongs, peer.name)
+        spec, begin = source.spec, 0
+        if mark:
+            begin = place_in(spec, part_of(spec, rules.part), mark)
         try:
             exchange = peer.ask(
                 rules.train_task_name,
-                source.spec,
+                spec,
                 attempt=belongs,
                 metadata=metadata,
                 part=rules.part,
+                begins=(begin, mark),
             )
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error
@@ -196,7 +228,7 @@ class Scatter:
                 # The gather waits on the other stream: end it, with the reason.
                 logger.debug("sending to %s ended: %s", exchange.peer, error)
                 reason = f"sending it the model failed: {error}"
-                exchange.incoming.abort(AbortCode.CANCELLED, reason)
+                exchange.incoming.abort(_code_of(error), reason)
 
         thread = threading.Thread(target=run, name=f"send-{exchange.peer}", daemon=True)
         thread.start()
@@ -214,6 +246,11 @@ _HAPPENINGS = {
     Step.AGGREGATED: (Happening.AFTER_AGGREGATION, Happening.BEFORE_PERSIST),
     Step.PERSISTED: (Happening.AFTER_PERSIST,),
 }
+
+
+def _code_of(error: Exception) -> AbortCode:
+    is_lost = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
+    return AbortCode.SESSION_LOST if is_lost else AbortCode.CANCELLED
 
 
 def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> None:

@@ -45,7 +45,7 @@ class StreamingExecutor:
         function: ``function(tensor, start, values)`` returns the updated elements
             ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and
             has the tensor's dtype, and so must the result. A function of its arguments only: it may
-            be asked for any range again.
+            be asked for any range again, also by another process (see ``is_pure``).
         weight: this client's weight in the mean (for example its number of samples), or a function
             of the task that gives it. Called before the first range.
         metrics: numbers to report with the update; called when the last range was sent.
@@ -55,6 +55,11 @@ class StreamingExecutor:
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). Or a ``PerModel``, asked once for each update.
+        is_pure: the function and the filter give the same bits for the same range, in any process
+            and in whatever order ranges come: what is random is seeded with the tensor's name and
+            the position. Where this process is killed within a round, and started again, the server
+            asks it for the rest of its update only. False: what came before matters; the round then
+            begins again, for everybody.
 
     Raises:
         ValueError: another word for ``returns``.
@@ -69,6 +74,7 @@ class StreamingExecutor:
         metadata: Callable[[], Mapping[str, str]] = dict,
         returns: Literal["values", "differences"] = "values",
         filter_up: Filter | None = None,
+        is_pure: bool = True,
     ) -> None:
         if returns not in ("values", "differences"):
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
@@ -77,6 +83,7 @@ class StreamingExecutor:
         self._metrics = metrics
         self._metadata = metadata
         self._filter_up = filter_up
+        self.is_pure = is_pure
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self.watched: tuple[IncomingModel, OutgoingModel] | None = None
         """The two streams of the running task, for progress bars."""
@@ -94,7 +101,7 @@ class StreamingExecutor:
             incoming.open()
             part = part_of(incoming.spec, task.part)
             weight = self._weight(task) if callable(self._weight) else self._weight
-            update = Update(TaskResult(weight).weight, self._kind)
+            update = Update(TaskResult(weight).weight, self._kind, is_pure=self.is_pure)
             filters = functions_up(self._filter_up, assignment, update)
             outgoing = streams.answer(part, update)
             outgoing.when_held(incoming.hold)
@@ -149,7 +156,7 @@ class _Answers:
         self._ranges = ranges
         self._ready: deque[memoryview] = deque()
         self._to_release = 0
-        self._position = 0
+        self._position = outgoing.start
         self._held_at = time.monotonic()
 
     def supply(self, offset: int, nbytes: int) -> Payload:

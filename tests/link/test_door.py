@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamlink.errors import StreamAborted
+from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.door import Door, Visit
 from streamlink.link.incoming import IncomingModel
 from streamlink.protocol.frames import Attempt, Open, Request
-from tests.support.peers import SMALL
+from tests.support.peers import SMALL, WAIT
 
 
 class Caller:
@@ -96,3 +96,34 @@ def test_a_sender_whose_session_is_over_makes_way_for_anyone(door: Door) -> None
     assert knock(door, gone, push()) is not None
     gone.closed.set()
     assert knock(door, Caller("other"), push("two")) is not None
+
+
+def test_of_those_that_come_and_go_before_anyone_looks_the_last_is_kept(door: Door) -> None:
+    callers = [Caller(f"caller-{number}") for number in range(100)]
+    for caller in callers:
+        door.knock(caller, push())  # type: ignore[arg-type]
+        caller.closed.set()
+    visit = door.next(0)
+    assert visit is not None
+    assert visit.peer == "caller-99"
+    assert door.next(0) is None
+
+
+def test_a_closed_door_ends_the_wait_and_every_later_one() -> None:
+    door = Door("push")
+    door.close("no more")
+    for _ in range(2):
+        with pytest.raises(StreamAborted, match="no more"):
+            door.next(WAIT)
+
+
+def test_a_sender_is_told_that_a_person_ended_it(door: Door) -> None:
+    inside(door, Caller(), is_attached=True)
+    visit = door._inside
+    assert visit is not None
+    door.close("no more")
+    with pytest.raises(StreamAborted) as refused:
+        visit.check()
+    for error in (visit.incoming and visit.incoming.error, refused.value):
+        assert isinstance(error, StreamAborted)
+        assert error.code is AbortCode.BY_OPERATOR

@@ -25,6 +25,7 @@ from streamlink.link.server import Exchange
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.session import SessionLost
 from streamlink.stores.memory import MemoryStore
+from streamlink.transport.credentials import Connector
 from streamlink.transport.grpc_client import GrpcClient
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import (
@@ -39,7 +40,7 @@ from tests.support.peers import (
     initial,
     mean_of,
 )
-from tests.support.relay import Relay, Step
+from tests.support.relay import Link, Relay, Step
 
 SPEC = float_spec(400_001, 3, 0, 17_000)
 FIRST = Attempt("job", 0, 1)
@@ -149,6 +150,53 @@ def test_a_port_that_refuses_for_a_second_is_tried_again(caplog: pytest.LogCaptu
     assert "goes on at byte" in caplog.text
 
 
+def test_a_client_whose_address_changes_goes_on() -> None:
+    def moved(relay: Relay) -> None:
+        relay.come_from("127.0.0.2")
+        relay.reset()
+
+    receipt, arrived = pushed(
+        SMALL, lambda relay: relay.play([Step(action=moved, after_bytes=300_000, direction="up")])
+    )
+    assert arrived == content(pattern_model(SPEC))
+    assert receipt.stats.resumes >= 1
+    assert receipt.stats.resent_bytes <= receipt.stats.resumes * WINDOW
+
+
+def test_a_proxy_that_ends_long_connections_costs_resumes_only() -> None:
+    def faults(relay: Relay) -> None:
+        relay.shape("up", Link(bandwidth=SPEC.nbytes / 2.0))  # two seconds for all of it
+        relay.limit_lifetime(0.7)
+
+    receipt, arrived = pushed(SMALL, faults)
+    assert arrived == content(pattern_model(SPEC))
+    assert receipt.stats.resumes >= 2
+    assert receipt.stats.resent_bytes <= receipt.stats.resumes * WINDOW
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_line_that_swallows_one_direction_is_replaced(way: Direction) -> None:
+    impatient = config(
+        call_timeout=0.4, session_timeout=1.2, heartbeat_interval=0.3, open_timeout=5.0
+    )
+
+    def hole(relay: Relay) -> None:
+        relay.black_hole(way)
+
+    receipt, arrived = pushed(
+        impatient,
+        lambda relay: relay.play(
+            [
+                Step(action=hole, after_bytes=300_000, direction="up"),
+                Step(action=Relay.resume, after_seconds=1.0),
+            ]
+        ),
+    )
+    assert arrived == content(pattern_model(SPEC))
+    assert receipt.stats.resumes >= 1
+    assert receipt.stats.resent_bytes <= receipt.stats.resumes * WINDOW
+
+
 class Lines:
     """A relay for the session's connection, and one for the data, of every client."""
 
@@ -158,7 +206,7 @@ class Lines:
         channel = GrpcClient._channel
 
         def relayed(client: GrpcClient) -> grpc.Channel:
-            client.address = f"127.0.0.1:{next(through).port}"
+            client._connector = Connector(f"127.0.0.1:{next(through).port}", client.config)
             return channel(client)
 
         monkeypatch.setattr(GrpcClient, "_channel", relayed)
@@ -344,7 +392,7 @@ def test_another_server_at_the_same_address_does_not_know_the_session() -> None:
             through.relay._target = ("127.0.0.1", other.server.port)
             through.relay.reset()
             assert link.wait(WAIT)
-        assert "does not know the session" in str(link.error)
+        assert "does not know this session" in str(link.error)
 
 
 def test_a_client_whose_process_was_started_again_takes_its_place() -> None:

@@ -99,7 +99,7 @@ def test_a_filter_on_the_way_up_knows_what_kind_of_update_it_sees(
 
     with a_job(gathering, filters_up=[PerModel(choose)]) as job:
         run(job, StreamingExecutor(plus(1)), StreamingExecutor(plus(3), weight=2.0))
-    assert seen == {"site-0": Update(1.0), "site-1": Update(2.0)}
+    assert seen == {"site-0": Update(1.0, is_pure=True), "site-1": Update(2.0, is_pure=True)}
 
 
 def test_a_filter_for_floats_leaves_counters_alone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamlink.clock import running_time
 from streamlink.errors import (
     AbortCode,
     ChecksumError,
@@ -29,8 +29,8 @@ from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
+from streamlink.rounds.contributor import Answer, Contributor
 from streamlink.rounds.gather import (
-    Contributor,
     ContributorFailed,
     GatherRules,
     LockstepGather,
@@ -109,7 +109,7 @@ class Gathering:
     def gather(self, part: ModelSpec | None = None, **rules: Any) -> LockstepGather:
         """Return the gather, ready to run."""
         contributors = [
-            Contributor(f"site-{n}", transfer.incoming, **self.terms)
+            Contributor(f"site-{n}", Answer(transfer.incoming), **self.terms)
             for n, transfer in enumerate(self.transfers)
         ]
         deadline = self._limits.get("deadline")
@@ -120,7 +120,7 @@ class Gathering:
             self.sink(),
             GatherRules(
                 held_interval=0.05,
-                deadline=None if deadline is None else time.monotonic() + deadline,
+                deadline=None if deadline is None else running_time() + deadline,
                 train_timeout=deadline or 0.0,
                 **rules,
             ),
@@ -229,7 +229,7 @@ def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
 def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
     error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
     model = IncomingModel(SMALL, stream_id=1, peer="site-1", name="update")
-    contributor = Contributor("site-1", model, failure=lambda: error)
+    contributor = Contributor("site-1", Answer(model, failure=lambda: error))
     with pytest.raises(ContributorFailed, match="no data") as failed:
         contributor.open(WAIT)
     assert failed.value.__cause__ is error
@@ -258,7 +258,7 @@ def test_a_wrong_digest_fails_the_update(opened: list[Gathering]) -> None:
 def test_pieces_are_taken_across_any_views() -> None:
     data, dice = random.Random(5).randbytes(40_000), random.Random(7)
     contributor = Contributor(
-        "site-1", IncomingModel(SMALL, stream_id=1, peer="site-1", name="update")
+        "site-1", Answer(IncomingModel(SMALL, stream_id=1, peer="site-1", name="update"))
     )
     contributor._views.extend(memoryview(data)[at : at + 7] for at in range(0, len(data), 7))
     taken = bytearray()
@@ -269,7 +269,8 @@ def test_pieces_are_taken_across_any_views() -> None:
 
 def test_a_piece_within_one_view_is_not_copied() -> None:
     data = bytearray(100)
-    contributor = Contributor("a", IncomingModel(SMALL, stream_id=1, peer="a", name="update"))
+    model = IncomingModel(SMALL, stream_id=1, peer="a", name="update")
+    contributor = Contributor("a", Answer(model))
     contributor._views.append(memoryview(data))
     view = contributor.take(10)
     data[3] = 9

@@ -1,0 +1,80 @@
+"""How a client that was lost in lockstep is asked again: the same attempt, from the mark on."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSource
+from streamlink.rounds.contributor import Answer
+from streamlink.rounds.scatter import Scatter
+
+__all__ = ["Comeback", "answer_to"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+
+class Comeback:
+    """One client's way back into an attempt: it is waited for by name, and asked for the rest.
+
+    Args:
+        server: where it comes back to.
+        scatter: the attempt's requests; the new one takes the place of the lost one.
+        source: the model of the attempt.
+        peer: the client as it was.
+        returns: how often each client has come back in this round; counted here.
+        most: so often each may.
+        seconds: how long it is waited for.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        scatter: Scatter,
+        source: ModelSource,
+        peer: Peer,
+        *,
+        returns: Counter[str],
+        most: int,
+        seconds: float,
+    ) -> None:
+        self.seconds = seconds
+        self._server = server
+        self._scatter = scatter
+        self._source = source
+        self._peer = peer
+        self._returns = returns
+        self._most = most
+
+    def is_open(self, error: StreamlinkError) -> bool:
+        """Whether the client is lost, and did not only fail; and has not come back too often."""
+        name = self._peer.name
+        if self._server.is_barred(name):
+            return False
+        # Of a session's end its streams may hear first.
+        is_told = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
+        return (is_told or self._peer.is_lost) and self._returns[name] < self._most
+
+    def ask(self, mark: int, seconds: float) -> Answer | None:
+        """Wait up to ``seconds`` for the client, and ask it for its update from byte ``mark`` on.
+
+        Raises:
+            ContributorFailed: it came, and is lost again.
+        """
+        peer = self._server.wait_for_peer(self._peer.name, seconds, unless=self._peer)
+        if peer is None:
+            return None
+        self._peer = peer
+        self._returns[peer.name] += 1
+        belongs = self._scatter.belongs
+        logger.info("%s: %s is back; its update goes on at byte %d", belongs, peer.name, mark)
+        lost = self._scatter.exchanges[peer.name]
+        lost.end(AbortCode.STALE_ATTEMPT, f"{peer.name} was asked again in its place")
+        return answer_to(self._scatter.offer(peer, self._source, mark=mark))
+
+
+def answer_to(exchange: Exchange) -> Answer:
+    """Return what a client answers to a request."""
+    return Answer(exchange.incoming, exchange.reply_began, lambda: exchange.failure)
