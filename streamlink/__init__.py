@@ -20,8 +20,10 @@ from streamlink.allocator import tune_allocator
 from streamlink.config import (
     GrpcConfig,
     JobConfig,
+    LimitsConfig,
     LinkConfig,
     RoundConfig,
+    SecurityConfig,
     StreamConfig,
     TimeoutConfig,
     parse_size,
@@ -37,12 +39,14 @@ from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
 from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.operate.metrics import MetricsCollector, serve_metrics
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
 from streamlink.rounds.executor import Executor, Task, TaskOutcome, TaskResult
 from streamlink.rounds.ondisk import OnDiskExecutor
+from streamlink.rounds.record import JobState
 from streamlink.rounds.report import RoundReport, Standing
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.whole import WholeExecutor
@@ -63,7 +67,9 @@ __all__ = [
     "StreamConfig",
     "TimeoutConfig",
     "GrpcConfig",
+    "SecurityConfig",
     "RoundConfig",
+    "LimitsConfig",
     "JobConfig",
     "parse_size",
     # models
@@ -115,6 +121,9 @@ __all__ = [
     "RoundEvent",
     "Happening",
     # processes
+    "JobState",
+    "serve_metrics",
+    "MetricsCollector",
     "Fleet",
     "show_progress",
     "Reporter",

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json as jsonlib
 import logging
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 
 from rich.console import Console
 from rich.highlighter import NullHighlighter
 from rich.logging import RichHandler
 
-__all__ = ["configure", "escape", "summary"]
+__all__ = ["configure", "escape", "everything_in_json", "json_line", "summary"]
 
 Fact = str | int | float | bool
 """What a summary may say about a transfer."""
@@ -62,6 +66,57 @@ def configure(
         logger.addHandler(output)
 
 
+@contextmanager
+def everything_in_json() -> Iterator[None]:
+    """Let what others say go the way of our log, too: warnings, libraries, uncaught exceptions.
+
+    ``configure(json=True)`` comes first. It changes the whole process, so it is for programs only.
+    """
+    ours = logging.getLogger(_LOGGER)
+    others = _Others(ours)
+    root = logging.getLogger()
+    before = sys.excepthook, threading.excepthook
+    root.addHandler(others)
+    logging.captureWarnings(True)
+    sys.excepthook = _tell_uncaught
+    threading.excepthook = lambda args: _tell_uncaught(
+        args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
+    )
+    try:
+        yield
+    finally:
+        sys.excepthook, threading.excepthook = before
+        logging.captureWarnings(False)
+        root.removeHandler(others)
+
+
+class _Others(logging.Handler):
+    """Hands what other loggers say, from warnings on, to the handlers of ours."""
+
+    def __init__(self, ours: logging.Logger) -> None:
+        super().__init__(logging.WARNING)
+        self._ours = ours
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name != _LOGGER and not record.name.startswith(f"{_LOGGER}."):
+            for handler in self._ours.handlers:
+                handler.handle(record)
+
+
+def _tell_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    facts = {"event": "crashed", "facts": {"error": kind.__name__}}
+    what = (kind, error, trace)
+    logging.getLogger(_LOGGER).critical("uncaught %s", kind.__name__, exc_info=what, extra=facts)
+
+
+def json_line(level: str, message: str, event: str = "", **facts: Fact) -> str:
+    """Return one line of a log in JSON, for what is said when no log is set up (any more)."""
+    now = datetime.now(UTC)
+    return jsonlib.dumps(_line(facts, now, level, "streamlink.command", message, event))
+
+
 def escape(text: str) -> str:
     r"""Return ``text`` with control characters spelled out: a newline becomes ``\n``."""
     return text.translate(_ESCAPES)
@@ -79,7 +134,8 @@ def summary(logger: logging.Logger, event: str = "transfer done", /, **facts: Fa
             MB is 1000² bytes); JSON carries it as ``rate_bytes_per_second``.
     """
     text = " ".join(f"{name}={_value(fact)}" for name, fact in _with_rate(facts).items())
-    logger.info("%s %s", event, text, extra={"event": event, "facts": facts})
+    extra = {"event": event, "facts": facts, "is_summary": True}
+    logger.info("%s %s", event, text, extra=extra)
 
 
 class _Lines(logging.Formatter):
@@ -100,17 +156,24 @@ class _JsonLines(logging.Formatter):
     """One object a line. JSON escapes control characters by its own rules."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = getattr(record, "facts", {})
-        line: dict[str, object] = {**facts}
-        if (rate := _rate(facts)) is not None:
-            line["rate_bytes_per_second"] = rate
-        line["time"] = datetime.fromtimestamp(record.created, UTC).isoformat()
-        line["level"] = record.levelname
-        line["logger"] = record.name
-        line["message"] = getattr(record, "event", record.getMessage())
+        facts, event = getattr(record, "facts", {}), getattr(record, "event", "")
+        is_summary = getattr(record, "is_summary", False)  # its text is the facts once more
+        text = event if is_summary else record.getMessage()
+        at = datetime.fromtimestamp(record.created, UTC)
+        line = _line(facts, at, record.levelname, record.name, text, event)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return jsonlib.dumps(line, default=str)
+
+
+def _line(
+    facts: Mapping[str, Fact], at: datetime, level: str, name: str, message: str, event: str
+) -> dict[str, object]:
+    line: dict[str, object] = {**facts}
+    if (rate := _rate(facts)) is not None:
+        line["rate_bytes_per_second"] = rate
+    line |= {"time": at.isoformat(), "level": level, "logger": name, "message": message}
+    return line | ({"event": event} if event else {})
 
 
 def _screen(console: Console | None, json: bool) -> logging.Handler:

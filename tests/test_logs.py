@@ -3,6 +3,9 @@
 import io
 import json
 import logging
+import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +66,7 @@ def test_json_carries_the_facts_as_numbers(capsys: pytest.CaptureFixture[str]) -
         "level": "INFO",
         "logger": "streamlink.somewhere",
         "message": "transfer done",
+        "event": "transfer done",
     }
 
 
@@ -129,3 +133,50 @@ def test_lines_share_the_console_of_the_bars(terminal: bool, as_json: bool) -> N
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="CHATTY"):
         logs.configure("chatty")
+
+
+def test_json_carries_the_sentence_and_the_name_of_an_event(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure(json=True)
+    extra = {"event": "session lost", "facts": {"peer": "site-1"}}
+    LOG.warning("connection to %s lost", "site-1", extra=extra)
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["peer"]) == ("session lost", "site-1")
+    assert line["message"] == "connection to site-1 lost"
+
+
+def test_what_others_say_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True)
+    with logs.everything_in_json():
+        logging.getLogger("grpc._server").error("broken\nhard")
+        logging.getLogger("another").info("not worth a line")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn("old", DeprecationWarning, stacklevel=1)
+        LOG.info("ours, once")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["logger"] for line in lines] == [
+        "grpc._server",
+        "py.warnings",
+        "streamlink.somewhere",
+    ]
+
+
+def test_what_nobody_caught_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True)
+    with logs.everything_in_json():
+        thread = threading.Thread(target=lambda: 1 // 0)
+        thread.start()
+        thread.join()
+        sys.excepthook(ValueError, ValueError("no"), None)
+    first, second = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert (first["event"], first["error"]) == ("crashed", "ZeroDivisionError")
+    assert "ValueError: no" in second["exception"]
+
+
+def test_what_others_say_goes_its_own_way_afterwards() -> None:
+    before = sys.excepthook, threading.excepthook, logging.getLogger().handlers[:]
+    with logs.everything_in_json():
+        pass
+    assert before == (sys.excepthook, threading.excepthook, logging.getLogger().handlers)

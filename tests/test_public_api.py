@@ -17,8 +17,8 @@ import streamlink
 from streamlink import errors
 
 NAMES = [
-    "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "RoundConfig", "JobConfig",
-    "parse_size",
+    "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "SecurityConfig", "RoundConfig",
+    "LimitsConfig", "JobConfig", "parse_size",
     "TensorSpec", "ModelSpec", "ModelSource", "ModelSink", "ModelStore", "ModelInPlace",
     "AnySource", "AnyPlace", "ArrayModel", "TorchModel", "as_model", "GeneratedModel", "map_model",
     "RangeFunction", "digest_of", "copy_model",
@@ -28,6 +28,7 @@ NAMES = [
     "StreamingExecutor", "WholeExecutor", "OnDiskExecutor", "Task", "TaskResult", "TaskOutcome",
     "Assignment",
     "PerModel", "ModelFacts", "on_floats", "RoundEvent", "Happening",
+    "JobState", "serve_metrics", "MetricsCollector",
     "Fleet", "show_progress", "Reporter", "tune_allocator",
     "StreamlinkError",
 ]  # fmt: skip
@@ -137,7 +138,8 @@ def test_a_job_over_what_is_no_store_is_refused_in_words() -> None:
     [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("0.0.0.0", "127.0.0.1")],
 )
 def test_a_server_says_where_clients_on_its_machine_find_it(listen: str, host: str) -> None:
-    with streamlink.Server(f"{listen}:0") as server:
+    plain = streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=True))
+    with streamlink.Server(f"{listen}:0", plain) as server:
         assert server.address == f"{host}:{server.port}"
 
 

@@ -2,20 +2,25 @@
 
 ``settings`` makes flags out of the configuration, ``command`` is the frame every command runs in
 (logging, signals, errors in words), ``tasks`` finds the user's code, and ``jobs``, ``simulate``,
-``models`` and ``copies`` are the commands.
+``models``, ``copies``, ``certs`` and ``status`` are the commands. ``operating`` is what those
+that run for long share.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from streamlink import __version__
+from streamlink.cli.certs import certs
 from streamlink.cli.copies import receive, send
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.simulate import simulate
+from streamlink.cli.status import abort, status
+from streamlink.logs import json_line
 
 __all__ = ["app", "main"]
 
@@ -27,13 +32,25 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (server, client, simulate, inspect, export, send, receive):
+for command in (server, client, simulate, inspect, export, send, receive, certs, status, abort):
     app.command()(command)
 
 
 def main() -> None:
     """Run the command that the command line names, and end the process with its exit code."""
-    app()
+    if "--json-logs" not in sys.argv:
+        app()
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)  # of a wrong command line
+        if code is None:
+            raise
+        text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+        typer.echo(json_line("ERROR", f"error: {text}", "failed", exit_code=code), err=True)
+        sys.exit(code)
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -71,7 +72,8 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(**given: Any) -> None:
             own = {name: given[name] for name in own_names}
             is_child = given.get("report_fd") is not None
-            with _in_words(given["log_level"], is_child), _interruptible():
+            in_json = given["json_logs"]
+            with _in_words(given["log_level"], is_child, in_json), _interruptible(), _all(in_json):
                 function(**own, common=_common(names, given))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
@@ -105,7 +107,8 @@ def _log_options() -> Iterator[inspect.Parameter]:
 
 
 def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
-    console = Console(stderr=True)
+    # Under --json-logs there are no bars, wherever stderr goes.
+    console = Console(stderr=True, force_terminal=False if given["json_logs"] else None)
     if given["log_level"].lower() not in LEVELS:
         raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {given['log_level']!r}")
     logs.configure(given["log_level"], given["log_file"], given["json_logs"], rich=console)
@@ -114,7 +117,18 @@ def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
 
 
 @contextmanager
-def _in_words(log_level: str, is_child: bool) -> Iterator[None]:
+def _all(in_json: bool) -> Iterator[None]:
+    """Under ``--json-logs`` let nothing but JSON reach stderr, whoever writes it."""
+    if not in_json:
+        yield
+        return
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's core writes past Python's log
+    with logs.everything_in_json():
+        yield
+
+
+@contextmanager
+def _in_words(log_level: str, is_child: bool, in_json: bool) -> Iterator[None]:
     """End the command with an exit code, and with ``error: ...`` where it failed."""
     try:
         yield
@@ -122,10 +136,16 @@ def _in_words(log_level: str, is_child: bool) -> Iterator[None]:
         if log_level.lower() == "debug":
             logger.debug("the command ended early", exc_info=True)
         if not isinstance(error, KeyboardInterrupt):
-            typer.echo(f"error: {sentence(error)}", err=True)
+            _say(f"error: {sentence(error)}", "failed", exit_code(error), in_json)
         elif not is_child:  # of a fleet, only the one at the terminal answers it
-            typer.echo("stopped", err=True)
+            _say("stopped", "stopped", exit_code(error), in_json)
         raise typer.Exit(exit_code(error)) from None
+
+
+def _say(text: str, event: str, code: int, in_json: bool) -> None:
+    level = "ERROR" if event == "failed" else "INFO"
+    line = logs.json_line(level, text, event, exit_code=code) if in_json else text
+    typer.echo(line, err=True)
 
 
 @contextmanager

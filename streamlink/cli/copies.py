@@ -12,12 +12,15 @@ import typer
 from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError, JobFailed, sentence
+from streamlink.cli.operating import Control, Metrics, heeding, measured
 from streamlink.cli.places import host_of, place_at
-from streamlink.cli.settings import LINK
-from streamlink.errors import AddressInUse, StreamlinkError
-from streamlink.link import oneshot
+from streamlink.cli.settings import LINK, SERVING, VISITING
+from streamlink.errors import AddressInUse, SecurityError, StreamlinkError
+from streamlink.link import Traffic, oneshot
+from streamlink.link.door import Door
 from streamlink.link.outgoing import Receipt
 from streamlink.logs import escape
+from streamlink.operate.status import Memory, TransferDesk
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 
@@ -26,7 +29,7 @@ __all__ = ["receive", "send"]
 logger = logging.getLogger("streamlink.command")
 
 
-@command(*LINK)
+@command(*LINK, *SERVING)
 def receive(
     target: Annotated[
         Path,
@@ -39,7 +42,7 @@ def receive(
         typer.Option(
             metavar="HOST:PORT",
             help="Where to listen; 0.0.0.0:8470 is heard from other machines, port 0 is a free one."
-            " Anyone who reaches it may send.",
+            " Anyone who reaches it may send, but for --ca and --tokens.",
         ),
     ] = "127.0.0.1:8470",
     compress: Annotated[
@@ -56,6 +59,8 @@ def receive(
             metavar="SECONDS", help="Give up when no sender is here for so long [default: never]."
         ),
     ] = None,
+    control: Control = None,
+    metrics: Metrics = None,
     *,
     common: Common,
 ) -> None:
@@ -68,7 +73,15 @@ def receive(
     host = host_of("--listen", listen)
     _require_seconds("--timeout", timeout)
     store = place_at(target, compress)
-    with LinkProgress(common.console) as progress:
+    door, traffic = Door(oneshot.TOPIC), Traffic()
+    desk = TransferDesk(
+        traffic, Memory(), lambda reason: door.close(f"aborted by the operator: {reason}")
+    )
+    with (
+        heeding(desk.answer, target, control),
+        measured(metrics, traffic),
+        LinkProgress(common.console) as progress,
+    ):
         try:
             receipt = oneshot.receive(
                 store,
@@ -76,16 +89,18 @@ def receive(
                 config=common.config,
                 on_listening=lambda port: logger.info("listening on %s:%d", host, port),
                 timeout=timeout,
-                progress=progress.update,
+                progress=_both(progress.update, desk.told),
+                door=door,
+                traffic=traffic,
             )
-        except AddressInUse:
+        except (AddressInUse, SecurityError):
             raise  # the command was wrong, not the transfer
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
     _show(f"{target}: received", receipt)
 
 
-@command(*LINK)
+@command(*LINK, *VISITING)
 def send(
     source: Annotated[
         Path,
@@ -107,6 +122,7 @@ def send(
             help="Try again for so long while the receiver is away or busy; 0: not once.",
         ),
     ] = 60.0,
+    metrics: Metrics = None,
     *,
     common: Common,
 ) -> None:
@@ -119,14 +135,33 @@ def send(
     host_of("HOST:PORT", to)
     _require_seconds("--retry", retry)
     model = open_model(source)
-    with LinkProgress(common.console) as progress:
+    traffic = Traffic()
+    with measured(metrics, traffic), LinkProgress(common.console) as progress:
         try:
             receipt = oneshot.send(
-                model, to, name=name, config=common.config, retry=retry, progress=progress.update
+                model,
+                to,
+                name=name,
+                config=common.config,
+                retry=retry,
+                progress=progress.update,
+                traffic=traffic,
             )
+        except SecurityError:
+            raise
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
     _show(f"{source}: sent to {to}", receipt)
+
+
+def _both(first: oneshot.Told, second: oneshot.Told) -> oneshot.Told:
+    """Return what tells two listeners how far a transfer is."""
+
+    def told(peer: str, phase: str, done: int, total: int) -> None:
+        first(peer, phase, done, total)
+        second(peer, phase, done, total)
+
+    return told
 
 
 def _show(what: str, receipt: Receipt) -> None:

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from streamlink.cli.faults import CommandError
 from streamlink.config import JobConfig
 
-__all__ = ["LINK", "ROUNDS", "config_from", "explain", "flags", "spelled"]
+__all__ = ["LINK", "ROUNDS", "SERVING", "VISITING", "config_from", "explain", "flags", "spelled"]
 
 LINK = (
     "stream.chunk_bytes",
@@ -30,6 +30,25 @@ LINK = (
     "grpc.max_message_bytes",
 )
 """Settings of one end of a link that have a flag of their own."""
+
+SERVING = (
+    "security.certificate",
+    "security.key",
+    "security.ca",
+    "security.tokens",
+    "security.insecure",
+)
+"""Settings of who is let in; of the end that listens."""
+
+VISITING = (
+    "security.ca",
+    "security.certificate",
+    "security.key",
+    "security.token",
+    "security.server_name",
+    "security.insecure",
+)
+"""Settings of whom to trust and who one is; of the end that connects."""
 
 ROUNDS = (
     "rounds.min_clients",
@@ -52,7 +71,8 @@ _FILE = Annotated[
     typer.Option(
         "--config",
         metavar="FILE.yaml",
-        help="Settings as YAML: sections stream, timeouts, grpc, rounds. --set and flags win.",
+        help="Settings as YAML: sections stream, timeouts, grpc, limits, security, rounds. --set"
+        " and flags win.",
     ),
 ]
 _SET = Annotated[
@@ -74,9 +94,11 @@ def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
     for name in names:
         key = name.partition(".")[2]
         field = _field(name)
-        info = typer.Option(
-            f"--{key.replace('_', '-')}", metavar=_metavar(field), help=_help(field)
-        )
+        flag, text = f"--{key.replace('_', '-')}", _help(field)
+        if field.annotation is bool:
+            yield _option(key, Annotated[bool | None, typer.Option(flag, help=text)])
+            continue
+        info = typer.Option(flag, metavar=_metavar(field), help=text)
         yield _option(key, Annotated[str | None, info])
 
 
@@ -167,12 +189,16 @@ def _metavar(field: FieldInfo) -> str:
         return "SECONDS"
     if get_origin(field.annotation) is Literal:
         return "|".join(get_args(field.annotation))
+    if Path in get_args(field.annotation):
+        return "FILE"
     return "N" if field.annotation in (int, float) else "TEXT"
 
 
 def _help(field: FieldInfo) -> str:
     text = " ".join((field.description or "").replace("``", "").split())
     default = field.default
+    if default is None or default is False:
+        return text
     if "(bytes)" in text:
         shown = _size(default)
     elif isinstance(default, float):

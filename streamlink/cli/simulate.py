@@ -16,6 +16,7 @@ from streamlink.cli.jobs import (
     ExecutorOption,
     JobName,
     ReportFile,
+    Resume,
     Spool,
     Store,
     TaskOption,
@@ -24,7 +25,7 @@ from streamlink.cli.jobs import (
 from streamlink.cli.places import store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
 from streamlink.cli.tasks import executor_for
-from streamlink.config import JobConfig
+from streamlink.config import JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
 
 __all__ = ["simulate"]
@@ -40,6 +41,7 @@ def simulate(
     compress: Compress = None,
     job: JobName = "job",
     spool: Spool = None,
+    resume: Resume = False,
     report: ReportFile = None,
     *,
     common: Common,
@@ -48,7 +50,7 @@ def simulate(
 
     A server and its clients run as processes of their own; a table says what each one took. Without
     --min-clients every client is required. Ctrl-C ends them all; the store then holds the last
-    whole model.
+    whole model. It is plain text on the loopback, whatever the section security says.
     """
     config = _fitted(common.config, clients)
     executor_for("site-1", task, executor, weight)  # said once, here, rather than by each client
@@ -58,6 +60,8 @@ def simulate(
         server += ["--compress", compress]
     if spool is not None:
         server += ["--spool", str(spool)]
+    if resume:
+        server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]
     settings = spelled(config)
     fleet = Fleet()
@@ -97,7 +101,9 @@ def _fitted(config: JobConfig, clients: int) -> JobConfig:
         )
     if clients > grpc.max_clients:
         raise CommandError(f"grpc.max_clients is {grpc.max_clients}; --clients {clients} is more")
-    return config.model_copy(update={"rounds": rounds, "grpc": grpc})
+    # Loopback, and nobody else's processes: what certificates are for is not here.
+    plain = SecurityConfig()
+    return config.model_copy(update={"rounds": rounds, "grpc": grpc, "security": plain})
 
 
 def _logging(common: Common, name: str) -> list[str]:

@@ -1,0 +1,292 @@
+"""The operator's socket: one question and one answer, each a JSON object on a line.
+
+It is a Unix socket beside the store, so nothing of it is on the network; whoever may open the file
+is the operator, and only the user who started the process may (mode 0600 before anyone can
+connect). A socket that a killed process left is replaced, one that is alive is not: the kernel
+knows, since it refuses a connection that nobody listens for.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import socket
+import socketserver
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from streamlink.errors import StreamlinkError
+
+__all__ = ["ControlError", "ControlServer", "ask", "control_path"]
+
+logger = logging.getLogger("streamlink.operate")
+
+Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""``answer(question)``: what it raises of ours is told to the operator in words."""
+
+MAX_PATH_BYTES = 107
+"""The longest path of a Unix socket on Linux (bytes)."""
+
+MAX_LINE_BYTES = 8 << 20
+"""The largest question or answer (bytes)."""
+
+_MAX_CALLERS = 8  # at once; one that says nothing keeps its place for a few seconds only
+_CALLER_SECONDS = 5.0
+_LOCK_SECONDS = 5.0
+
+
+class ControlError(StreamlinkError):
+    """The operator's socket cannot be made, or nobody answers at it."""
+
+
+def control_path(store: str | os.PathLike[str]) -> Path:
+    """Return where the socket of a process that works on ``store`` is: beside it."""
+    path = Path(store)
+    if path.name in ("", ".."):
+        path = path.resolve()
+    return path.with_name(f"{path.name}.control")
+
+
+class ControlServer:
+    """Listens at ``path`` and answers in threads of its own. A context manager.
+
+    Args:
+        path: of the socket.
+        answer: see ``Answer``.
+
+    Raises:
+        ControlError: another process listens there, something else is there, or the path is too
+            long.
+        OSError: it cannot be made, such as on a disk that knows no sockets.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], answer: Answer) -> None:
+        self.path = Path(path)
+        _require_short(self.path)
+        with _locked(self.path.absolute().parent):
+            _make_way(self.path)
+            self._server = _Listener(self.path, answer)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.2,), name="control", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening and remove the socket, if it is still ours."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        with suppress(OSError):
+            if _identity(self.path) == self._server.identity:
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def ask(
+    path: str | os.PathLike[str], question: Mapping[str, Any], seconds: float = 10.0
+) -> dict[str, Any]:
+    """Ask the process that listens at ``path`` and return its answer.
+
+    Raises:
+        ControlError: nobody listens there, it does not answer in time, or it refuses; says why.
+    """
+    path = Path(path)
+    _require_short(path)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(seconds)
+            line.connect(str(path))
+            line.sendall(_encoded(question))
+            with line.makefile("rb") as answers:
+                raw = answers.readline(MAX_LINE_BYTES + 1)
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise ControlError(
+            f"{path}: nothing runs here; is it the right --store or --control?"
+        ) from error
+    except TimeoutError as error:
+        raise ControlError(
+            f"{path}: no answer within {seconds:g} s: the process is there and stuck, or stopped"
+        ) from error
+    except PermissionError as error:
+        raise ControlError(
+            f"{path}: only the user who started the process may ask it ({error.strerror})"
+        ) from error
+    except OSError as error:
+        raise ControlError(f"{path}: {error.strerror or error}") from error
+    return _understood(path, raw)
+
+
+# --- the listening end ----------------------------------------------------------------------
+
+
+class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    address_family = socket.AF_UNIX
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = _MAX_CALLERS
+
+    def __init__(self, path: Path, answer: Answer) -> None:
+        self.answer = answer
+        self._places = threading.BoundedSemaphore(_MAX_CALLERS)
+        super().__init__(str(path), _Caller, bind_and_activate=False)  # type: ignore[arg-type]
+        try:
+            os.fchmod(self.socket.fileno(), 0o600)  # Linux makes the file with this mode at once
+            self.socket.bind(str(path))
+            self.identity = _identity(path)
+            self.server_activate()
+        except BaseException:
+            self.server_close()
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        logger.debug("an operator's call broke", exc_info=True)
+
+
+class _Caller(socketserver.StreamRequestHandler):
+    timeout = _CALLER_SECONDS
+    server: _Listener
+
+    def handle(self) -> None:
+        raw = self.rfile.readline(MAX_LINE_BYTES + 1)
+        if raw:
+            self.wfile.write(_encoded(self._answer(raw)))
+
+    def _answer(self, raw: bytes) -> Mapping[str, Any]:
+        try:
+            question = json.loads(raw) if raw.endswith(b"\n") else None
+        except (ValueError, RecursionError):
+            question = None
+        if not isinstance(question, dict):
+            return {"error": "a question is one JSON object on a line"}
+        try:
+            return self.server.answer(question)
+        except (StreamlinkError, ValueError) as error:
+            return {"error": str(error)}
+        except Exception as error:
+            logger.exception("the operator's question %r failed", question)
+            return {"error": f"{type(error).__name__}: {error}; the log has more"}
+
+
+# --- small parts ----------------------------------------------------------------------------
+
+
+def _encoded(what: Mapping[str, Any]) -> bytes:
+    return json.dumps(what).encode() + b"\n"
+
+
+def _understood(path: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(raw) if raw.endswith(b"\n") else None
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise ControlError(f"{path}: the process ended before it had answered, or is too busy")
+    if "error" in answer:
+        raise ControlError(str(answer["error"]))
+    return answer
+
+
+def _require_short(path: Path) -> None:
+    nbytes = len(os.fsencode(path))
+    if nbytes > MAX_PATH_BYTES:
+        raise ControlError(
+            f"{path}: a path of {nbytes} bytes is too long for a Unix socket, which takes "
+            f"{MAX_PATH_BYTES}; name a shorter one with --control, or one relative to the directory"
+        )
+
+
+def _make_way(path: Path) -> None:
+    """Remove a socket that nobody listens at any more.
+
+    Raises:
+        ControlError: somebody does, or it is no socket.
+    """
+    try:
+        is_socket = stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if not is_socket:
+        raise ControlError(f"{path}: something else is here; name another path with --control")
+    if _is_alive(path):
+        raise ControlError(
+            f"{path}: another process listens here, so one works on this store already "
+            "(streamlink status says which); end it first, or name another path with --control"
+        )
+    path.unlink()
+
+
+def _is_alive(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(1.0)
+        try:
+            line.connect(str(path))
+        except OSError as error:
+            return error.errno != errno.ECONNREFUSED
+    return True
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.lstat()
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Let one process at a time replace sockets in ``directory``."""
+    with _opened(directory) as fd:
+        until = time.monotonic() + _LOCK_SECONDS
+        while not _has_locked(fd):
+            if time.monotonic() > until:
+                raise ControlError(f"{directory}: locked by another process for too long (flock)")
+            time.sleep(0.01)  # flock has no timeout of its own
+        yield
+
+
+def _has_locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:  # a disk without locks: what is left is a race of milliseconds
+        logger.debug("no lock: %s", error)
+    return True
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)  # and with it the lock

@@ -1,0 +1,218 @@
+"""What Prometheus reads: counters and gauges of one end's streams, and of its rounds.
+
+It needs the extra ``metrics`` (``pip install 'streamlink[metrics]'``). Labels are a peer, a
+direction and a cause: so many sets of them as peers are remembered, twice, times four. Nothing is
+measured for a scrape: each one reads what the streams have counted anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from streamlink.errors import AddressInUse, StreamlinkError
+from streamlink.link import BOUNDS, AckTimes, HasTraffic, Totals
+from streamlink.link.server import Server
+from streamlink.rounds.controller import ScatterAndGather
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+__all__ = ["MetricsCollector", "MetricsServer", "serve_metrics"]
+
+logger = logging.getLogger("streamlink.operate")
+
+_COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
+    ("streamlink_bytes", "Bytes of models received whole and in order", lambda t: t.bytes),
+    ("streamlink_chunks", "Chunks sent or received", lambda t: t.chunks),
+    ("streamlink_resumes", "Streams that went on over a new call", lambda t: t.resumes),
+    ("streamlink_repairs", "Chunks that arrived damaged and came again", lambda t: t.repairs),
+    ("streamlink_damaged_frames", "Frames that cost their call", lambda t: t.damaged),
+    ("streamlink_resent_bytes", "Bytes that left more than once", lambda t: t.resent_bytes),
+)
+_GAUGES: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
+    ("streamlink_streams", "Streams that run", lambda t: t.streams),
+    (
+        "streamlink_in_flight_bytes",
+        "Sent and not received, or received and not taken",
+        lambda t: t.in_flight_bytes,
+    ),
+    ("streamlink_window_bytes", "What may be in flight", lambda t: t.window_bytes),
+)
+_LABELS = ("peer", "direction")
+
+
+class MetricsError(StreamlinkError):
+    """Metrics cannot be had here."""
+
+
+class MetricsCollector:
+    """Gives the metrics of a server or client to a registry of prometheus-client's.
+
+    Args:
+        of: whose traffic it is: a ``Server`` or a ``Client``.
+        job: the rounds that run there, if any do.
+
+    Raises:
+        MetricsError: prometheus-client is not installed; says how to get it.
+    """
+
+    def __init__(self, of: HasTraffic, job: ScatterAndGather | None = None) -> None:
+        _prometheus()
+        self._of = of
+        self._job = job
+
+    def describe(self) -> list[Metric]:
+        """Nothing beforehand: what there is shows with the first stream."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric as it is now."""
+        core = _prometheus().core
+        totals = self._of.traffic.totals()
+        for name, text, value in _COUNTERS:
+            yield _filled(core.CounterMetricFamily(name, text, labels=_LABELS), totals, value)
+        for name, text, value in _GAUGES:
+            yield _filled(core.GaugeMetricFamily(name, text, labels=_LABELS), totals, value)
+        yield self._latencies(core, totals)
+        yield self._stalls(core, totals)
+        if isinstance(self._of, Server):
+            clients = core.GaugeMetricFamily("streamlink_clients", "Clients that are here")
+            clients.add_metric((), len(self._of.peers))
+            yield clients
+        if self._job is not None:
+            yield from self._rounds(core, self._job)
+
+    @staticmethod
+    def _latencies(core: Any, totals: Mapping[tuple[str, str], Totals]) -> Metric:
+        family = core.HistogramMetricFamily(
+            "streamlink_ack_latency_seconds",
+            "From the sending of a chunk to the word that it arrived",
+            labels=("peer",),
+        )
+        for (peer, direction), total in totals.items():
+            if direction == "sent":
+                family.add_metric((peer,), _buckets(total.ack_times), total.ack_times.seconds)
+        return family  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _stalls(core: Any, totals: Mapping[tuple[str, str], Totals]) -> Metric:
+        family = core.CounterMetricFamily(
+            "streamlink_stall_seconds",
+            "Time of streams by what limited them: network, credit, reader, held",
+            labels=(*_LABELS, "cause"),
+        )
+        for key, total in totals.items():
+            for cause, seconds in total.stall_seconds.items():
+                family.add_metric((*key, cause), seconds)
+        return family  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _rounds(core: Any, job: ScatterAndGather) -> Iterator[Metric]:
+        state = job.state()
+        gauges = (
+            ("streamlink_round", "Number of the round that runs", state.round),
+            ("streamlink_round_attempt", "Attempt of the round that runs", state.attempt),
+            (
+                "streamlink_round_duration_seconds",
+                "How long the last round that is done took",
+                state.last_rounds[-1].seconds if state.last_rounds else None,
+            ),
+        )
+        for name, text, value in gauges:
+            family = core.GaugeMetricFamily(name, text)
+            if value is not None:
+                family.add_metric((), value)
+            yield family
+        for name, text, value in (
+            ("streamlink_rounds_done", "Rounds that gave a new model", state.rounds_done),
+            ("streamlink_updates", "Updates that came to count", state.updates),
+        ):
+            family = core.CounterMetricFamily(name, text)
+            family.add_metric((), value)
+            yield family
+
+
+class MetricsServer:
+    """Answers Prometheus over HTTP at ``http://address/metrics``. A context manager."""
+
+    def __init__(self, address: str, collector: MetricsCollector) -> None:
+        prometheus = _prometheus()
+        registry = prometheus.CollectorRegistry()
+        registry.register(collector)
+        host, _, port = address.rpartition(":")
+        try:
+            self._server, self._thread = prometheus.start_http_server(
+                int(port), host.strip("[]"), registry
+            )
+        except OSError as error:
+            raise AddressInUse(
+                f"cannot serve metrics on {address}: {error.strerror or error}"
+            ) from error
+        self.port: int = self._server.server_port
+        logger.info("metrics at http://%s:%d/metrics", host, self.port)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def serve_metrics(
+    address: str, of: HasTraffic, job: ScatterAndGather | None = None
+) -> MetricsServer:
+    """Serve the metrics of a server or client to Prometheus, until what is returned is closed.
+
+    Args:
+        address: ``host:port``; port 0 takes a free one. There is no password on it: name a host
+            that only the monitoring reaches.
+        of: whose traffic it is: a ``Server`` or a ``Client``.
+        job: the rounds that run there, if any do.
+
+    Raises:
+        MetricsError: prometheus-client is not installed; says how to get it.
+        AddressInUse: the address is taken.
+    """
+    return MetricsServer(address, MetricsCollector(of, job))
+
+
+def _filled(
+    family: Any, totals: Mapping[tuple[str, str], Totals], value: Callable[[Totals], float]
+) -> Metric:
+    for key, total in totals.items():
+        family.add_metric(key, value(total))
+    return family  # type: ignore[no-any-return]
+
+
+def _buckets(times: AckTimes) -> list[tuple[str, float]]:
+    bounds = [f"{bound:g}" if bound % 1 else f"{bound:.1f}" for bound in BOUNDS]
+    so_far, buckets = 0, []
+    for bound, count in zip((*bounds, "+Inf"), times.counts, strict=True):
+        so_far += count
+        buckets.append((bound, float(so_far)))
+    return buckets
+
+
+def _prometheus() -> Any:
+    try:
+        import prometheus_client
+        import prometheus_client.core
+    except ModuleNotFoundError as error:
+        raise MetricsError(
+            "metrics need prometheus-client: pip install 'streamlink[metrics]'"
+        ) from error
+    return prometheus_client

@@ -1,0 +1,181 @@
+"""An operator at the command line: asks a process that runs, ends it, and reads its JSON log."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from streamlink import Client, StreamingExecutor, copy_model, open_store, send
+from streamlink.cli import app, main
+from streamlink.errors import StreamlinkError
+from streamlink.operate.control import ControlServer
+from tests.support.commands import Command, streamlink
+from tests.support.peers import WAIT, Array
+
+
+def said(*words: object, code: int = 0) -> str:
+    """Return what a command of ours printed to both streams, run in this process."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def records(log: str) -> list[dict[str, Any]]:
+    """Return a log's lines; each must be one JSON object."""
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def events(log: str) -> list[str]:
+    return [record["event"] for record in records(log) if "event" in record]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    copy_model({"w": np.zeros(50_000, np.float32)}, open_store(tmp_path / "model"))
+    return tmp_path / "model"
+
+
+class Stuck:
+    """A client in this process that stops at the first range until it is let go."""
+
+    def __init__(self, port: str) -> None:
+        self.reached, self.opens = threading.Event(), threading.Event()
+        self.done: Future[object] = Future()
+        self.client = Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(self._work))
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _work(self, tensor: object, start: int, values: Array) -> Array:
+        self.reached.set()
+        self.opens.wait(WAIT)
+        return values
+
+    def _run(self) -> None:
+        try:
+            self.done.set_result(self.client.run())
+        except BaseException as error:
+            self.done.set_exception(error)
+
+
+def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path: Path) -> None:
+    words = ("server", "--store", store, "--listen", "127.0.0.1:0", "--min-clients", 1)
+    command = streamlink(*words, "--json-logs", "--metrics", "127.0.0.1:0")
+    with Command(command, tmp_path) as server:
+        site = Stuck(server.until(r"listening on 127\.0\.0\.1:(\d+)")[1])
+        assert site.reached.wait(WAIT)
+        told = json.loads(said("status", "--store", store, "--json"))
+        assert (told["job"], told["round"]) == ("job", 0)
+        assert [each["name"] for each in told["clients"]] == ["site-1"]
+        assert "site-1: here, has " in said("status", "--store", store)
+        assert "the last whole model stands" in said("abort", "--store", store, "--reason", "bad")
+        assert server.end() == 1
+        site.opens.set()
+        error = site.done.exception(WAIT)
+        site.client.close()
+    assert "aborted by the operator: bad" in str(error)
+    known = {"session began", "round started", "round failed", "session ended", "failed"}
+    assert known <= set(events(server.log))
+    last = records(server.log)[-1]
+    assert (last["event"], last["exit_code"]) == ("failed", 1)
+    assert "aborted by the operator: bad" in last["message"]
+    assert "nothing runs here" in said("status", "--store", store, code=1)
+    assert not list(tmp_path.glob("*.control"))
+
+
+def test_a_receiver_is_asked_and_aborted(store: Path, tmp_path: Path) -> None:
+    command = streamlink("receive", "copy", "--listen", "127.0.0.1:0", "--control", "here")
+    with Command(command, tmp_path) as receiver:
+        receiver.until(r"listening on 127\.0\.0\.1:(\d+)")
+        assert "waiting for a sender" in said("status", "--control", tmp_path / "here")
+        assert "the transfer ends" in said("abort", "--control", tmp_path / "here")
+        assert receiver.end() == 1
+    assert "aborted by the operator: no reason given" in receiver.log
+
+
+def test_a_second_server_of_a_store_is_refused(store: Path) -> None:
+    with ControlServer(f"{store}.control", dict):
+        answer = said("server", "--store", store, "--listen", "127.0.0.1:0", code=2)
+    assert "one works on this store already" in answer
+
+
+def test_a_default_socket_that_cannot_be_made_does_not_stop_a_job(tmp_path: Path) -> None:
+    store = tmp_path / ("long" * 25)
+    listen = ("--listen", "127.0.0.1:0", "--timeout", "0")
+    assert "no operator's socket: " in said("receive", store, *listen, code=1)
+    answer = said("receive", store, *listen, "--control", f"{store}.control", code=2)
+    assert "too long for a Unix socket" in answer
+
+
+def test_a_receiver_without_a_socket_makes_none(tmp_path: Path) -> None:
+    words = ("receive", tmp_path / "copy", "--listen", "127.0.0.1:0", "--timeout", "0")
+    said(*words, "--control", "none", code=1)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [(), ("--store", "a", "--control", "b")])
+def test_status_wants_one_process(words: tuple[str, ...]) -> None:
+    assert "say which process" in said("status", *words, code=2)
+
+
+def test_nobody_is_readmitted_without_a_name() -> None:
+    assert "--readmit needs --client" in said("abort", "--store", "a", "--readmit", code=2)
+
+
+def test_a_sender_hears_that_its_receiver_was_aborted_while_it_sent(tmp_path: Path) -> None:
+    command = streamlink("receive", "copy", "--listen", "127.0.0.1:0")
+    sent: Future[object] = Future()
+    with Command(command, tmp_path) as receiver:
+        port = receiver.until(r"listening on 127\.0\.0\.1:(\d+)")[1]
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def tell(peer: str, phase: str, done: int, total: int) -> None:
+            if done:
+                begun.set()
+                goes_on.wait(WAIT)
+
+        def run() -> None:
+            try:
+                model = {"w": np.zeros(4_000_000, np.float32)}
+                sent.set_result(send(model, f"127.0.0.1:{port}", progress=tell))
+            except StreamlinkError as error:
+                sent.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        assert begun.wait(WAIT)
+        told = json.loads(said("status", "--store", tmp_path / "copy", "--json"))
+        assert told["receives_bytes"] == 16_000_000
+        said("abort", "--store", tmp_path / "copy", "--reason", "wrong model")
+        assert receiver.end() == 1
+        goes_on.set()
+        assert "wrong model" in str(sent.exception(WAIT))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect", "/nonexistent"),
+        ("inspect", "--no-such-option", "x"),
+        ("server",),
+        ("status", "--store", "/nonexistent"),
+        ("send", "/nonexistent", "127.0.0.1:1"),
+        ("inspect", "x", "--log-level", "loud"),
+        ("inspect", "x", "--log-file", "/proc/none/x"),
+    ],
+)
+def test_what_fails_at_once_is_one_line_of_json(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["streamlink", *words, "--json-logs"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (record,) = records(capsys.readouterr().err)
+    assert record["event"] == "failed"
+    assert record["message"].startswith("error: ")
+    assert record["exit_code"] == ended.value.code
