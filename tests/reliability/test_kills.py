@@ -1,0 +1,57 @@
+"""Every cell of the kill matrix once: a job goes on as if nobody had been killed."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.kills import Cell, run_cell, undisturbed
+from tests.support.doom import STATES, Doom
+from tests.support.nursery import Nursery
+from tests.support.supervised import ROLES
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expected(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return undisturbed(nursery, tmp_path_factory.mktemp("undisturbed") / "job", "lockstep")
+
+
+def test_the_matrix_has_enough_cells() -> None:
+    assert len(STATES) >= 12
+    assert len(ROLES) == 3
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_process_killed_at_any_state_changes_nothing(
+    nursery: Nursery, expected: str, tmp_path: Path, state: str
+) -> None:
+    with ThreadPoolExecutor(len(ROLES)) as pool:
+        jobs = [
+            pool.submit(run_cell, nursery, tmp_path / role, Cell(role, state, 0), expected)
+            for role in ROLES
+        ]
+    for job in jobs:
+        job.result()
+
+
+def test_a_spooled_round_gives_the_same_model(
+    nursery: Nursery, expected: str, tmp_path: Path
+) -> None:
+    assert undisturbed(nursery, tmp_path / "job", "spool") == expected
+
+
+def test_a_death_that_never_comes_is_noticed(
+    nursery: Nursery, expected: str, tmp_path: Path
+) -> None:
+    class Never(Cell):
+        doom = Doom("client", "up done", 99)
+
+    with pytest.raises(AssertionError, match=r"killed were \[\]"):
+        run_cell(nursery, tmp_path / "job", Never("whole", "up done", 0), expected)
