@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+WORKERS ?= 2
 PROTO  := streamlink/transport/_generated
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test lint types unit format proto cover bench bench-full clean
+.PHONY: help venv demo test lint types unit format proto fuzz soak cover bench bench-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +30,8 @@ lint: venv ## style and formatting, changing nothing
 types: venv ## mypy --strict on package, tests, benchmarks and examples
 	$(BIN)/mypy
 
-unit: venv ## the tests, with the slowest ten
-	$(BIN)/pytest -q --durations=10 --durations-min=1
+unit: venv ## the tests, WORKERS=2 at a time, with the slowest ten
+	$(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
 
 format: venv ## fix style and formatting
 	$(BIN)/ruff check --fix
@@ -38,6 +39,16 @@ format: venv ## fix style and formatting
 
 proto: venv ## generate the wire code from proto/streamlink.proto
 	$(BIN)/python -m grpc_tools.protoc -I$(PROTO)=proto --python_out=. --pyi_out=. $(PROTO)/streamlink.proto
+
+fuzz: venv ## a million hostile frames into the core, ten thousand into a live server
+	$(BIN)/python -m tests.support.fuzz --json benchmarks/results/fuzz.json
+
+soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow line, the kill matrix
+	$(BIN)/python -m benchmarks cuts --json benchmarks/results/cuts.json
+	$(BIN)/python -m benchmarks flips --json benchmarks/results/flips.json
+	$(BIN)/python -m benchmarks slow --json benchmarks/results/slow.json
+	$(BIN)/python -m tests.reliability.kills --json benchmarks/results/kills.json
+	$(BIN)/python -m benchmarks soak --json benchmarks/results/soak.json
 
 cover: venv ## branch coverage of protocol and model; below 100 % fails
 	$(BIN)/pytest -q --cov --cov-report=term-missing

@@ -93,6 +93,7 @@ class Lane:
         self.queued_bytes = 0
         self.forwarded_bytes = 0
         self.swallowed_bytes = 0
+        self.flipped = 0
         self._free_at = self._last_due_at = 0.0
         self._flips = 0
         self._flips_at: list[int] = []
@@ -163,6 +164,7 @@ class Lane:
             places.append(self._damage.randrange(len(piece)))
         if not places:
             return piece
+        self.flipped += len(places)
         damaged = bytearray(piece)
         for place in places:
             damaged[place] ^= 1 << self._damage.randrange(8)

@@ -38,7 +38,10 @@ WAIT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What has passed so far. ``resets`` are the relay's own, not those it passed on."""
+    """What has passed so far. ``resets`` are the relay's own, not those it passed on.
+
+    A bit counts as flipped when the piece that has it was offered to the other end.
+    """
 
     up_bytes: int
     down_bytes: int
@@ -46,6 +49,7 @@ class Counts:
     connections: int
     open_connections: int
     resets: int
+    flips: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +100,7 @@ class Relay:
         self._listening = _bound()
         self.port: int = self._listening.getsockname()[1]
         self._lifetime = lifetime
+        self._source = ""
         self._connections: list[Connection] = []
         self._ends: dict[int, End] = {}
         self._seen = self._resets = 0
@@ -191,6 +196,10 @@ class Relay:
     def limit_lifetime(self, seconds: float | None) -> None:
         """Reset any connection, present ones too, ``seconds`` after it came; None ends that."""
         self._do(lambda: setattr(self, "_lifetime", seconds))
+
+    def come_from(self, address: str) -> None:
+        """Reach the server from this address of our machine from now on, as a client that moved."""
+        self._do(lambda: setattr(self, "_source", address))
 
     def play(self, script: Script) -> None:
         """Do what ``script`` says, counting from now. A step that fails is raised by ``close``."""
@@ -333,6 +342,8 @@ class Relay:
             return
         server = socket.socket(self._family, socket.SOCK_STREAM)
         server.setblocking(False)
+        if self._source:
+            server.bind((self._source, 0))
         server.connect_ex(self._target)  # what comes of it shows when the socket is used
         connection = Connection(client, server, self._lanes, now)
         self._connections.append(connection)
@@ -399,6 +410,7 @@ class Relay:
             connections=self._seen,
             open_connections=len(self._connections),
             resets=self._resets,
+            flips=up.flipped + down.flipped,
         )
 
 

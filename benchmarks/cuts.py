@@ -1,0 +1,109 @@
+"""The connections of one transfer are reset again and again, at random places of its bytes.
+
+Every reset takes all connections at both ends: the session's, too. What was sent twice, and what
+the process kept of it all, is counted. The model comes from nowhere and goes to a disk.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import streamlink
+from benchmarks.models import GrowingStore, Layout
+from benchmarks.passing import Left, Passed, left_behind, pass_model
+from benchmarks.relay import Relay, Step
+from benchmarks.stats import Result
+
+__all__ = ["cut", "faults_of", "places", "run"]
+
+MB, MIB = 10**6, 1 << 20
+CUTS, SEED = 100, 1
+FULL, QUICK = Layout(64, 4_000 * MB // 64), Layout(8, 4 * MB)
+SETTINGS = streamlink.LinkConfig()
+
+
+def run(quick: bool) -> Result:
+    """Send 4 GB and cut 100 times (quick: 32 MB, 5 times)."""
+    layout, cuts = (QUICK, 5) if quick else (FULL, CUTS)
+    with tempfile.TemporaryDirectory() as folder:
+        passed, left, is_equal = cut(layout, places(layout.nbytes, cuts, SEED), Path(folder))
+    window = SETTINGS.stream.window_bytes
+    faults = faults_of(passed, left, is_equal, cuts * window)
+    stats = passed.sent.stats
+    return Result(
+        name="cuts",
+        claim=f"{layout.nbytes / MB:.0f} MB over connections that are reset {cuts} times: equal, "
+        "at most one window sent again for each cut, and nothing left over",
+        columns=("resets", "calls made anew", "sent again, MiB", "÷ window and cut", "s", "faults"),
+        rows=(
+            (
+                str(passed.line.resets),  # of connections: each cut takes two
+                str(stats.resumes),
+                f"{stats.resent_bytes / MIB:.1f}",
+                f"{stats.resent_bytes / (cuts * window):.2f}",
+                f"{passed.seconds:.1f}",
+                "; ".join(faults) or "none",
+            ),
+        ),
+        facts={
+            "layout": layout.as_json(),
+            "seed": SEED,
+            "window_bytes": window,
+            "line": asdict(passed.line),
+            "resumes": stats.resumes,
+            "resent_bytes": stats.resent_bytes,
+            "seconds": passed.seconds,
+            "left": asdict(left),
+            "faults": faults,
+        },
+        met=None if quick else not faults,
+    )
+
+
+def places(nbytes: int, cuts: int, seed: int) -> list[int]:
+    """Return where the line is cut: bytes it has carried by then, in order."""
+    return sorted(random.Random(seed).sample(range(nbytes), cuts))
+
+
+def cut(
+    layout: Layout,
+    at: Sequence[int],
+    folder: Path,
+    config: streamlink.LinkConfig = SETTINGS,
+) -> tuple[Passed, Left, bool]:
+    """Send a model to ``folder`` and cut the line at those places.
+
+    Returns:
+        What the transfer was, what it left behind, and whether the model is there, whole and alone.
+    """
+    first = Layout(1, 4_000)  # gRPC keeps for good what it opens the first time
+    pass_model(first.model(1.0), GrowingStore(first, 1.0), config)
+    store = streamlink.SafetensorsStore(folder / "model")
+    with left_behind() as left:
+        passed = pass_model(layout.model(1.0), store, config, begin=lambda relay: _cut(relay, at))
+    stored = store.open()
+    is_equal = streamlink.digest_of(stored) == streamlink.digest_of(layout.model(1.0))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    is_alone = size < layout.nbytes + 4 * MIB  # headers, and no half of anything
+    return passed, left(), is_equal and is_alone
+
+
+def faults_of(passed: Passed, left: Left, is_equal: bool, most_resent: int) -> list[str]:
+    """Return what the claim says and is not so."""
+    sent = passed.sent
+    found = {
+        "the model differs, or has something beside it": not is_equal,
+        "the ends' digests differ": sent.digest != passed.received.digest,
+        "too much was sent again": sent.stats.resent_bytes > most_resent,
+        f"{left.threads} threads are left": left.threads > 0,
+        f"{left.descriptors} descriptors are left": left.descriptors > 0,
+    }
+    return [what for what, is_so in found.items() if is_so]
+
+
+def _cut(relay: Relay, at: Sequence[int]) -> None:
+    relay.play([Step(action=Relay.reset, after_bytes=one, direction="up") for one in at])

@@ -1,0 +1,124 @@
+"""One model through a faulty line, in this process: what it took, and what was left behind.
+
+``cuts``, ``slow`` and ``flips`` send a model with ``streamlink.send`` to ``streamlink.receive``,
+with a relay between the two.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+import streamlink
+from benchmarks.relay import UNSHAPED, Counts, Link, Relay
+
+__all__ = ["Heard", "Left", "Passed", "left_behind", "listening", "pass_model"]
+
+ALONE_SECONDS = 60.0
+SETTLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A transfer that succeeded, as both ends and the line tell it."""
+
+    sent: streamlink.Receipt
+    received: streamlink.Receipt
+    line: Counts
+    seconds: float
+
+
+def pass_model(
+    model: streamlink.ModelSource,
+    into: streamlink.ModelStore,
+    config: streamlink.LinkConfig,
+    *,
+    link: Link = UNSHAPED,
+    begin: Callable[[Relay], object] = lambda relay: None,
+) -> Passed:
+    """Send ``model`` over a line, in one attempt; ``begin`` is called with the line before.
+
+    Raises:
+        StreamlinkError: the transfer failed.
+    """
+    port: Future[int] = Future()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        receiving = pool.submit(
+            streamlink.receive,
+            into,
+            "127.0.0.1:0",
+            config=config,
+            on_listening=port.set_result,
+            timeout=ALONE_SECONDS,
+        )
+        with Relay("127.0.0.1", port.result(), up=link, down=link) as relay:
+            begin(relay)
+            since = time.monotonic()
+            sent = streamlink.send(model, f"127.0.0.1:{relay.port}", config=config, retry=0)
+            seconds = time.monotonic() - since
+            received = receiving.result()
+            return Passed(sent, received, relay.counts, seconds)
+
+
+@dataclass(frozen=True)
+class Left:
+    """What this process had more of after something than before (counts)."""
+
+    threads: int
+    descriptors: int
+
+
+@contextmanager
+def left_behind() -> Iterator[Callable[[], Left]]:
+    """Yield what tells, after the block, what was not given back within a few seconds."""
+    process = psutil.Process()
+    before = Left(threading.active_count(), process.num_fds())
+    found = before
+
+    def look() -> Left:
+        gc.collect()
+        return Left(
+            max(0, threading.active_count() - before.threads),
+            max(0, process.num_fds() - before.descriptors),
+        )
+
+    yield lambda: found
+    until = time.monotonic() + SETTLE_SECONDS
+    while (found := look()) != Left(0, 0) and time.monotonic() < until:
+        time.sleep(0.1)  # gRPC closes its sockets in its own time and tells nobody
+
+
+class Heard(logging.Handler):
+    """Counts the log's lines by what stands in them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+    def count(self, words: str) -> int:
+        """Return how many lines have ``words`` in them."""
+        return sum(words in line for line in self.lines)
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """Yield what the library logs meanwhile, from warnings on."""
+    heard = Heard()
+    heard.setLevel(logging.WARNING)
+    logger = logging.getLogger("streamlink")
+    logger.addHandler(heard)
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(heard)
