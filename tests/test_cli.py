@@ -441,6 +441,9 @@ def test_a_taken_name_is_refused_in_one_line(place: Path) -> None:
         address = f"127.0.0.1:{server.port}"
         with Client(address, "site-1", StreamingExecutor(lambda tensor, start, values: values)):
             options = ["--name", "site-1", "--task", "tasks.py:add"]
+            for name, seconds in (("connect", 1), ("session", 0.4)):
+                options += ["--set", f"timeouts.{name}_timeout={seconds}"]
+            options += ["--set", "timeouts.heartbeat_interval=0.2"]
             outcome = Outcome("client", "--server", address, *options)
     assert "a client named 'site-1' is already here" in outcome.error
     assert outcome.code == 2

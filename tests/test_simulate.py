@@ -104,11 +104,14 @@ def stored_digest(place: Path) -> str:
         model.close()
 
 
+_LEDGER = "m.rounds.json"
+
+
 def leftovers(place: Path) -> list[str]:
-    """What is in the store's folder and belongs to no model."""
+    """What is in the store's folder and belongs to no model, but for the ledger of the job."""
     index = place / "store" / "m" / "model.safetensors.index.json"
     if not index.exists():
-        return sorted(path.name for path in (place / "store").iterdir() if path.name != "m.slz")
+        return sorted({path.name for path in (place / "store").iterdir()} - {"m.slz", _LEDGER})
     content = json.loads(index.read_text())
     alive = {*content["weight_map"].values(), content["metadata"]["streamlink_digests"]}
     return sorted({path.name for path in index.parent.iterdir()} - alive - {index.name})

@@ -3,9 +3,9 @@
     python examples/embedding/hand_over.py
 
 does both on this machine. Between machines, one of them waits in ``receive(into, "0.0.0.0:8470")``
-and the other calls ``send(model, "HOST:8470")``; either may be stopped and started again, and of a
-model that goes from files to files nothing that had arrived is sent again. Both take what there is:
-a path, a store, a dict of arrays, a torch module.
+and the other calls ``send(model, "HOST:8470")``, both with certificates (docs/security.md); either
+may be stopped and started again, and of a model that goes from files to files nothing that had
+arrived is sent again. Both take what there is: a path, a store, a dict of arrays, a torch module.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ def make(name: str) -> streamlink.StreamingExecutor:
 def main(
     server: Annotated[str, typer.Option(help="The server's host:port.")],
     name: Annotated[str, typer.Option(help="site-1, site-2, ...")],
+    insecure: Annotated[bool, typer.Option(help="Plain text beyond this machine.")] = False,
     report_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Take part in the job until the server says goodbye."""
@@ -33,7 +34,8 @@ def main(
     reporter = streamlink.Reporter(report_fd)
     executor = make(name)
     reporter.tell_base()
-    with streamlink.Client(server, name, executor) as client:
+    config = streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=insecure))
+    with streamlink.Client(server, name, executor, config) as client:
         client.run()
     reporter.tell_usage()
 

@@ -28,6 +28,7 @@ def main(
     listen: Annotated[
         str, typer.Option(help="host:port; port 0 takes a free one.")
     ] = "127.0.0.1:0",
+    insecure: Annotated[bool, typer.Option(help="Plain text beyond this machine.")] = False,
     report_fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Serve the job and verify its result; exit code 1 where an element is wrong."""
@@ -36,7 +37,8 @@ def main(
     model_store = streamlink.open_store(store, "zstd" if compress == "zstd" else "none")
     reporter.tell_base()
     make_initial(model_store, weights.spec(keys, streamlink.parse_size(key_size)), kind, reporter)
-    done = serve(model_store, listen, clients, rounds, reporter)
+    security = streamlink.SecurityConfig(insecure=insecure)
+    done = serve(model_store, listen, clients, rounds, reporter, security)
     result = check(model_store, kind, [sorted(each.weights) for each in done], reporter)
     reporter.tell_usage()
     if report_fd is None:  # started by hand: nobody else says it
@@ -70,10 +72,12 @@ def serve(
     clients: int,
     rounds: int,
     reporter: streamlink.Reporter,
+    security: streamlink.SecurityConfig,
 ) -> list[streamlink.RoundReport]:
     """Run the rounds and return what each gave."""
     carrier = streamlink.GrpcConfig(max_clients=max(clients, 16))
-    with streamlink.Server(listen, streamlink.LinkConfig(grpc=carrier)) as server:
+    config = streamlink.LinkConfig(grpc=carrier, security=security)
+    with streamlink.Server(listen, config) as server:
         reporter.tell(port=server.port)
         rules = streamlink.RoundConfig(min_clients=clients, num_rounds=rounds)
         job = streamlink.ScatterAndGather(server, store, rules, job="hello_numpy_large")

@@ -7,8 +7,10 @@ statistics, and an integer counter. All of it travels, the tied weight once.
 
 runs the server and both sites as threads of one process. By hand, on three machines, it is
 
-    python train.py --listen 0.0.0.0:8517
-    python train.py --server HOST:8517 --site 1          (and 2)
+    python train.py --listen 0.0.0.0:8517 --config server.yaml
+    python train.py --server HOST:8517 --config site-1.yaml --site 1          (and 2)
+
+where the files say in their section ``security`` whom to believe (docs/security.md).
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def loss_of(module: nn.Module, half: slice) -> float:
 # --- a site -----------------------------------------------------------------
 
 
-def take_part(server: str, site: int) -> None:
+def take_part(server: str, site: int, config: streamlink.LinkConfig) -> None:
     """Train on this site's half whenever the server asks, until it says goodbye."""
     half = slice(site - 1, None, 2)
     tokens, following = data(half)
@@ -81,22 +83,24 @@ def take_part(server: str, site: int) -> None:
 
     # The module is the place where models arrive, and what is sent back.
     executor = streamlink.WholeExecutor(train, NextToken())
-    with streamlink.Client(server, f"site-{site}", executor) as client:
+    with streamlink.Client(server, f"site-{site}", executor, config) as client:
         client.run()
 
 
 # --- the server -------------------------------------------------------------
 
 
-def serve(listen: str, here: Sequence[int], rounds: int, folder: Path) -> None:
+def serve(
+    listen: str, here: Sequence[int], rounds: int, folder: Path, config: streamlink.LinkConfig
+) -> None:
     """Give the model out, average what returns, and load the result into a module again."""
     torch.manual_seed(1)
     store, first = streamlink.open_store(folder), NextToken()
     streamlink.copy_model(first, store)
     print(f"model: {len(first.state_dict())} names, tied: {streamlink.TorchModel(first).tied}")
 
-    with streamlink.Server(listen) as server:
-        sites = [threading.Thread(target=take_part, args=(server.address, n)) for n in here]
+    with streamlink.Server(listen, config) as server:
+        sites = [threading.Thread(target=take_part, args=(server.address, n, config)) for n in here]
         for site in sites:
             site.start()
         rules = streamlink.RoundConfig(min_clients=len(SITES), num_rounds=rounds)
@@ -120,14 +124,16 @@ def main() -> None:
     options.add_argument("--listen", metavar="HOST:PORT", help="be the server of sites elsewhere")
     options.add_argument("--server", metavar="HOST:PORT", help="be a site of this server")
     options.add_argument("--site", type=int, default=1, choices=SITES)
+    options.add_argument("--config", metavar="FILE.yaml", help="settings of this end")
     given = options.parse_args()
+    config = streamlink.JobConfig.assemble(given.config)
     torch.set_num_threads(1)  # the model is tiny
     if given.server:
-        take_part(given.server, given.site)
+        take_part(given.server, given.site, config)
         return
     with tempfile.TemporaryDirectory() as folder:
         listen, here = (given.listen, ()) if given.listen else ("127.0.0.1:0", SITES)
-        serve(listen, here, given.rounds, Path(folder) / "model")
+        serve(listen, here, given.rounds, Path(folder) / "model", config)
 
 
 if __name__ == "__main__":
