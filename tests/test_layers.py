@@ -5,7 +5,9 @@ functions and those for types only too: what a module mentions is what a reader 
 """
 
 import ast
+import gc
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -109,8 +111,13 @@ def is_under(name: str, *tops: str) -> bool:
     return any(name == top or name.startswith(f"{top}.") for top in tops)
 
 
+@cache
 def read(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), str(path))
+    gc.disable()  # what is collected meanwhile may move the depth CPython 3.11 checks itself by
+    try:
+        return ast.parse(path.read_text("utf-8"), str(path))
+    finally:
+        gc.enable()
 
 
 def imported_by(path: Path) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -178,16 +179,37 @@ def test_what_is_asked_while_the_peer_is_away_reaches_it_later(pair: Pair) -> No
     assert pair.asked.result(WAIT).topic == "train"
 
 
+class Heard(logging.Handler):
+    """Waits for a line of the log."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.is_there = text, threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.text in record.getMessage():
+            self.is_there.set()
+
+
 def test_a_session_says_when_it_lost_its_peer_and_when_it_is_back(
     pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "streamlink")
-    pair.carrier.cut()
-    pair.carrier.join()
-    pair.server.request("train")
-    pair.asked.result(WAIT)
-    pair.server.wait_here()
-    assert "connection to site-1 lost (the connection ended); waiting" in caplog.text
+    lost = Heard("connection to site-1 lost (the connection ended); waiting")
+    back = Heard("site-1 is back after")
+    logger = logging.getLogger("streamlink.session")
+    for each in (lost, back):
+        logger.addHandler(each)
+    try:
+        pair.carrier.cut()
+        pair.carrier.join()
+        pair.server.request("train")
+        pair.asked.result(WAIT)
+        assert lost.is_there.wait(WAIT)
+        assert back.is_there.wait(WAIT)
+    finally:
+        for each in (lost, back):
+            logger.removeHandler(each)
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
