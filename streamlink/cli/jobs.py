@@ -193,7 +193,7 @@ def client(
         bars = show_progress(work.standings, common.console) if report_fd is None else nullcontext()
         with measured(metrics, taking_part), a_job(), bars:
             taking_part.run()
-    logger.info("tasks done: %d", len(taking_part.outcomes))
+    logger.info("tasks done: %d", taking_part.tasks_done)
     reporter.tell_usage()
 
 

@@ -19,6 +19,10 @@ __all__ = ["Client"]
 logger = logging.getLogger("streamlink.client")
 
 
+KEPT_OUTCOMES = 1000
+"""A client that takes part for months keeps what became of so many tasks (count)."""
+
+
 class Client:
     """One site. A context manager; ``run`` does all the work.
 
@@ -40,12 +44,14 @@ class Client:
     ) -> None:
         self.name = name
         self.outcomes: list[TaskOutcome] = []
+        """What became of the last 1,000 tasks that were done."""
+        self.tasks_done = 0
         self._executor = executor
         self._busy = threading.Lock()
         self._link = ClientLink(address, name=name, serve=self._serve, config=config)
 
     def run(self) -> list[TaskOutcome]:
-        """Do tasks until the server has no more; returns what was done.
+        """Do tasks until the server has no more; returns what was done (see ``outcomes``).
 
         A server that was killed and started again is joined again; see ``rejoin_timeout``.
 
@@ -99,4 +105,6 @@ class Client:
     def _do(self, assignment: Assignment) -> None:
         outcome = serve(self._executor, assignment)
         if outcome is not None:
+            self.tasks_done += 1
             self.outcomes.append(outcome)
+            del self.outcomes[:-KEPT_OUTCOMES]

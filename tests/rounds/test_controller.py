@@ -150,6 +150,18 @@ def test_outcomes_tell_what_moved() -> None:
     assert outcome.received.stats.taken_bytes == outcome.sent.stats.taken_bytes == ODD.nbytes
 
 
+def test_a_client_keeps_the_last_outcomes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamlink.rounds.client.KEPT_OUTCOMES", 2)
+    with Federation() as federation:
+        site: Site = federation.client("site-0", executor(0))
+        rules = RoundConfig(min_clients=1, num_rounds=3)
+        ScatterAndGather(federation.server, MemoryStore(initial()), rules).run()
+        federation.server.close("the job is done")
+        outcomes = site.done.result(WAIT)
+    assert [outcome.task.round for outcome in outcomes] == [1, 2]
+    assert site.client.tasks_done == 3
+
+
 def test_standings_tell_how_far_each_client_is() -> None:
     with Federation() as federation:
         job = ScatterAndGather(federation.server, MemoryStore(initial()), RoundConfig())
