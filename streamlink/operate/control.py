@@ -16,6 +16,7 @@ import os
 import socket
 import socketserver
 import stat
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -115,6 +116,7 @@ def ask(
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(seconds)
             line.connect(str(path))
+            _require_trusted(path, line)
             line.sendall(_encoded(question))
             with line.makefile("rb") as answers:
                 raw = answers.readline(MAX_LINE_BYTES + 1)
@@ -133,6 +135,22 @@ def ask(
     except OSError as error:
         raise ControlError(f"{path}: {error.strerror or error}") from error
     return _understood(path, raw)
+
+
+def _require_trusted(path: Path, line: socket.socket) -> None:
+    """Believe nobody but our own user and root: others may put a socket into a shared directory."""
+    asking, answering = os.getuid(), _user_of(line)
+    if asking and answering not in (asking, 0):
+        raise ControlError(
+            f"{path}: the process there is of user {answering}, not of yours; keep the socket in a "
+            "directory that only you can write to (--control)"
+        )
+
+
+def _user_of(line: socket.socket) -> int:
+    facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", facts)
+    return int(user)
 
 
 # --- the listening end ----------------------------------------------------------------------

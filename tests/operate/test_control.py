@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from streamlink.errors import RoundError
-from streamlink.operate.control import ControlError, ControlServer, ask, control_path
+from streamlink.operate.control import ControlError, ControlServer, _user_of, ask, control_path
 
 STATUS = {"do": "status"}
 
@@ -29,6 +29,33 @@ def echo(question: Mapping[str, Any]) -> Mapping[str, Any]:
 def test_an_answer_belongs_to_its_question(tmp_path: Path) -> None:
     with ControlServer(tmp_path / "c", echo):
         assert ask(tmp_path / "c", {"do": "ü\n"}) == {"heard": {"do": "ü\n"}}
+
+
+@pytest.mark.parametrize(
+    ("asking", "answering", "is_believed"),
+    [(1000, 1000, True), (1000, 0, True), (0, 1000, True), (1000, 1001, False)],
+)
+def test_an_answer_is_believed_of_our_own_user_and_root_only(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asking: int,
+    answering: int,
+    is_believed: bool,
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: asking)
+    monkeypatch.setattr("streamlink.operate.control._user_of", lambda line: answering)
+    with ControlServer(tmp_path / "c", echo):
+        if is_believed:
+            assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
+            return
+        with pytest.raises(ControlError, match="the process there is of user 1001, not of yours"):
+            ask(tmp_path / "c", STATUS)
+
+
+def test_the_user_who_answers_is_known() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        assert _user_of(ours) == os.getuid()
 
 
 def test_only_its_user_may_ask(tmp_path: Path) -> None:
