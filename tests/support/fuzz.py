@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from benchmarks.stats import environment
 from streamlink.protocol.limits import MAX_WAITING_FRAMES
 from tests.support.hostile_frames import CONFIG, FRAMES, Undocumented, fuzz_core
 from tests.support.siege import Siege, besiege
@@ -118,7 +119,9 @@ def main(
         console.print(table)
     if json_file is not None:
         facts = {each: getattr(siege, each) for each in siege.__slots__}
-        json_file.write_text(json.dumps({"seed": seed, "core": core, "live": facts}, indent=2))
+        json_file.write_text(
+            json.dumps({**environment(), "seed": seed, "core": core, "live": facts}, indent=1)
+        )
     if not (core["is_held"] and siege.is_held):
         raise typer.Exit(1)
 
