@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import json
 import re
+import socket
 import ssl
 import stat
 from pathlib import Path
@@ -229,6 +231,21 @@ def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: P
     assert not [
         path for path in reports for line in secrets_of(made) if line.encode() in path.read_bytes()
     ]
+
+
+def test_a_stranger_who_speaks_no_tls_leaves_the_log_json(made: Path, tmp_path: Path) -> None:
+    own = made / "server"
+    files = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")
+    words = ("receive", tmp_path / "copy", "--listen", "127.0.0.1:0", "--json-logs", *files)
+    with Command(streamlink(*words), tmp_path) as receiver:
+        port = int(receiver.until(r"listening on 127.0.0.1:(\d+)")[1])
+        with socket.create_connection(("127.0.0.1", port), 10) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+            while stranger.recv(4096):
+                pass  # gRPC has ended it: what it had to say is said
+        receiver.interrupt()
+        assert receiver.end() == 130
+    assert all(isinstance(json.loads(line), dict) for line in receiver.log.splitlines())
 
 
 def test_what_is_secret_is_in_no_repr(made: Path) -> None:

@@ -8,6 +8,7 @@ that run for long share.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -40,6 +41,7 @@ def main() -> None:
     """Run the command that the command line names, and end the process with its exit code."""
     if "--json-logs" not in sys.argv:
         app()
+    _silence_grpc()
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except typer.Abort:
@@ -51,6 +53,16 @@ def main() -> None:
         text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
         typer.echo(json_line("ERROR", f"error: {text}", "failed", exit_code=code), err=True)
         sys.exit(code)
+
+
+def _silence_grpc() -> None:
+    """Begin again with gRPC's own lines off: its core writes past Python's log.
+
+    It reads its environment when it is imported, and that is behind us.
+    """
+    if "GRPC_VERBOSITY" not in os.environ:
+        os.environ["GRPC_VERBOSITY"] = "NONE"
+        os.execv(sys.executable, sys.orig_argv)
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -118,11 +117,10 @@ def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
 
 @contextmanager
 def _all(in_json: bool) -> Iterator[None]:
-    """Under ``--json-logs`` let nothing but JSON reach stderr, whoever writes it."""
+    """Under ``--json-logs`` let nothing but JSON reach stderr from Python, whoever logs it."""
     if not in_json:
         yield
         return
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's core writes past Python's log
     with logs.everything_in_json():
         yield
 

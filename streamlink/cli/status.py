@@ -117,8 +117,8 @@ def _of_a_transfer(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _memory(memory: Mapping[str, Any]) -> str:
-    over = f"{_size(memory['over_base_bytes'])} over its start"
-    most = f" of {_size(memory['peak_bytes'])} it may hold" if memory["peak_bytes"] else ""
+    over = f"{_size(memory['over_base_bytes'])} above its start"
+    most = f", of {_size(memory['peak_bytes'])} allowed" if memory["peak_bytes"] else ""
     return f"memory {_size(memory['resident_bytes'])}, {over}{most}"
 
 

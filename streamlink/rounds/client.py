@@ -19,7 +19,7 @@ __all__ = ["Client"]
 logger = logging.getLogger("streamlink.client")
 
 
-KEPT_OUTCOMES = 1000
+KEPT_OUTCOMES = 256
 """A client that takes part for months keeps what became of so many tasks (count)."""
 
 
@@ -44,7 +44,7 @@ class Client:
     ) -> None:
         self.name = name
         self.outcomes: list[TaskOutcome] = []
-        """What became of the last 1,000 tasks that were done."""
+        """What became of the last 256 tasks that were done."""
         self.tasks_done = 0
         self._executor = executor
         self._busy = threading.Lock()

@@ -10,7 +10,7 @@ import logging
 import math
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
@@ -126,7 +126,8 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         text = f"{type(error).__name__}: {error}"
         assignment.reply(error=text, traceback=traceback.format_exc(limit=50))
     else:
-        return outcome
+        # Outcomes are kept; ``progress`` would keep the streams' machines with them.
+        return replace(outcome, task=replace(outcome.task, progress=_nothing))
     return None
 
 

@@ -265,6 +265,12 @@ class Ledger:
         settled = written.settled(self._present)
         if settled is None:
             raise self._foreign(written)
+        if not settled.is_finished and settled.done >= fresh.num_rounds:
+            raise RoundError(
+                f"{self.path}: job {settled.job!r} was interrupted after {settled.done} of "
+                f"{settled.num_rounds} rounds, and num_rounds is {fresh.num_rounds} now; give more "
+                f"than {settled.done} to go on"
+            )
         self.is_resumed = True
         page = replace(settled, num_rounds=fresh.num_rounds, forgotten=written.forgotten)
         self._say(page)

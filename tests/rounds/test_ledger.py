@@ -164,6 +164,15 @@ def test_an_interrupted_job_is_not_begun_anew_by_mistake(place: Place) -> None:
         place.ledger(resume=False)
 
 
+def test_an_interrupted_job_is_not_ended_by_fewer_rounds_by_mistake(place: Place) -> None:
+    place.run(place.ledger(), 2)
+    with pytest.raises(
+        RoundError, match=r"after 2 of 3 rounds, and num_rounds is 2 now; give more"
+    ):
+        place.ledger(num_rounds=2)
+    assert place.ledger().next_round == 2
+
+
 @pytest.mark.parametrize("rounds", [0, 3])
 def test_a_job_that_is_over_or_has_done_nothing_is_begun_anew(place: Place, rounds: int) -> None:
     first = place.ledger()
