@@ -172,6 +172,7 @@ def test_a_sender_hears_that_its_receiver_was_aborted_while_it_sent(tmp_path: Pa
 def test_what_fails_at_once_is_one_line_of_json(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("GRPC_VERBOSITY", "NONE")  # else the process would begin again to set it
     monkeypatch.setattr(sys, "argv", ["streamlink", *words, "--json-logs"])
     with pytest.raises(SystemExit) as ended:
         main()
