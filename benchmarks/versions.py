@@ -1,7 +1,7 @@
 """Two versions of streamlink at the large job's shape, in turn: has this one become slower?
 
 ``python -m benchmarks.versions OTHER_TREE`` runs the example of this tree and of another one, such
-as a ``git worktree`` of an older commit: 64 arrays of 48 MB, two clients, three rounds, the model
+as a ``git worktree`` of an older commit: 64 arrays of 16 MB, two clients, three rounds, the model
 stored with zstd, every element verified. Only the rounds are timed.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["compared", "rate_of"]
 
 GB = 10**9
 PAIRS = 7
-KEY_SIZE = "48MB"
+KEY_SIZE = "16MB"
 HERE = Path(__file__).resolve().parents[1]
 _SECONDS = 600.0
 
