@@ -227,7 +227,8 @@ class Fleet:
                 with process.oneshot():
                     cpu = process.cpu_times()
                     rss = process.memory_info().rss
-                member.samples.append((at, rss, round(cpu.user + cpu.system, 2)))
+                if rss:  # else it has ended, and nobody has waited for it yet
+                    member.samples.append((at, rss, round(cpu.user + cpu.system, 2)))
             except psutil.Error:
                 continue
 

@@ -1,7 +1,10 @@
 """Settings every test runs under; fixtures live beside the tests that use them."""
 
+import logging
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline and no complaint about speed: a busy machine must not fail a right program. On a
@@ -13,3 +16,12 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("streamlink")
+
+
+@pytest.fixture(autouse=True)
+def _no_log_outlives_its_test() -> Iterator[None]:
+    """Take away what a command has set up: a late line would go to a stream that is closed."""
+    logger = logging.getLogger("streamlink")
+    before = logger.handlers[:]
+    yield
+    logger.handlers[:] = before
