@@ -20,8 +20,15 @@ Payload = tuple[memoryview, ...]
 """Consecutive bytes of a model as flat views; views, so that nothing is copied to wait."""
 
 
+def payload_bytes(payload: Payload) -> int:
+    """Return how many bytes a payload has; nearly all are of one view."""
+    return payload[0].nbytes if len(payload) == 1 else sum([view.nbytes for view in payload])
+
+
 def split_payload(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
     """Cut a payload in two after ``nbytes``, or after all of it where it has fewer."""
+    if nbytes >= payload_bytes(payload):
+        return payload, ()
     front: list[memoryview] = []
     for number, view in enumerate(payload):
         if view.nbytes > nbytes:
@@ -117,14 +124,13 @@ class Chunk:
     repeats: int = 0
     is_intact: bool = True
     nbytes: int = field(init=False)
+    end: int = field(init=False)
+    """Offset of the first byte after the chunk."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nbytes", sum(view.nbytes for view in self.payload))
-
-    @property
-    def end(self) -> int:
-        """Offset of the first byte after the chunk."""
-        return self.offset + self.nbytes
+        nbytes = payload_bytes(self.payload)
+        object.__setattr__(self, "nbytes", nbytes)
+        object.__setattr__(self, "end", self.offset + nbytes)
 
 
 @dataclass(frozen=True, slots=True)

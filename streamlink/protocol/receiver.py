@@ -382,10 +382,11 @@ class ReceiveStream(StreamMachine):
 
     def _may_wait_with_ack(self, chunk: Chunk) -> bool:
         # As TCP does: on a fast link, where chunks are full, one ack speaks for two of them. An ack
-        # wakes threads at both ends.
+        # wakes threads at both ends. Where the window is wide a third may come while the second is
+        # taken: then one ack gives back its credit, too.
         is_full = chunk.nbytes == self._chunk_bytes and not self._arrivals.missing
-        has_room = self.config.stream.window_bytes >= 4 * self._chunk_bytes
-        return is_full and has_room and self._unacked < 2
+        in_window = self.config.stream.window_bytes // self._chunk_bytes
+        return is_full and in_window >= 4 and self._unacked < (3 if in_window >= 8 else 2)
 
     def _on_finish(self, frame: Finish, now: float) -> None:
         assert self.opened is not None

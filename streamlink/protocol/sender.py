@@ -122,12 +122,13 @@ class SendStream(StreamMachine):
         """How many bytes ``write`` takes now, from ``position`` on. 0: wait."""
         if self.state is not State.STREAMING:
             return 0
-        wanted = min(self._pace.chunk_bytes, self.total_bytes - self.position)
-        room = min(self.limit, self.received + self._pace.window_bytes) - self.position
+        pace, position = self._pace, self._outstanding.position
+        wanted = min(_to_boundary(position, pace.chunk_bytes), self.total_bytes - position)
+        room = min(self.limit, self.received + pace.window_bytes) - position
         if room >= wanted:
             return wanted
         # A sliver is only worth a chunk when nothing else could bring more room.
-        return max(room, 0) if self.position == self.received else 0
+        return max(room, 0) if position == self.received else 0
 
     @property
     def writable_limit(self) -> int:
@@ -137,11 +138,12 @@ class SendStream(StreamMachine):
         """
         if self.state is not State.STREAMING:
             return 0
-        return min(self._pace.largest, self.limit - self.position, self.total_bytes - self.position)
+        position = self._outstanding.position
+        return min(self._pace.largest, self.limit - position, self.total_bytes - position)
 
     def write(self, payload: Payload, *, now: float) -> None:
         """Queue the next chunk. The views must not change until they are received."""
-        chunk = Chunk(0, self.position, payload)  # numbered when it leaves
+        chunk = Chunk(0, self._outstanding.position, payload)  # numbered when it leaves
         self._require(0 < chunk.nbytes <= self.writable_limit, f"write of {chunk.nbytes} bytes")
         self._outstanding.append(chunk)
         if self.waits_for:
@@ -169,7 +171,7 @@ class SendStream(StreamMachine):
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now: control first, then chunks, then the finish."""
         frames = super().frames_to_send(now=now)
-        if self._may_stream():
+        if self.state in _STREAMS:
             frames.extend(self._chunks_to_send(now))
             if self._finish is not None and not self._is_finish_sent:
                 self._is_finish_sent = True
@@ -183,8 +185,10 @@ class SendStream(StreamMachine):
         """Whether ``frames_to_send`` would return something."""
         if self._outbox:
             return True
+        if self.state not in _STREAMS:
+            return False
         is_finish_due = self._finish is not None and not self._is_finish_sent
-        return self._may_stream() and (self._outstanding.has_unsent or is_finish_due)
+        return is_finish_due or self._outstanding.has_unsent
 
     @property
     def stats(self) -> StreamStats:
@@ -390,11 +394,12 @@ class SendStream(StreamMachine):
     def _watch_peer(self, now: float) -> None:
         # While the peer owes us nothing, it is our own source that is slow. It owes us even when
         # nothing is on its way, if it gives no credit.
+        position = self._outstanding.position
         is_owed = (
             self.state is State.OPENING
             or self._finish is not None
-            or self.position > self.taken
-            or self.limit <= self.position < self.total_bytes
+            or position > self.taken
+            or self.limit <= position < self.total_bytes
         )
         seconds = self.config.timeouts.communication_timeout
         self._watch(_SENDING, seconds, is_owed=is_owed, now=now)
@@ -415,10 +420,11 @@ class SendStream(StreamMachine):
             return NETWORK  # the carrier is at it
         if self.writable_bytes:
             return self._ours()
-        on_its_way, untaken = self.position - self.received, self.received - self.taken
+        position = self._outstanding.position
+        on_its_way, untaken = position - self.received, self.received - self.taken
         if on_its_way > 0 and on_its_way >= untaken:
             return NETWORK  # whatever fills the window most
-        if self.state is State.STREAMING and self.position == self.total_bytes:
+        if self.state is State.STREAMING and position == self.total_bytes:
             return self._ours()  # its finish is not said
         return HELD if self._peer_waits_for else CREDIT
 
@@ -429,9 +435,6 @@ class SendStream(StreamMachine):
         return NETWORK if self.state is State.OPENING else CREDIT
 
     # --- small parts -------------------------------------------------------------
-
-    def _may_stream(self) -> bool:
-        return self.state in (State.STREAMING, State.FINISHING)
 
     def _chunks_to_send(self, now: float) -> list[Chunk]:
         chunks = self._outstanding.take_unsent()
@@ -464,3 +467,15 @@ class SendStream(StreamMachine):
     def _drop_payloads(self) -> None:
         self._outstanding.clear()
         self._spec_pages = ()
+
+
+_STREAMS = (State.STREAMING, State.FINISHING)
+
+
+def _to_boundary(position: int, size: int) -> int:
+    """Return the bytes of a chunk from ``position`` that ends at a multiple of ``size``.
+
+    Chunks that grew would else lie across the blocks of the digest and of the stores for good.
+    """
+    rest = size - position % size
+    return rest if rest >= SMALLEST_CHUNK_BYTES else size

@@ -121,8 +121,9 @@ class Pump(Generic[M]):
                     self._to_send.wait(RECHECK_SECONDS)
                 if not self._is_current(call):
                     return
-                frames = self._machine.frames_to_send(now=self._clock())
-                is_closed = self._machine.is_closed
+                machine = self._machine
+                frames = machine.frames_to_send(now=self._clock()) if machine.has_frames else []
+                is_closed = machine.is_closed
             if frames:
                 yield from frames
             elif is_closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from streamlink.errors import AbortCode, SourceChanged, TransportClosed
+from streamlink.errors import AbortCode, SourceChanged, StreamlinkError, TransportClosed
 from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
@@ -19,6 +19,7 @@ from streamlink.protocol.frames import (
     Open,
     Payload,
     Repair,
+    payload_bytes,
     split_payload,
 )
 from streamlink.protocol.machine import GREETINGS, State, StreamMachine
@@ -98,7 +99,7 @@ class SendPump(Pump[SendStream]):
             ``wait_room`` then says where to go on.
         """
         with self.locked() as (machine, now):
-            nbytes = sum(view.nbytes for view in payload)
+            nbytes = payload_bytes(payload)
             if machine.position != offset or not 0 < nbytes <= machine.writable_limit:
                 return False
             machine.write(payload, now=now)
@@ -185,19 +186,23 @@ class SendPump(Pump[SendStream]):
 
     def _refill(self) -> None:
         with self._lock:
-            offset, nbytes = self._machine.position, self._machine.writable_bytes
-            supply = self._supply
+            machine, supply, call = self._machine, self._supply, self._call
+            offset, nbytes = machine.position, machine.writable_bytes
             if supply is None or nbytes == 0 or self._is_drawing:
                 return
             self._is_drawing = True
+            machine.drained(now=self._clock())
         try:
             self._refill_from(supply, offset, nbytes)
         finally:
             with self._lock:
                 self._is_drawing = False
                 self._let_go()
-                self._to_own.notify_all()
-                self._to_send.notify_all()
+                # Who may wait for the end of this; waking them for each chunk would cost more.
+                if self._supply is None:
+                    self._to_own.notify_all()
+                if self._call != call:
+                    self._to_send.notify_all()
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
         try:
@@ -216,13 +221,14 @@ class SendPump(Pump[SendStream]):
 
         A receiver that came back may grant less than what was drawn for it before.
         """
-        with self.locked() as (machine, now):
+        with self._lock:
+            machine = self._machine
             most = machine.writable_limit if machine.position == offset else 0
             front, rest = split_payload(payload, max(0, most))
             if front:
-                machine.write(front, now=now)
-        written = sum(view.nbytes for view in front)
-        return (offset + written, rest) if rest else None
+                machine.write(front, now=self._clock())
+            self._wake()
+        return (offset + payload_bytes(front), rest) if rest else None
 
     def _drained(self) -> None:
         self._machine.drained(now=self._clock())
@@ -274,7 +280,13 @@ class ReceivePump(Pump[ReceiveStream]):
 
     def release(self, nbytes: int) -> None:
         """Give back credit for bytes the sink has."""
-        self._do(lambda machine, now: machine.release(nbytes, now=now))
+        with self._lock:  # as ``_do`` does, at a third of its cost: once for each chunk
+            machine = self._machine
+            if not machine.is_closed:
+                machine.release(nbytes, now=self._clock())
+                self._wake()
+                return
+        raise _why_closed(machine)
 
     def committing(self) -> None:
         """Say that the commit moved."""
@@ -325,8 +337,11 @@ class ReceivePump(Pump[ReceiveStream]):
             if not machine.is_closed:
                 act(machine, now)
                 return
-        # The owner learns why from the error the machine keeps.
-        raise machine.error or TransportClosed(f"{machine.name} is already done")
+        raise _why_closed(machine)
+
+
+def _why_closed(machine: ReceiveStream) -> StreamlinkError:
+    return machine.error or TransportClosed(f"{machine.name} is already done")
 
 
 def _code_of(error: BaseException) -> AbortCode:

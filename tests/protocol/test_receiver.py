@@ -229,6 +229,19 @@ def test_one_ack_speaks_for_two_full_chunks_or_for_one_after_a_moment() -> None:
     assert the(Ack, receiver.frames_to_send(now=6.1)).received == 12 * KiB
 
 
+def test_in_a_wide_window_the_ack_for_two_chunks_waits_until_they_are_taken() -> None:
+    receiver = fed(streaming_receiver(small_config(window_bytes=32 * KiB)), a_chunk(0), a_chunk(1))
+    assert not receiver.has_frames
+    receiver.release(8 * KiB, now=0.0)
+    assert receiver.frames_to_send(now=0.0) == [Ack(8 * KiB, 8 * KiB, 0, 40 * KiB)]
+
+
+def test_in_a_wide_window_three_chunks_are_acknowledged_though_none_is_taken() -> None:
+    config = small_config(window_bytes=32 * KiB)
+    receiver = fed(streaming_receiver(config), a_chunk(0), a_chunk(1), a_chunk(2))
+    assert receiver.frames_to_send(now=0.0) == [Ack(12 * KiB, 0, 0, 32 * KiB)]
+
+
 @pytest.mark.parametrize("config", [SMALL, small_config(window_bytes=12 * KiB)])
 def test_a_short_chunk_or_a_narrow_window_is_acknowledged_at_once(config: LinkConfig) -> None:
     nbytes = 100 if config is SMALL else 4 * KiB

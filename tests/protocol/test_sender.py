@@ -623,6 +623,23 @@ def test_a_piece_that_was_asked_for_is_taken_though_the_pace_has_shrunk() -> Non
     assert sender.position == before + grown
 
 
+def test_a_chunk_that_grew_ends_at_a_multiple_of_its_size() -> None:
+    config = small_config(
+        chunk_bytes=64 * KiB, window_bytes=1024 * KiB, initial_window_bytes=1024 * KiB
+    )
+    sender = streaming_sender(config, total_bytes=1 << 30, limit=1 << 30)
+    grow(sender, seconds=1e-4, now=0.0)
+    assert sender.position % (64 * KiB) == 0
+    sender.write(zeros(5000), now=1.0)
+    assert sender.writable_bytes == 64 * KiB - 5000
+
+
+def test_no_crumb_is_cut_to_reach_a_multiple() -> None:
+    sender = streaming_sender()
+    sender.write(zeros(4 * KiB - 10), now=0.0)
+    assert sender.writable_bytes == 4 * KiB
+
+
 def grow(sender: SendStream, *, seconds: float, now: float) -> int:
     """Let two pieces at a time arrive after ``seconds``, twenty times; returns the chunk size."""
     for number in range(20):

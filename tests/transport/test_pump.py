@@ -491,3 +491,35 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
     assert asked == sorted(set(asked))
     offsets = [frame.offset for frame in second if isinstance(frame, f.Chunk)]
     assert offsets == asked[: len(offsets)]
+
+
+def test_an_owner_sleeps_while_its_source_is_drawn_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pump, has_heard = sender(), threading.Event()
+    monkeypatch.setattr(pump, "_react", lambda event: has_heard.set())
+    owner = threading.Thread(
+        target=pump.draw,
+        args=(lambda offset, nbytes: (memoryview(DATA)[offset : offset + 1024],),),
+        daemon=True,
+    )
+    owner.start()
+    call = pump.attach(lambda: None)
+    pump.incoming([f.Accept(0, len(DATA), 4096)], call)
+    assert has_heard.wait(WAIT)  # of the accept; nothing else is news until all is drawn
+    woken: list[int] = []
+    wake = pump._to_own.notify_all
+
+    def woke() -> None:
+        woken.append(pump.stream.position)
+        wake()
+
+    monkeypatch.setattr(pump._to_own, "notify_all", woke)
+    for frame in pump.outgoing(call):
+        if isinstance(frame, f.Chunk):
+            if frame.end == len(DATA):
+                break
+            pump.incoming([f.Ack(frame.end, frame.end, 0, len(DATA))], call)
+    owner.join(WAIT)
+    assert not owner.is_alive()
+    assert set(woken) == {len(DATA)}
