@@ -27,8 +27,8 @@ from streamlink.model.interfaces import ModelSink, Payload, ResumableSink
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
-from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.receiver import ReceiveStream
+from streamlink.protocol.stats import StreamStats
 from streamlink.transport.pump import ReceivePump
 
 __all__ = ["IncomingModel", "KnownSpecs", "receive_model"]
@@ -138,6 +138,11 @@ class IncomingModel:
         """The tensors; known once ``open`` has returned True."""
         assert self._spec is not None, "open() comes first"
         return self._spec
+
+    @property
+    def has_spec(self) -> bool:
+        """Whether its tensors are known."""
+        return self._spec is not None
 
     @property
     def update(self) -> Update:
@@ -327,7 +332,12 @@ def receive_model(
         StreamlinkError: the stream failed, or the sink could not take it; nothing of it is visible.
     """
     sink: ModelSink | None = None
-    model.pump.on_waiting = lambda: tell(WAITING, model.pump.stream.taken)
+
+    def told_waiting() -> None:
+        if model.has_spec:  # else nobody can say of how much
+            tell(WAITING, model.pump.stream.taken)
+
+    model.pump.on_waiting = told_waiting
     try:
         if resume is not None:
             sink = _resumed(model, resume, tell)

@@ -14,8 +14,8 @@ from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update
-from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stats import StreamStats
 from streamlink.transport.messages import encode_spec
 from streamlink.transport.pump import ReceivePump, SendPump, Supply
 

@@ -21,7 +21,8 @@ class Outstanding:
         self.resent_bytes = 0
         """Bytes that left more than once."""
         self._kept: deque[Chunk] = deque()
-        self._unsent: deque[Chunk] = deque()
+        self.unsent: deque[Chunk] = deque()
+        """Those of them that wait to leave, for others to look at only: looking costs no call."""
         self._ever_sent = 0  # bytes below have left at least once, on any call
         self._frames: deque[Chunk | None] = deque()  # None: was asked for again
         self._first = 0  # number of the first of them
@@ -33,28 +34,23 @@ class Outstanding:
         """Keep the next chunk; it has not left yet and has no number."""
         self.position = chunk.end
         self._kept.append(chunk)
-        self._unsent.append(chunk)
+        self.unsent.append(chunk)
 
     def take_unsent(self) -> list[Chunk]:
         """Return the chunks that leave now, numbered."""
-        chunks = [self._numbered(chunk) for chunk in self._unsent]
-        self._unsent.clear()
+        chunks = [self._numbered(chunk) for chunk in self.unsent]
+        self.unsent.clear()
         return chunks
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether a chunk waits to leave."""
-        return bool(self._unsent)
 
     @property
     def is_on_its_way(self) -> bool:
         """Whether a chunk has left on this call and is not received."""
-        return len(self._kept) > len(self._unsent)
+        return len(self._kept) > len(self.unsent)
 
     @property
     def sent(self) -> int:
         """How far the chunks that have left reach (bytes)."""
-        return self._unsent[0].offset if self._unsent else self.position
+        return self.unsent[0].offset if self.unsent else self.position
 
     # --- what the receiver says ----------------------------------------------------
 
@@ -91,7 +87,7 @@ class Outstanding:
         self._frames.clear()
         self._first = 0
         self._repairs.clear()
-        self._unsent = deque(self._kept)
+        self.unsent = deque(self._kept)
 
     def rewind(self, mark: int, *, limit: int, chunk_bytes: int) -> None:
         """Go on at ``mark``: with what is kept and allowed, or, failing that, from the source."""
@@ -103,12 +99,12 @@ class Outstanding:
             self.position = mark
         while self._kept and self._kept[-1].end > limit:
             self.position = self._kept.pop().offset
-        self._unsent = deque(self._kept)
+        self.unsent = deque(self._kept)
 
     def clear(self) -> None:
         """Let go of every byte; ``position`` stays as a fact."""
         self._kept.clear()
-        self._unsent.clear()
+        self.unsent.clear()
         self._frames.clear()
 
     def _numbered(self, chunk: Chunk) -> Chunk:

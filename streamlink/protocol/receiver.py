@@ -20,12 +20,12 @@ from streamlink.errors import (
     AbortCode,
     ChecksumError,
     CommunicationTimeout,
-    FlowControlError,
-    FrameTooLarge,
     OpenTimeout,
     ReadTimeout,
     StreamlinkError,
 )
+from streamlink.protocol.acks import REPORT, AckRule
+from streamlink.protocol.admitted import check_chunk
 from streamlink.protocol.announced import check_sizes, is_same_model
 from streamlink.protocol.arrivals import Arrivals
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
@@ -43,42 +43,22 @@ from streamlink.protocol.frames import (
     Repair,
     SpecPage,
 )
-from streamlink.protocol.limits import (
-    MAX_PAGE_BYTES,
-    MAX_WAITING_FRAMES,
-    PAGE_OVERHEAD_BYTES,
-    SMALLEST_CHUNK_BYTES,
-)
-from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
+from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
+from streamlink.protocol.machine import Moves
+from streamlink.protocol.pages import Pages
 from streamlink.protocol.stalls import HELD, NETWORK, READER
-from streamlink.protocol.window import Credit
+from streamlink.protocol.stats import StreamStats
+from streamlink.protocol.stream import StreamMachine
+from streamlink.protocol.stream_state import RECEIVER_MOVES, State
+from streamlink.protocol.window import credit_for
 
-_OPEN, _READ, _RECEIVING, _REPORT = "open", "read", "receiving", "report"
-
-_ACK_DELAY_SECONDS = 0.1  # an ack that could speak for more chunks waits for them this long
-_MOST_REPORT_SECONDS = 1.0  # what was taken is told this soon: a slow reader is seen to move
+_OPEN, _READ, _RECEIVING = "open", "read", "receiving"
 
 
 class ReceiveStream(StreamMachine):
-    """Receives one model. See ``machine`` for the verbs both halves share."""
+    """Receives one model. See ``machine`` and ``stream`` for the verbs both halves share."""
 
-    MOVES: ClassVar[Moves] = {
-        (State.WAITING, Open): State.OPENING,
-        (State.WAITING, Abort): State.WAITING,
-        (State.OPENING, Abort): State.OPENING,
-        (State.OPENING, Held): State.OPENING,
-        (State.STREAMING, SpecPage): State.STREAMING,
-        (State.STREAMING, Chunk): State.STREAMING,
-        (State.STREAMING, Held): State.STREAMING,
-        (State.STREAMING, Finish): State.FINISHING,
-        (State.STREAMING, Abort): State.STREAMING,
-        (State.FINISHING, Chunk): State.FINISHING,
-        (State.FINISHING, Held): State.FINISHING,
-        (State.FINISHING, Abort): State.FINISHING,
-        (State.COMMITTING, Finish): State.COMMITTING,  # of a new call
-        (State.COMMITTING, Held): State.COMMITTING,
-        (State.COMMITTING, Abort): State.COMMITTING,
-    }
+    MOVES: ClassVar[Moves] = RECEIVER_MOVES
 
     def __init__(
         self, config: LinkConfig, *, stream_id: int, peer: str = "peer", name: str = ""
@@ -88,24 +68,24 @@ class ReceiveStream(StreamMachine):
         self.state = State.WAITING
         self.opened: Open | None = None
         self.durable = 0
-        self._credit = Credit(stream.window_bytes, quantum_bytes=stream.smallest_chunk_bytes)
+        self._credit = credit_for(stream, stream.chunk_bytes)
         self._arrivals = Arrivals(
             max_damaged=(stream.max_repairs + 1)
             * (stream.window_bytes // stream.smallest_chunk_bytes + 1)
         )
         self._most_chunks = 2 * stream.window_bytes // SMALLEST_CHUNK_BYTES + 64
         self._chunk_bytes = stream.chunk_bytes
-        self._is_accepted = self._wants_spec = False
-        self._pages: list[bytes] = []
-        self._spec_bytes = 0
+        self._is_accepted = False
+        self._pages = Pages(stream.max_spec_bytes)
         self._finish: Finish | None = None
         self._is_whole = False
         self._committing = 0
         self._commit: Commit | None = None
-        self._report_seconds = min(_MOST_REPORT_SECONDS, config.timeouts.held_interval)
-        self._acked_at = float("-inf")
-        self._is_ack_due = False
-        self._unacked = 0  # chunks delivered since the last ack
+        self._acks = AckRule(
+            stream.window_bytes,
+            report_seconds=config.timeouts.held_interval,
+            timers=self._timers,
+        )
 
     # --- the owner reads -----------------------------------------------------------
 
@@ -126,8 +106,8 @@ class ReceiveStream(StreamMachine):
             self._arrivals.received = self.durable = start
             self._credit.release(start)
         self._is_accepted = True
-        self._wants_spec = wants_spec and self.opened.spec_pages > 0
-        if wants_spec and not self._wants_spec:
+        self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
+        if wants_spec and not self._pages.is_wanted:
             self._events.append(SpecReceived(()))
         if self.state is State.OPENING and self.is_attached:
             self._go_on(now)
@@ -135,14 +115,15 @@ class ReceiveStream(StreamMachine):
 
     def release(self, nbytes: int, *, now: float) -> None:
         """Say that the sink has ``nbytes`` more of what was delivered."""
-        self._require(0 <= nbytes <= self.received - self.taken, f"release of {nbytes} bytes")
-        self._credit.release(nbytes)
-        if self._credit.is_due or now - self._acked_at >= self._report_seconds:
-            self._is_ack_due = True
-        elif not self._timers.is_running(_REPORT):
-            self._timers.start(_REPORT, self._acked_at + self._report_seconds - now, now=now)
+        credit = self._credit
+        if not 0 <= nbytes <= self._arrivals.received - credit.taken:
+            raise self._misuse(f"release of {nbytes} bytes")
+        credit.release(nbytes)
+        is_all_taken = credit.taken == self._arrivals.received
+        self._acks.taken(is_credit_due=credit.is_due, is_all_taken=is_all_taken, now=now)
         self._restart_read_clock(now)
-        self._advance(now)
+        if self._finish is not None:
+            self._advance(now)
         if self.waits_for:
             self._go_on_ourselves()
         self._account(now)
@@ -150,7 +131,7 @@ class ReceiveStream(StreamMachine):
     def mark_durable(self, durable: int) -> None:
         """Say that bytes below ``durable`` would survive this process."""
         self.durable = min(max(durable, self.durable), self.taken)
-        self._is_ack_due = True
+        self._acks.is_due = True
 
     def committing(self, *, now: float) -> None:
         """Say that the commit moved."""
@@ -171,20 +152,17 @@ class ReceiveStream(StreamMachine):
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now; at most one ack, with the marks as they are."""
-        if self._is_ack_due and self._is_heard():
-            self._is_ack_due = False
-            self._unacked = 0
-            self._acked_at = now
-            self._timers.stop(_REPORT)
-            limit = self._credit.grant()
-            self._outbox.append(Ack(self.received, self.taken, self.durable, limit))
+        if self._acks.is_due and self._is_heard():
+            self._acks.told(now=now)
+            received, credit = self._arrivals.received, self._credit
+            self._outbox.append(Ack(received, credit.taken, self.durable, credit.grant()))
             self._watch_sender(now)
         return super().frames_to_send(now=now)
 
     @property
     def has_frames(self) -> bool:
         """Whether ``frames_to_send`` would return something."""
-        return bool(self._outbox) or (self._is_ack_due and self._is_heard())
+        return bool(self._outbox) or (self._acks.is_due and self._is_heard())
 
     @property
     def is_committed(self) -> bool:
@@ -260,8 +238,10 @@ class ReceiveStream(StreamMachine):
         self._timers.stop(_OPEN)
         self._check_open(frame)
         self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
+        self._acks.agree(self._chunk_bytes)
         is_first, self.opened = self.opened is None, frame
         if is_first:
+            self._credit = credit_for(self.config.stream, self._chunk_bytes)
             self._events.append(Opened(frame))
         if self._is_accepted:
             self._go_on(now)
@@ -284,11 +264,11 @@ class ReceiveStream(StreamMachine):
     def _go_on(self, now: float) -> None:
         """Tell the sender where we are, and go on in the state we were in."""
         self._pages.clear()  # those of a call that broke come again
-        self._spec_bytes = 0
         self._finish = None
         self.state = State.COMMITTING if self._is_whole else State.STREAMING
         limit = self._credit.grant()
-        self._outbox.append(Accept(self.received, limit, self._chunk_bytes, self._wants_spec))
+        accept = Accept(self.received, limit, self._chunk_bytes, self._pages.is_wanted)
+        self._outbox.append(accept)
         if self._commit is not None:
             self._outbox.append(self._commit)
             self._be_done()
@@ -296,60 +276,35 @@ class ReceiveStream(StreamMachine):
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:
         assert self.opened is not None
-        if not self._wants_spec or frame.number != len(self._pages):
-            raise self._violation(f"sent page {frame.number} of the description out of order")
-        self._spec_bytes += len(frame.body) + PAGE_OVERHEAD_BYTES
-        is_too_large = self._spec_bytes > self.config.stream.max_spec_bytes
-        if is_too_large or len(frame.body) > MAX_PAGE_BYTES:
-            raise FrameTooLarge(
-                f"{self.peer} describes its model in more than "
-                f"{self.config.stream.max_spec_bytes} bytes (max_spec_bytes), or more than "
-                f"{MAX_PAGE_BYTES} on one page",
-                stream_id=self.stream_id,
-            )
-        self._pages.append(frame.body)
-        self._start_receiving_clock(now)
-        if len(self._pages) == self.opened.spec_pages:
-            self._wants_spec = False
-            self._events.append(SpecReceived(tuple(self._pages)))
-            self._pages.clear()
-        self._watch_sender(now)
+        pages = self._pages.take(frame, self.opened, peer=self.peer)
+        self._watch_sender(now, is_progress=True)
+        if pages is not None:
+            self._events.append(SpecReceived(pages))
 
     def _on_chunk(self, chunk: Chunk, now: float) -> None:
-        if self._wants_spec:
+        if self._pages.is_wanted:
             raise self._violation("sent a chunk before its description")
         if not chunk.is_intact:
             self._ask_again()
             return
-        self._check_chunk(chunk)
+        assert self.opened is not None
+        check_chunk(
+            chunk,
+            self._arrivals,
+            self.opened,
+            most=self._chunk_bytes,
+            limit=self._credit.limit,
+            peer=self.peer,
+        )
+        if self._finish is not None and not chunk.repeats:
+            raise self._violation("sent a chunk after its finish")
+        if not chunk.nbytes or len(self._events) + len(self._arrivals) > self._most_chunks:
+            raise self._violation(f"cuts its model too fine, {chunk.nbytes} bytes in a chunk")
         in_order = self._arrivals.take(chunk)
         if self._arrivals.is_overlapping:
             raise self._violation(f"sent bytes behind {self.received} twice")
         if in_order:
             self._deliver(in_order, now)
-
-    def _check_chunk(self, chunk: Chunk) -> None:
-        assert self.opened is not None
-        limit = self._credit.limit
-        if chunk.nbytes > self._chunk_bytes:
-            raise FrameTooLarge(
-                f"{self.peer} sent a chunk of {chunk.nbytes} bytes; agreed were at most "
-                f"{self._chunk_bytes}",
-                stream_id=self.stream_id,
-            )
-        if fault := self._arrivals.fault_in(chunk, limit=limit):
-            raise self._violation(fault)
-        if chunk.end > self.opened.total_bytes:
-            raise self._violation(f"sent bytes beyond its model, up to {chunk.end}")
-        if chunk.end > limit:
-            raise FlowControlError(
-                f"{self.peer} sent up to byte {chunk.end} with credit to {limit}",
-                stream_id=self.stream_id,
-            )
-        if self._finish is not None and not chunk.repeats:
-            raise self._violation("sent a chunk after its finish")
-        if not chunk.nbytes or len(self._events) + len(self._arrivals) > self._most_chunks:
-            raise self._violation(f"cuts its model too fine, {chunk.nbytes} bytes in a chunk")
 
     def _ask_again(self) -> None:
         number = self._arrivals.take_damaged()
@@ -369,24 +324,12 @@ class ReceiveStream(StreamMachine):
         for chunk in chunks:
             self._chunks += 1
             self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
-        self._unacked += len(chunks)
         self._peer_waits_for = ""
-        if self._may_wait_with_ack(chunks[-1]):
-            self._timers.start(_REPORT, _ACK_DELAY_SECONDS, now=now)
-        else:
-            self._is_ack_due = True
+        is_full = chunks[-1].nbytes == self._chunk_bytes and not self._arrivals.missing
+        self._acks.delivered(len(chunks), is_full=is_full, now=now)
         if not self._timers.is_running(_READ):
             self._restart_read_clock(now)
-        self._start_receiving_clock(now)
-        self._watch_sender(now)
-
-    def _may_wait_with_ack(self, chunk: Chunk) -> bool:
-        # As TCP does: on a fast link, where chunks are full, one ack speaks for two of them. An ack
-        # wakes threads at both ends. Where the window is wide a third may come while the second is
-        # taken: then one ack gives back its credit, too.
-        is_full = chunk.nbytes == self._chunk_bytes and not self._arrivals.missing
-        in_window = self.config.stream.window_bytes // self._chunk_bytes
-        return is_full and in_window >= 4 and self._unacked < (3 if in_window >= 8 else 2)
+        self._watch_sender(now, is_progress=True)
 
     def _on_finish(self, frame: Finish, now: float) -> None:
         assert self.opened is not None
@@ -396,7 +339,7 @@ class ReceiveStream(StreamMachine):
             )
         if self.received < frame.total_bytes and not self._arrivals.missing:
             raise self._violation(f"finished after {self.received} of {frame.total_bytes} bytes")
-        if self._wants_spec or self._finish is not None:
+        if self._pages.is_wanted or self._finish is not None:
             raise self._violation("finished twice, or before its description")
         self._finish = frame
         self._watch_sender(now)
@@ -416,9 +359,8 @@ class ReceiveStream(StreamMachine):
 
     def _expire(self, name: str, now: float) -> None:
         facts = self._idle_facts(name, now, self.received)
-        if name == _REPORT:
-            self._timers.stop(_REPORT)
-            self._is_ack_due = True
+        if name == REPORT:
+            self._acks.expired()
         elif name == _READ:
             facts["who"], facts["bytes_done"] = "the reader on this side", self.taken
             self._time_out(ReadTimeout(**facts, setting="streaming_read_timeout"))
@@ -432,19 +374,19 @@ class ReceiveStream(StreamMachine):
 
     def _peer_holds(self, now: float) -> None:
         if self._timers.is_running(_RECEIVING):
-            self._start_receiving_clock(now)
+            seconds = self.config.timeouts.communication_timeout
+            self._timers.start(_RECEIVING, seconds, now=now)
 
     def _restart_read_clock(self, now: float) -> None:
-        if self.received > self.taken:
+        if self._arrivals.received > self._credit.taken:
             self._timers.start(_READ, self.config.timeouts.streaming_read_timeout, now=now)
         else:
             self._timers.stop(_READ)
 
-    def _watch_sender(self, now: float) -> None:
+    def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
         seconds = self.config.timeouts.communication_timeout
         is_owed = self._is_senders_turn()
-        self._watch(_RECEIVING, seconds, is_owed=is_owed, now=now)
-        self._watch_call(is_owed=is_owed, now=now)
+        self._watch_turn(_RECEIVING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
 
     def _is_greeting(self) -> bool:
         return self.state is State.WAITING
@@ -456,13 +398,11 @@ class ReceiveStream(StreamMachine):
             return True
         if self.state is State.OPENING or self.opened is None:
             return False  # our owner decides; the sender has a clock on that
-        if self.received == self.opened.total_bytes:
+        received = self._arrivals.received
+        if received == self.opened.total_bytes:
             return self._finish is None
         # Without credit the sender must not send: then the reader's own clock bounds the wait.
-        return self._credit.limit > self.received or self._arrivals.missing > 0
-
-    def _start_receiving_clock(self, now: float) -> None:
-        self._timers.start(_RECEIVING, self.config.timeouts.communication_timeout, now=now)
+        return self._credit.limit > received or self._arrivals.missing > 0
 
     # --- what limits it ------------------------------------------------------------------
 

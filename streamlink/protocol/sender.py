@@ -37,40 +37,28 @@ from streamlink.protocol.frames import (
     Finish,
     Frame,
     Held,
-    Open,
     Payload,
     Repair,
-    SpecPage,
     Update,
 )
 from streamlink.protocol.latency import AckClock
-from streamlink.protocol.limits import FRAMES_PER_CHUNK, SMALLEST_CHUNK_BYTES
-from streamlink.protocol.machine import Moves, State, StreamMachine, StreamStats
+from streamlink.protocol.limits import FRAMES_PER_CHUNK
+from streamlink.protocol.machine import Moves
+from streamlink.protocol.offer import Offer
 from streamlink.protocol.outstanding import Outstanding
 from streamlink.protocol.stalls import CREDIT, HELD, NETWORK, READER
+from streamlink.protocol.stats import StreamStats
+from streamlink.protocol.stream import StreamMachine
+from streamlink.protocol.stream_state import SENDER_MOVES, State
 from streamlink.protocol.window import Pace
 
 _OPEN, _ACK, _SENDING = "open", "ack", "sending"
 
 
 class SendStream(StreamMachine):
-    """Sends one model. See ``machine`` for the verbs both halves share."""
+    """Sends one model. See ``machine`` and ``stream`` for the verbs both halves share."""
 
-    MOVES: ClassVar[Moves] = {
-        (State.OPENING, Accept): State.STREAMING,
-        (State.OPENING, Held): State.OPENING,
-        (State.OPENING, Abort): State.OPENING,
-        (State.STREAMING, Ack): State.STREAMING,
-        (State.STREAMING, Held): State.STREAMING,
-        (State.STREAMING, Repair): State.STREAMING,
-        (State.STREAMING, Abort): State.STREAMING,
-        (State.FINISHING, Ack): State.FINISHING,
-        (State.FINISHING, Held): State.FINISHING,
-        (State.FINISHING, Repair): State.FINISHING,
-        (State.FINISHING, Committing): State.FINISHING,
-        (State.FINISHING, Commit): State.DONE,
-        (State.FINISHING, Abort): State.FINISHING,
-    }
+    MOVES: ClassVar[Moves] = SENDER_MOVES
 
     def __init__(
         self,
@@ -92,11 +80,17 @@ class SendStream(StreamMachine):
         self.attempt = attempt
         self.update = update
         self.received = self.taken = self.durable = self.limit = 0
-        self._spec_digest = spec_digest
-        self._spec_pages = tuple(spec_pages)
-        self._is_resumable = is_resumable
-        self._was_attached = self._was_accepted = False
-        self._agreed_chunk = 0
+        self._offer = Offer(
+            stream_id=stream_id,
+            attempt=attempt,
+            update=update,
+            total_bytes=total_bytes,
+            chunk_bytes=config.stream.chunk_bytes,
+            spec_digest=spec_digest,
+            spec_pages=spec_pages,
+            is_resumable=is_resumable,
+        )
+        self._was_attached = False
         self._outstanding = Outstanding()
         self._finish: Finish | None = None
         self._is_finish_sent = False
@@ -122,13 +116,10 @@ class SendStream(StreamMachine):
         """How many bytes ``write`` takes now, from ``position`` on. 0: wait."""
         if self.state is not State.STREAMING:
             return 0
-        pace, position = self._pace, self._outstanding.position
-        wanted = min(_to_boundary(position, pace.chunk_bytes), self.total_bytes - position)
-        room = min(self.limit, self.received + pace.window_bytes) - position
-        if room >= wanted:
-            return wanted
-        # A sliver is only worth a chunk when nothing else could bring more room.
-        return max(room, 0) if position == self.received else 0
+        position = self._outstanding.position
+        return self._pace.room(
+            position, received=self.received, limit=self.limit, total_bytes=self.total_bytes
+        )
 
     @property
     def writable_limit(self) -> int:
@@ -144,7 +135,8 @@ class SendStream(StreamMachine):
     def write(self, payload: Payload, *, now: float) -> None:
         """Queue the next chunk. The views must not change until they are received."""
         chunk = Chunk(0, self._outstanding.position, payload)  # numbered when it leaves
-        self._require(0 < chunk.nbytes <= self.writable_limit, f"write of {chunk.nbytes} bytes")
+        if not 0 < chunk.nbytes <= self.writable_limit:
+            raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._outstanding.append(chunk)
         if self.waits_for:
             self._go_on_ourselves()
@@ -188,7 +180,7 @@ class SendStream(StreamMachine):
         if self.state not in _STREAMS:
             return False
         is_finish_due = self._finish is not None and not self._is_finish_sent
-        return is_finish_due or self._outstanding.has_unsent
+        return is_finish_due or bool(self._outstanding.unsent)
 
     @property
     def stats(self) -> StreamStats:
@@ -225,7 +217,7 @@ class SendStream(StreamMachine):
         self.resumes += self._was_attached
         self._was_attached = True
         self.state = State.OPENING
-        self._outbox.append(self._open_frame())
+        self._outbox.append(self._offer.open(is_resumed=self.resumes > 0))
         self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
         self._watch_peer(now)
 
@@ -258,40 +250,27 @@ class SendStream(StreamMachine):
                 self._on_abort(frame)
 
     def _on_accept(self, frame: Accept, now: float) -> None:
-        # The first time, a receiver may have what a sender before this one has brought.
-        is_anywhere = self._is_resumable and not self._was_accepted
-        most = self.total_bytes if is_anywhere else self.position
-        if not 0 <= frame.received <= most or frame.limit < frame.received:
-            raise self._violation(
-                f"accepted at byte {frame.received} with credit to {frame.limit}, "
-                f"but {self.position} of {self.total_bytes} bytes were sent"
-            )
-        # One size for all calls: what was cut for the call before has to fit.
-        least = self._agreed_chunk or SMALLEST_CHUNK_BYTES
-        if not least <= frame.chunk_bytes <= self.config.stream.chunk_bytes:
-            raise self._violation(f"accepted with a chunk size of {frame.chunk_bytes} bytes")
-        self._agreed_chunk = frame.chunk_bytes
+        is_first = self._offer.take(frame, self.position, peer=self.peer)
         self._timers.stop(_OPEN)
         self._pace = self._new_pace(frame.chunk_bytes)
         if frame.wants_spec:
-            self._outbox.extend(SpecPage(n, page) for n, page in enumerate(self._spec_pages))
-        self._go_on(frame, now)
+            self._outbox.extend(self._offer.pages())
+        self._go_on(frame, now, is_first=is_first)
         # An owner that does not listen just now needs the latest word only.
         stale = (Accepted, PeerHeld)
         self._events = deque(each for each in self._events if not isinstance(each, stale))
         self._events.append(Accepted(self.position))
 
-    def _go_on(self, frame: Accept, now: float) -> None:
+    def _go_on(self, frame: Accept, now: float, *, is_first: bool) -> None:
         """Take the receiver's mark for ours, and send what lies behind it again."""
         mark, has_moved = frame.received, frame.received > self.received
         self._outstanding.rewind(mark, limit=frame.limit, chunk_bytes=frame.chunk_bytes)
         self.received, self.limit = mark, frame.limit
         self._peer_waits_for = ""
-        if self._was_accepted:
-            self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
-        else:
+        if is_first:
             self.taken = self.durable = mark
-        self._was_accepted = True
+        else:
+            self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
         self._is_finish_sent = False
         if self.position < self.total_bytes:
             self._finish = None
@@ -314,9 +293,7 @@ class SendStream(StreamMachine):
             self._pace.heard(frame.received, now=now)
             self._outstanding.forget(frame.received)
             self._restart_ack_clock(now)
-        if is_received or is_taken:
-            self._start_sending_clock(now)
-        self._watch_peer(now)
+        self._watch_peer(now, is_progress=is_received or is_taken)
 
     def _check_marks(self, frame: Ack) -> None:
         sent = self._outstanding.sent
@@ -356,7 +333,7 @@ class SendStream(StreamMachine):
             self._start_sending_clock(now)
 
     def _on_commit(self, frame: Commit) -> None:
-        if self._outstanding.has_unsent:
+        if self._outstanding.unsent:
             raise self._violation("committed bytes that were not sent")
         if self._finish is not None and frame.digest != self._finish.digest:
             raise self._violation(f"committed a model of digest {frame.digest!r}, not this one")
@@ -391,7 +368,7 @@ class SendStream(StreamMachine):
         else:
             self._timers.stop(_ACK)
 
-    def _watch_peer(self, now: float) -> None:
+    def _watch_peer(self, now: float, *, is_progress: bool = False) -> None:
         # While the peer owes us nothing, it is our own source that is slow. It owes us even when
         # nothing is on its way, if it gives no credit.
         position = self._outstanding.position
@@ -402,8 +379,7 @@ class SendStream(StreamMachine):
             or self.limit <= position < self.total_bytes
         )
         seconds = self.config.timeouts.communication_timeout
-        self._watch(_SENDING, seconds, is_owed=is_owed, now=now)
-        self._watch_call(is_owed=is_owed, now=now)
+        self._watch_turn(_SENDING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
 
     def _is_greeting(self) -> bool:
         return self.state is State.OPENING
@@ -416,7 +392,7 @@ class SendStream(StreamMachine):
     def _cause(self) -> str:
         if self.state is State.OPENING or not self.is_attached:
             return HELD if self._peer_waits_for else NETWORK
-        if not self._is_drained or self._outstanding.has_unsent:
+        if not self._is_drained or self._outstanding.unsent:
             return NETWORK  # the carrier is at it
         if self.writable_bytes:
             return self._ours()
@@ -443,20 +419,9 @@ class SendStream(StreamMachine):
         for chunk in chunks:
             self._pace.sent(chunk.end, received=self.received, now=now)
         seconds = self.config.timeouts.streaming_ack_wait
-        self._watch(_ACK, seconds, is_owed=self._outstanding.is_on_its_way, now=now)
+        is_on_its_way = self._outstanding.is_on_its_way
+        self._timers.run_while(is_on_its_way, _ACK, seconds, now=now)
         return chunks
-
-    def _open_frame(self) -> Open:
-        return Open(
-            stream_id=self.stream_id,
-            attempt=self.attempt,
-            total_bytes=self.total_bytes,
-            spec_digest=self._spec_digest,
-            spec_pages=len(self._spec_pages),
-            chunk_bytes=self.config.stream.chunk_bytes,
-            update=self.update,
-            is_resumed=self.resumes > 0,
-        )
 
     def _new_pace(self, chunk_bytes: int) -> Pace:
         wait = self.config.timeouts.streaming_ack_wait
@@ -466,16 +431,7 @@ class SendStream(StreamMachine):
 
     def _drop_payloads(self) -> None:
         self._outstanding.clear()
-        self._spec_pages = ()
+        self._offer.drop_pages()
 
 
 _STREAMS = (State.STREAMING, State.FINISHING)
-
-
-def _to_boundary(position: int, size: int) -> int:
-    """Return the bytes of a chunk from ``position`` that ends at a multiple of ``size``.
-
-    Chunks that grew would else lie across the blocks of the digest and of the stores for good.
-    """
-    rest = size - position % size
-    return rest if rest >= SMALLEST_CHUNK_BYTES else size

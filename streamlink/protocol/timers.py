@@ -25,6 +25,13 @@ class Timers:
         if name in self._deadline:
             del self._started[name], self._deadline[name]
 
+    def run_while(self, is_owed: bool, name: str, seconds: float, *, now: float) -> None:
+        """Let the clock run just while something ``is_owed``: it is not started again meanwhile."""
+        if not is_owed:
+            self.stop(name)
+        elif name not in self._deadline:
+            self.start(name, seconds, now=now)
+
     def pause(self, name: str, *, now: float) -> None:
         """Stop the clock until ``resume``; harmless when it is not running.
 

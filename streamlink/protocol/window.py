@@ -19,6 +19,7 @@ from collections import deque
 
 from streamlink.config import StreamConfig
 from streamlink.protocol.latency import AckClock
+from streamlink.protocol.limits import SMALLEST_CHUNK_BYTES
 
 CHUNKS_IN_WINDOW = 4
 """A chunk grows to this part of the window: others travel while one is acknowledged."""
@@ -79,6 +80,30 @@ class Pace:
         self.window_bytes = self._window_for(self.rate)
         self.chunk_bytes = self._chunk_for(self.rate)
 
+    def room(self, position: int, *, received: int, limit: int, total_bytes: int) -> int:
+        """Return how many bytes the next chunk takes; 0: wait.
+
+        It ends at a multiple of the chunk's size: chunks that grew would else lie across the blocks
+        of the digest and of the stores for good. Not where the room ends before two whole ones
+        more: credit cuts chunks, too, where it is short, and if both did, a slow reader would be
+        sent crumbs.
+
+        Args:
+            position: where it begins.
+            received: how far the receiver has all.
+            limit: the credit: how far it may reach.
+            total_bytes: where the model ends.
+        """
+        room = min(limit, received + self.window_bytes) - position
+        wanted = self.chunk_bytes - position % self.chunk_bytes
+        if wanted < SMALLEST_CHUNK_BYTES or room < wanted + 2 * self.chunk_bytes:
+            wanted = self.chunk_bytes
+        wanted = min(wanted, total_bytes - position)
+        if room >= wanted:
+            return wanted
+        # A sliver is only worth a chunk when nothing else could bring more room.
+        return max(room, 0) if position == received else 0
+
     def forget(self) -> None:
         """Drop what is unheard: the call that carried it is gone."""
         self._unheard.clear()
@@ -126,3 +151,15 @@ class Credit:
         if self.taken + self._window - self.limit >= self._quantum:
             self.limit = self.taken + self._window
         return self.limit
+
+
+def credit_for(config: StreamConfig, chunk_bytes: int) -> Credit:
+    """Return what a receiver promises to a sender of chunks of up to ``chunk_bytes``.
+
+    It is a window of whole chunks: what one leaves over would be sent as a crumb whenever the
+    reader is slow. Not where fewer than four fit: chunks do not grow so far, and it costs too much.
+    """
+    window, chunks = config.window_bytes, config.window_bytes // chunk_bytes
+    if chunks >= CHUNKS_IN_WINDOW:
+        window = chunks * chunk_bytes
+    return Credit(window, quantum_bytes=min(config.smallest_chunk_bytes, chunk_bytes))

@@ -129,7 +129,7 @@ class Pump(Generic[M]):
             elif is_closed:
                 return
             else:
-                self._refill()
+                self._refill(call)
 
     def incoming(self, frames: Iterable[Frame], call: int) -> None:
         """Feed the machine with ``frames`` until they or the call end."""
@@ -331,8 +331,8 @@ class Pump(Generic[M]):
         if cut is not None:
             cut()
 
-    def _refill(self) -> None:
-        """Called by the writer, without the lock, when there was nothing to send but work to do."""
+    def _refill(self, call: int) -> None:
+        """Called by a writer, without the lock, when there was nothing to send but work to do."""
 
     def _drained(self) -> None:
         """Called by the writer, with the lock, when it has sent all and is about to wait."""

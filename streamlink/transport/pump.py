@@ -22,9 +22,11 @@ from streamlink.protocol.frames import (
     payload_bytes,
     split_payload,
 )
-from streamlink.protocol.machine import GREETINGS, State, StreamMachine
+from streamlink.protocol.machine import GREETINGS
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stream import StreamMachine
+from streamlink.protocol.stream_state import State
 from streamlink.transport.driver import RECHECK_SECONDS, Pump
 from streamlink.transport.notes import is_news, noted
 
@@ -184,11 +186,12 @@ class SendPump(Pump[SendStream]):
             raise self._machine.error
         self._to_own.wait(RECHECK_SECONDS)
 
-    def _refill(self) -> None:
+    def _refill(self, call: int) -> None:
         with self._lock:
-            machine, supply, call = self._machine, self._supply, self._call
+            machine, supply = self._machine, self._supply
             offset, nbytes = machine.position, machine.writable_bytes
-            if supply is None or nbytes == 0 or self._is_drawing:
+            # A writer whose call was lost a moment ago leaves it to the next one.
+            if supply is None or nbytes == 0 or self._is_drawing or call != self._call:
                 return
             self._is_drawing = True
             machine.drained(now=self._clock())
@@ -199,7 +202,7 @@ class SendPump(Pump[SendStream]):
                 self._is_drawing = False
                 self._let_go()
                 # Who may wait for the end of this; waking them for each chunk would cost more.
-                if self._supply is None:
+                if self._supply is not supply:
                     self._to_own.notify_all()
                 if self._call != call:
                     self._to_send.notify_all()

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from streamlink.clock import running_time
 from streamlink.protocol.latency import AckTimes
-from streamlink.protocol.machine import StreamStats
 from streamlink.protocol.stalls import CAUSES
+from streamlink.protocol.stats import StreamStats
 from streamlink.transport.pump import ReceivePump, SendPump
 
 __all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic"]

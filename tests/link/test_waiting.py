@@ -5,7 +5,11 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import pytest
+
 import streamlink
+from streamlink.errors import TransportClosed
+from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import WAITING
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT
@@ -52,3 +56,24 @@ def test_both_ends_say_that_they_wait_and_that_they_go_on() -> None:
     assert content(store.open()) == content(source)
     assert here.seen[:3] == ["sending", WAITING, "sending"]
     assert there.seen[:3] == ["receiving", WAITING, "receiving"]
+
+
+def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = IncomingModel(SMALL, stream_id=7, peer="there", name="in")
+    told: list[int] = []
+
+    def lost() -> None:
+        assert model.pump.on_waiting is not None
+        model.pump.on_waiting()
+        raise TransportClosed("not back")
+
+    monkeypatch.setattr(model, "open", lost)
+    with pytest.raises(TransportClosed):
+        receive_model(
+            model,
+            lambda model: streamlink.MemoryStore().begin(model.spec),
+            tell=lambda phase, done: told.append(model.spec.nbytes),
+        )
+    assert told == []

@@ -23,10 +23,12 @@ from streamlink.protocol.limits import (
     MAX_WAITING_FRAMES,
     Allowance,
 )
-from streamlink.protocol.machine import Machine, State
+from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.stream_state import State
 from tests.support.hostile_frames import fuzz_core
 from tests.support.machines import (
     SMALL,
@@ -210,7 +212,7 @@ def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
     while receiver.error is None:
         receiver.receive(f.SpecPage(number, bytes(192)), now=0.0)
         number += 1
-        assert sum(map(len, receiver._pages)) <= 8 * KiB
+        assert sum(map(len, receiver._pages.kept)) <= 8 * KiB
     assert isinstance(receiver.error, FrameTooLarge)
     assert number == 8 * KiB // 256 + 1
     large = streaming_receiver(spec_pages=1)

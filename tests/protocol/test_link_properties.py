@@ -19,7 +19,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
-from streamlink.protocol.machine import State
+from streamlink.protocol.stream_state import State
 from tests.support.machines import KiB, small_config
 from tests.support.strategies import configs, schedules, scripts, totals
 from tests.support.virtual_line import Fault, Kind
@@ -96,6 +96,17 @@ def test_damage_that_repairs_can_mend_is_mended(
     link.run()
     assert_delivered(link)
     assert link.sender.stats.repairs == link.receiver.stats.repairs <= len(damaged)
+
+
+@pytest.mark.parametrize("window_bytes", [16 * KiB + 1, 30 * KiB, 33 * KiB - 5])
+def test_a_slow_reader_is_sent_whole_chunks_whatever_is_left_of_the_window(
+    window_bytes: int,
+) -> None:
+    config = small_config(min_chunk_bytes=4 * KiB, window_bytes=window_bytes)
+    link = VirtualLink(content(400 * KiB), config, Schedule(latency=1e-4, read_seconds=1e-3))
+    link.run()
+    assert_delivered(link)
+    assert link.sender.stats.chunks == 100
 
 
 @pytest.mark.parametrize("frames", range(1, 60))

@@ -7,7 +7,7 @@ import pytest
 from streamlink.errors import AbortCode, LocalProtocolError, RemoteProtocolError, StreamAborted
 from streamlink.protocol.events import Failed
 from streamlink.protocol.frames import Abort, Accept, Held
-from streamlink.protocol.machine import StreamMachine
+from streamlink.protocol.stream import StreamMachine
 from tests.support.machines import (
     KiB,
     a_chunk,

@@ -27,9 +27,9 @@ def resent(outstanding: Outstanding) -> list[tuple[int, int]]:
 
 def test_chunks_are_numbered_as_they_leave() -> None:
     outstanding = holding(3, sent=0)
-    assert outstanding.has_unsent
+    assert outstanding.unsent
     assert resent(outstanding) == [(0, 0), (1, 10), (2, 20)]
-    assert not outstanding.has_unsent
+    assert not outstanding.unsent
 
 
 def test_only_what_has_left_is_on_its_way() -> None:
@@ -133,5 +133,5 @@ def test_chunks_beyond_a_smaller_credit_wait_in_the_source() -> None:
 def test_clearing_lets_go_of_every_byte_and_keeps_the_position() -> None:
     outstanding = holding(3, sent=2)
     outstanding.clear()
-    assert not outstanding.has_unsent
+    assert not outstanding.unsent
     assert outstanding.position == 30

@@ -32,8 +32,8 @@ from streamlink.protocol.frames import (
     SpecPage,
     Update,
 )
-from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
+from streamlink.protocol.stream_state import State
 from tests.support.machines import (
     SMALL,
     KiB,
@@ -234,6 +234,15 @@ def test_in_a_wide_window_the_ack_for_two_chunks_waits_until_they_are_taken() ->
     assert not receiver.has_frames
     receiver.release(8 * KiB, now=0.0)
     assert receiver.frames_to_send(now=0.0) == [Ack(8 * KiB, 8 * KiB, 0, 40 * KiB)]
+
+
+def test_two_chunks_that_are_taken_are_acknowledged_before_their_credit_is_due() -> None:
+    receiver = streaming_receiver(small_config(window_bytes=128 * KiB))
+    fed(receiver, a_chunk(0), a_chunk(1), a_chunk(2)).frames_to_send(now=0.0)
+    fed(receiver, a_chunk(3), a_chunk(4)).release(16 * KiB, now=0.0)
+    assert not receiver.has_frames
+    receiver.release(4 * KiB, now=0.0)
+    assert receiver.frames_to_send(now=0.0) == [Ack(20 * KiB, 20 * KiB, 0, 148 * KiB)]
 
 
 def test_in_a_wide_window_three_chunks_are_acknowledged_though_none_is_taken() -> None:

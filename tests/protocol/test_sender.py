@@ -29,8 +29,8 @@ from streamlink.protocol.frames import (
     Repair,
     SpecPage,
 )
-from streamlink.protocol.machine import State
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stream_state import State
 from tests.support.machines import (
     KiB,
     a_sender,
@@ -403,7 +403,7 @@ def test_what_is_finished_while_the_call_is_lost_is_said_on_the_next() -> None:
 def test_a_sender_that_is_done_lets_go_of_its_description() -> None:
     sender = a_sender(pages=(b"one", b"two"))
     sender.abort(AbortCode.CANCELLED, "not wanted")
-    assert sender._spec_pages == ()
+    assert list(sender._offer.pages()) == []
 
 
 def test_a_receiver_that_lost_what_it_had_is_sent_it_again_from_the_source() -> None:

@@ -13,6 +13,7 @@ from streamlink.errors import (
     RemoteProtocolError,
     StreamAborted,
 )
+from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.events import (
     Answered,
     Asked,
@@ -39,7 +40,9 @@ from streamlink.protocol.frames import (
     Welcome,
 )
 from streamlink.protocol.requests import MOST_KEPT
-from streamlink.protocol.session import MOST_EVENTS, SessionLost, SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.standing import MOST_EVENTS
 from tests.support.machines import SMALL, KiB, a_hello, events, small_config, the
 
 SILENCE, BEAT, COMMUNICATION, OPEN = 30.0, 5.0, 60.0, 10.0

@@ -12,7 +12,8 @@ from streamlink.errors import StreamlinkError
 from streamlink.protocol.events import Answered, Asked, CalledOff, Failed, RequestFailed
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.requests import MOST_KEPT
-from streamlink.protocol.session import SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
 from tests.support.machines import SMALL, a_hello, events
 from tests.support.strategies import faults
 from tests.support.virtual_line import Fault, Kind

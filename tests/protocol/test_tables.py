@@ -11,10 +11,12 @@ import pytest
 
 from streamlink.errors import AbortCode, RemoteProtocolError, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.machine import Machine, State
+from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.stream_state import State
 from tests.support.machines import (
     SMALL,
     KiB,

@@ -49,6 +49,15 @@ def test_a_stopped_clock_does_not_expire_and_may_be_stopped_again() -> None:
     assert timers.expired(now=99.0) == []
 
 
+def test_a_clock_that_runs_while_something_is_owed_is_started_once() -> None:
+    timers = Timers()
+    timers.run_while(True, "ack", 5.0, now=10.0)
+    timers.run_while(True, "ack", 5.0, now=12.0)
+    assert timers.next_deadline() == 15.0
+    timers.run_while(False, "ack", 5.0, now=13.0)
+    assert timers.next_deadline() is None
+
+
 def test_stop_all_leaves_no_clock() -> None:
     timers = Timers()
     timers.start("read", 5.0, now=0.0)

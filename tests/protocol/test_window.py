@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.config import StreamConfig
-from streamlink.protocol.window import CHUNK_SECONDS, CHUNKS_IN_WINDOW, Credit, Pace
+from streamlink.protocol.window import CHUNK_SECONDS, CHUNKS_IN_WINDOW, Credit, Pace, credit_for
 
 KiB, MiB = 1 << 10, 1 << 20
 CONFIG = StreamConfig()
@@ -35,6 +36,29 @@ def deliver(pace: Pace, *, rate: float, round_trip: float, chunks: int = 2000) -
 
 def test_the_first_credit_is_the_window() -> None:
     assert Credit(100).limit == 100
+
+
+@pytest.mark.parametrize(
+    ("window", "limit"), [(40_001, 40_000), (49_999, 40_000), (39_999, 39_999)]
+)
+def test_a_window_of_four_chunks_or_more_is_of_whole_ones(window: int, limit: int) -> None:
+    config = StreamConfig(chunk_bytes=20_000, window_bytes=window)
+    assert credit_for(config, 10_000).limit == limit
+
+
+def test_credit_is_given_again_though_chunks_begin_larger_than_the_peers_largest() -> None:
+    config = StreamConfig(chunk_bytes=65_536, min_chunk_bytes=65_536, window_bytes=65_536)
+    credit = credit_for(config, 5_000)
+    assert credit.limit == 65_000
+    credit.release(65_000)
+    assert credit.grant() == 130_000
+
+
+@pytest.mark.parametrize(("room", "nbytes"), [(12_999, 5_000), (13_000, 3_000)])
+def test_a_chunk_ends_at_a_multiple_only_where_two_more_have_room(room: int, nbytes: int) -> None:
+    config = StreamConfig(chunk_bytes=5_000, min_chunk_bytes=5_000, window_bytes=50_000)
+    pace = Pace(config, chunk_bytes=5_000, ack_wait=60.0)
+    assert pace.room(2_000, received=0, limit=2_000 + room, total_bytes=1 << 20) == nbytes
 
 
 def test_credit_returns_when_bytes_are_taken() -> None:
@@ -141,6 +165,28 @@ def test_chunks_grow_where_it_is_their_number_that_keeps_the_rate_low() -> None:
         pace.sent(sent, received=before, now=now - 0.064)
         pace.heard(sent, now=now)
     assert pace.chunk_bytes >= 256 * KiB
+
+
+@pytest.mark.parametrize(
+    ("position", "facts", "nbytes"),
+    [
+        (0, {}, 64),
+        (32, {}, 32),  # to the next multiple
+        (63.5, {}, 64),  # not for a crumb
+        (32, {"limit": 96}, 64),  # not where credit would cut the next one anyway
+        (990, {"received": 960, "limit": 2000}, 10),  # the model ends
+        (128, {"limit": 150}, 0),  # more room will come with the next ack
+        (128, {"received": 128, "limit": 150}, 22),  # nothing else could bring any
+        (128, {"received": 128, "limit": 100}, 0),
+    ],
+)
+def test_the_next_chunk_takes_what_is_worth_one(
+    position: float, facts: dict[str, int], nbytes: int
+) -> None:
+    """All in KiB: a model of 1000, chunks of 64, a window of 1024."""
+    known = {"received": 0, "limit": 1000, "total_bytes": 1000, **facts}
+    pace, at = a_pace(chunk_bytes=64 * KiB), int(position * KiB)
+    assert pace.room(at, **{name: value * KiB for name, value in known.items()}) == nbytes * KiB
 
 
 def test_an_agreed_chunk_size_below_the_smallest_is_kept() -> None:

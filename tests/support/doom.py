@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamlink.protocol.frames import Finish, Frame
-from streamlink.protocol.machine import State, StreamMachine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.stream import StreamMachine
+from streamlink.protocol.stream_state import State
 
 __all__ = ["STATES", "Doom", "Side"]
 

@@ -25,10 +25,13 @@ from streamlink.errors import (
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Asked, Delivered, Failed, Finished, Greeted, Opened
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, PAGE_OVERHEAD_BYTES
-from streamlink.protocol.machine import Machine, State
+from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import MOST_EVENTS, SessionMachine, SessionState
+from streamlink.protocol.session import SessionMachine
+from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.standing import MOST_EVENTS
+from streamlink.protocol.stream_state import State
 from streamlink.transport import messages
 from streamlink.transport.damage import DamagedFrame
 from tests.support.machines import KiB, a_hello, small_config
@@ -312,7 +315,7 @@ class Transfer(Conversation):
             )
         else:
             receiver = self.receiver
-            spec_bytes = sum(len(page) + PAGE_OVERHEAD_BYTES for page in receiver._pages)
+            spec_bytes = sum(len(page) + PAGE_OVERHEAD_BYTES for page in receiver._pages.kept)
             is_bounded = (
                 len(end._outbox) <= MAX_WAITING_FRAMES
                 and len(end._events) <= 2 * receiver._most_chunks + 4

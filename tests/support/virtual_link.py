@@ -14,9 +14,9 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
 from streamlink.protocol.events import Delivered, Finished, Opened
 from streamlink.protocol.frames import Accept, Attempt, Chunk, Frame, Open, SpecPage
-from streamlink.protocol.machine import State
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stream_state import State
 from tests.support.virtual_line import NEVER, Fault, VirtualLine
 
 FRAME_BYTES = 64

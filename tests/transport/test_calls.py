@@ -13,8 +13,8 @@ from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.machine import State
 from streamlink.protocol.patience import longer_than_reconnect
+from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
 from streamlink.transport.grpc_client import GrpcClient

@@ -493,6 +493,23 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
     assert offsets == asked[: len(offsets)]
 
 
+def test_a_writer_that_lost_its_call_leaves_drawing_to_the_next() -> None:
+    pump, asked = sender(), list[int]()
+
+    def supply(offset: int, nbytes: int) -> f.Payload:
+        asked.append(offset)
+        return (memoryview(DATA)[offset : offset + nbytes],)
+
+    pump._supply = supply
+    first = pump.attach(lambda: None)
+    second = pump.attach(lambda: None)
+    pump.incoming([f.Accept(0, len(DATA), 4096)], second)
+    pump._refill(first)  # it looked just before the second came, and is not woken again
+    assert asked == []
+    pump._refill(second)
+    assert asked == [0]
+
+
 def test_an_owner_sleeps_while_its_source_is_drawn_from(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,11 +19,12 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.protocol import frames as f
+from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.events import Greeted, Ready
 from streamlink.protocol.frames import Attempt, Hello, Request
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.session import SessionLost, SessionMachine
+from streamlink.protocol.session import SessionMachine
 from streamlink.transport.driver import Pump
 from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.session import PendingReply, Session

@@ -1,0 +1,62 @@
+"""What is known of one stream, as a snapshot: for logs, progress bars and benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from streamlink.protocol.latency import AckTimes
+
+
+class SharedStats(TypedDict):
+    """What a ``StreamStats`` tells of either half in the same way."""
+
+    chunks: int
+    repairs: int
+    resumes: int
+    damaged: int
+    stall_seconds: Mapping[str, float]
+    stalled_by: str
+    stalled_at: float
+    held_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """A snapshot of one stream for logs, progress bars and benchmarks. Bytes unless named else."""
+
+    total_bytes: int
+    sent_bytes: int
+    received_bytes: int
+    taken_bytes: int
+    chunks: int
+    repairs: int
+    resent_bytes: int
+    resumes: int
+    window_bytes: int
+    chunk_bytes: int
+    rate: float
+    """Delivery rate seen by the sender (bytes per second)."""
+    in_flight_bytes: int = 0
+    """Sender: sent and not known to be received. Receiver: received and not taken."""
+    ack_times: AckTimes = field(default_factory=AckTimes)
+    """Sender: how long chunks took to be acknowledged."""
+    stall_seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by what limited the stream (``stalls``), up to ``stalled_at``."""
+    stalled_by: str = ""
+    """What limits it now; empty: nothing, it has not begun or is over."""
+    stalled_at: float = 0.0
+    """Since when (monotonic seconds)."""
+    held_for: str = ""
+    """Whom it waits for, where one end says that it waits for somebody else."""
+    damaged: int = 0
+    """Frames that arrived damaged and cost their call; damaged chunks are ``repairs``."""
+
+    def stalls(self, *, now: float) -> dict[str, float]:
+        """Return the seconds by cause, with the stretch that runs up to ``now``."""
+        seconds = dict(self.stall_seconds)
+        if self.stalled_by:
+            running = max(0.0, now - self.stalled_at)
+            seconds[self.stalled_by] = seconds.get(self.stalled_by, 0.0) + running
+        return seconds

@@ -1,0 +1,49 @@
+"""How long a session has been away, whatever calls came to nothing meanwhile."""
+
+from __future__ import annotations
+
+from streamlink.protocol.absence import Absence
+
+
+def lost(at: float = 10.0, *, patience: float = 60.0) -> Absence:
+    absence = Absence()
+    absence.begin(patience, now=at)
+    return absence
+
+
+def test_an_absence_lasts_from_the_call_that_was_lost() -> None:
+    absence = lost(10.0, patience=60.0)
+    assert (absence.seconds(now=15.0), absence.left(now=15.0)) == (5.0, 55.0)
+    assert absence.left(now=80.0) == -10.0
+    assert absence.end(now=15.0) == 5.0
+
+
+def test_a_call_that_only_greets_ends_no_absence() -> None:
+    absence = lost(10.0)
+    absence.end(now=15.0)
+    absence.begin(60.0, now=35.0)
+    assert (absence.seconds(now=35.0), absence.left(now=35.0)) == (25.0, 35.0)
+
+
+def test_news_over_a_call_end_it() -> None:
+    absence = lost(10.0)
+    absence.end(now=15.0)
+    absence.heard()
+    absence.begin(60.0, now=35.0)
+    assert (absence.seconds(now=35.0), absence.left(now=35.0)) == (0.0, 60.0)
+
+
+def test_news_while_it_lasts_forgive_what_was_missed_before() -> None:
+    absence = lost(10.0)
+    absence.end(now=15.0)
+    absence.begin(60.0, now=35.0)
+    absence.heard()
+    assert absence.left(now=35.0) == 40.0
+
+
+def test_each_absence_has_its_own_patience() -> None:
+    absence = lost(10.0, patience=60.0)
+    absence.end(now=15.0)
+    absence.heard()
+    absence.begin(5.0, now=20.0)
+    assert absence.left(now=20.0) == 5.0
