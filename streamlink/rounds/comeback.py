@@ -11,7 +11,7 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.rounds.contributor import Answer
 from streamlink.rounds.scatter import Scatter
 
-__all__ = ["Comeback", "answer_to"]
+__all__ = ["Comeback", "answer_to", "is_lost"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -53,9 +53,7 @@ class Comeback:
         name = self._peer.name
         if self._server.is_barred(name):
             return False
-        # Of a session's end its streams may hear first.
-        is_told = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
-        return (is_told or self._peer.is_lost) and self._returns[name] < self._most
+        return is_lost(self._peer, error) and self._returns[name] < self._most
 
     def ask(self, mark: int, seconds: float) -> Answer | None:
         """Wait up to ``seconds`` for the client, and ask it for its update from byte ``mark`` on.
@@ -73,6 +71,13 @@ class Comeback:
         lost = self._scatter.exchanges[peer.name]
         lost.end(AbortCode.STALE_ATTEMPT, f"{peer.name} was asked again in its place")
         return answer_to(self._scatter.offer(peer, self._source, mark=mark))
+
+
+def is_lost(peer: Peer, error: StreamlinkError) -> bool:
+    """Whether a client whose update failed with ``error`` is lost, and did not only fail."""
+    # Of a session's end its streams may hear first.
+    is_told = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
+    return is_told or peer.is_lost
 
 
 def answer_to(exchange: Exchange) -> Answer:

@@ -11,6 +11,7 @@ from streamlink.errors import StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Exchange
+from streamlink.link.turn import is_its_turn
 
 __all__ = [
     "RoundReport",
@@ -62,6 +63,8 @@ class Standing:
     """Whom its update waits for; empty: nobody."""
     stalled_by: str = ""
     """What limits its update now: ``network``, ``reader``, ``held``; empty: it has not begun."""
+    is_its_turn: bool = False
+    """Whether it has all that it was sent, and nothing of its update is here to be taken."""
 
 
 def tell_round(report: RoundReport) -> None:
@@ -82,6 +85,7 @@ def standing_of(exchange: Exchange) -> Standing:
     return Standing(
         exchange.peer, phase, down.received_bytes, up.received_bytes, total,
         up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
+        is_its_turn(down, up),
     )  # fmt: skip
 
 

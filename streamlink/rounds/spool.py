@@ -2,8 +2,9 @@
 
 The first phase of a spooled round. A ``Spool`` receives each client's update into a store of its
 own, beside a small manifest; a client hears that its update is here when both are durable. Then the
-updates that came are combined: ``stored``. Memory grows with the number of clients by their
-windows, the disk by their updates.
+updates that came are combined: ``stored``. Of a client that is lost the beginning of a pure update
+is kept: ``beginning``. Memory grows with the number of clients by their windows, the disk by their
+updates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.beginning import Beginning, KeptSink, ReadsBack, UpdateSink
 from streamlink.rounds.combine import check_announced, check_metrics
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.recovery import path_name
@@ -34,6 +36,7 @@ from streamlink.rounds.stored import (
     SpoolGather,
     StoreAt,
     spool_errors,
+    stored_digest,
     sync_directory,
 )
 from streamlink.stores.expiry import expire_updates
@@ -89,6 +92,7 @@ class Spool:
         self._store_at = store_at
         self._changed = threading.Condition()
         self._entries: dict[str, _Entry] = {}
+        self._beginnings: dict[str, Beginning] = {}
         self._failed: dict[str, StreamlinkError] = {}
         self._fault: Exception | None = None
         self._run = run
@@ -140,6 +144,12 @@ class Spool:
         with self._changed:
             return self._fault
 
+    def mark_of(self, peer: str) -> int:
+        """The byte that the update of a client that was lost can go on at; 0: its beginning."""
+        with self._changed:
+            beginning = self._beginnings.get(peer)
+            return 0 if beginning is None else beginning.mark
+
     def wait(self, seconds: float) -> bool:
         """Wait until anything has changed since the last ``wait``; False: not within ``seconds``.
 
@@ -164,7 +174,8 @@ class Spool:
 
         Args:
             peer: the client; what it sent or failed before no longer counts.
-            incoming: its stream.
+            incoming: its stream. Where that starts at ``mark_of(peer)``, not at 0, what the client
+                sent before counts, and this brings the rest.
             on_begin: called once, when the client's answer has begun.
             failure: tells what is known from elsewhere of why the update cannot be had; asked twice
                 a second while it is awaited.
@@ -172,8 +183,11 @@ class Spool:
         Raises:
             StoreError: the directory cannot be used.
         """
+        with self._changed:
+            beginning = self._beginnings.pop(peer, None) if incoming.start else None
         self.drop(peer)
-        entry = _Entry(peer, incoming, self._new_path(), on_begin, failure)
+        path = self._new_path() if beginning is None else beginning.path
+        entry = _Entry(peer, incoming, path, on_begin, failure, beginning)
         with self._changed:
             self._failed.pop(peer, None)
             self._entries[peer] = entry
@@ -190,10 +204,13 @@ class Spool:
         """
         with self._changed:
             recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
+            beginning = self._beginnings.pop(peer, None)
             if recovered is not None:
                 self._note_change()
         if recovered is not None:
             self._remove(recovered.path)
+        if beginning is not None:
+            beginning.discard()
         if entry is not None:
             self._end(entry, reason)
 
@@ -222,6 +239,7 @@ class Spool:
         kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
         with self._changed:
             peers = [name for name, each in self._entries.items() if each.path not in kept]
+            peers += self._beginnings
         for peer in peers:
             self.drop(peer, "the spool is closed")
         for thread in self._threads:
@@ -247,9 +265,19 @@ class Spool:
             if not is_kept and not entry.is_dropped:
                 del self._entries[entry.peer]
                 self._note_failure(entry.peer, known, error)
+                is_kept = self._keep_beginning(entry)
             self._note_change()
         if not is_kept:
+            entry.forget_beginning()
             self._remove(entry.path)
+
+    def _keep_beginning(self, entry: _Entry) -> bool:
+        """Keep what can go on when the client comes back; under the lock."""
+        beginning = entry.beginning
+        if beginning is None or not beginning.mark:
+            return False
+        self._beginnings[entry.peer] = beginning
+        return True
 
     def _note_failure(
         self, peer: str, known: StreamlinkError | None, error: Exception | None
@@ -269,14 +297,23 @@ class Spool:
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
         check_announced(entry.peer, model.spec, model.update, self._part, self._base)
         store = self._store_at(entry.path)
-        sink = store.begin(self._part)
+        beginning = entry.beginning
+        sink = self._begin(entry, store) if beginning is None else beginning.go_on(model)
 
         def commit(progress: Progress | None) -> None:
             self._check_whole(entry)
             sink.commit(progress)
             self._keep(entry, store)
 
-        return _SpoolSink(sink, commit)
+        if entry.beginning is None:
+            return UpdateSink(sink, commit)
+        return KeptSink(sink, commit, entry.forget_beginning)
+
+    def _begin(self, entry: _Entry, store: ModelStore) -> ModelSink:
+        sink, update = store.begin(self._part), entry.incoming.update
+        if update.is_pure and isinstance(sink, ReadsBack):
+            entry.beginning = Beginning(entry.peer, update, entry.path, sink)
+        return sink
 
     def _check_whole(self, entry: _Entry) -> None:
         check_metrics(entry.peer, entry.incoming.metrics)
@@ -287,6 +324,9 @@ class Spool:
         """Note an update that is durable; its sender is told right after this."""
         model = entry.incoming
         metrics, digest = dict(model.metrics), model.digest
+        if model.start:  # that is the digest of the rest
+            with closing(store.open()) as source:
+                digest = stored_digest(source)
         stored = SpooledUpdate(
             entry.peer, model.attempt, model.update, metrics, digest, entry.path, store,
             self._run.id, self._run.base,
@@ -294,7 +334,7 @@ class Spool:
         stored.write()
         with self._changed:
             entry.require_wanted()
-            entry.stored = stored
+            entry.stored, entry.beginning = stored, None
 
     def _watch(self) -> None:
         """End the streams of clients that are known to have failed."""
@@ -368,13 +408,18 @@ class Spool:
 
 @dataclass(slots=True)
 class _Entry:
-    """One client that was started. Its fields after ``failure`` change under the spool's lock."""
+    """One client that was started.
+
+    Its thread alone changes ``beginning``; the fields after that change under the spool's lock.
+    """
 
     peer: str
     incoming: IncomingModel
     path: Path
     on_begin: Callable[[], None]
     failure: Callable[[], StreamlinkError | None]
+    beginning: Beginning | None = None
+    """What of the update is kept if its client is lost now."""
     stored: SpooledUpdate | None = None
     is_over: bool = False
     is_dropped: bool = False
@@ -385,23 +430,8 @@ class _Entry:
             reason = "the round went on without it"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
-
-class _SpoolSink:
-    """A sink with a commit of its own."""
-
-    def __init__(self, sink: ModelSink, commit: Callable[[Progress | None], None]) -> None:
-        self._sink = sink
-        self._commit = commit
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._sink.spec
-
-    def write(self, offset: int, payload: memoryview) -> None:
-        self._sink.write(offset, payload)
-
-    def commit(self, progress: Progress | None = None) -> None:
-        self._commit(progress)
-
-    def discard(self) -> None:
-        self._sink.discard()
+    def forget_beginning(self) -> None:
+        """Let nothing of the update be kept."""
+        if self.beginning is not None:
+            self.beginning.discard()
+            self.beginning = None

@@ -37,6 +37,7 @@ __all__ = [
     "SpooledUpdate",
     "StoreAt",
     "spool_errors",
+    "stored_digest",
     "sync_directory",
     "write_durably",
 ]
@@ -60,7 +61,8 @@ class SpooledUpdate:
     """What its sender said of it: weight and kind."""
     metrics: Mapping[str, float]
     digest: str
-    """Of the whole update, hexadecimal, as its sender gave it and as it arrived."""
+    """Of the whole update, hexadecimal, as it arrived; as its sender gave it, too, unless another
+    process of it had sent the beginning."""
     path: Path
     """The directory of its store and its manifest."""
     store: ModelStore
@@ -147,11 +149,7 @@ class SpooledContributor:
         """
         self.close()
         self._source, self._position = self._update.store.open(), 0
-        digest = (
-            self._source.digest()
-            if isinstance(self._source, HasLeaves)
-            else digest_of(self._source)
-        )
+        digest = stored_digest(self._source)
         if self._source.spec != part or digest != self._update.digest:
             raise CorruptStore(
                 f"this is not the update of {self.peer} that was stored here: its digest is "
@@ -263,6 +261,11 @@ class SpoolGather:
         except ModelError as error:
             raise ContributorFailed(contributor.peer, error) from error
         contributor.open(self._part)
+
+
+def stored_digest(source: ModelSource) -> str:
+    """Return a model's digest, without reading it where its leaves are stored."""
+    return source.digest() if isinstance(source, HasLeaves) else digest_of(source)
 
 
 # --- files ----------------------------------------------------------------------------------

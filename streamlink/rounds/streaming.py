@@ -58,8 +58,8 @@ class StreamingExecutor:
         is_pure: the function and the filter give the same bits for the same range, in any process
             and in whatever order ranges come: what is random is seeded with the tensor's name and
             the position. Where this process is killed within a round, and started again, the server
-            asks it for the rest of its update only. False: what came before matters; the round then
-            begins again, for everybody.
+            asks it for the rest of its update only. False: what came before matters; its update
+            then begins again, and in lockstep the round, for everybody.
 
     Raises:
         ValueError: another word for ``returns``.

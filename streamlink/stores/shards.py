@@ -151,14 +151,23 @@ class ShardSink:
         Raises:
             CorruptStore: a block is not what was written.
         """
-        buffer = memoryview(bytearray(min(BLOCK_BYTES, self._durable)))
-        leaves = self._leaves.leaves
-        with disk_errors(self._directory, "reading back"):
-            for block in range(block_count(self._durable)):
-                view = self._read_back(block, buffer)
-                leaf = leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
-                verify(self._spec, block, view, leaf, self._directory)
-                yield view
+        return self._verified(self._durable)
+
+    @property
+    def whole(self) -> int:
+        """All blocks below came whole and without a gap (bytes); 0 once this is closed."""
+        if not self._is_open:
+            return 0
+        first = next(self._leaves.unknown(), block_count(self._spec.nbytes))
+        return min(self._spec.nbytes, first * BLOCK_BYTES)
+
+    def written(self) -> Iterator[memoryview]:
+        """Yield the bytes below ``whole`` as ``saved`` does those that are durable.
+
+        Raises:
+            CorruptStore: a block is not what was written.
+        """
+        return self._verified(self.whole)
 
     def suspend(self) -> None:
         """Let go of the attempt, and keep what has come in order for ``resume``.
@@ -334,6 +343,16 @@ class ShardSink:
         for block in self._leaves.unknown():
             self._leaves.set(block, leaf_of(self._read_back(block, buffer)))
             steps.tell()
+
+    def _verified(self, nbytes: int) -> Iterator[memoryview]:
+        buffer = memoryview(bytearray(min(BLOCK_BYTES, nbytes)))
+        leaves = self._leaves.leaves
+        with disk_errors(self._directory, "reading back"):
+            for block in range(block_count(nbytes)):
+                view = self._read_back(block, buffer)
+                leaf = leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
+                verify(self._spec, block, view, leaf, self._directory)
+                yield view
 
     def _read_back(self, block: int, buffer: memoryview) -> memoryview:
         """Return what the files hold of a block, in ``buffer``."""
