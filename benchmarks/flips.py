@@ -1,40 +1,40 @@
-"""Single bits are flipped on the line while models cross it: none of it gets through.
+"""Single bits are flipped on the line while models cross it, one at a time: none gets through.
 
 Plain text, so nothing but streamlink's own checks, gRPC's and HTTP/2's stand between a flip and the
-model. Both directions are hit at random places, in turn as the bytes pass: payloads, headers, acks,
-heartbeats, and what HTTP/2 and gRPC wrap around them. Each is found in one of these ways:
+model. Both directions are hit, in every kind of place (``hits.py`` has how often): chunks, their
+headers, all other messages of ours, and what gRPC and HTTP/2 wrap around them. The next bit is
+flipped when it is known what the last one did, so each has its own outcome.
 
-    repaired   a chunk was damaged, and was asked for again on its call
-    damaged    another frame was, or was lost: its call was given up, and another one went on
-    broken     HTTP/2 or gRPC ended a call, or the whole connection
-    silent     the call brought nothing more, and was given up
+Judged are the flips in messages: for each of them its chunk was asked for again, or an end found
+its frame damaged; or the call ended before the message was read, which is counted beside the
+others. Nothing else passes, and every byte of every model is compared, the digests of both ends
+are, and no transfer may fail.
 
-Not every bit means something. A ping's payload, a setting nobody uses, a window that only grows,
-an ack that the next one repeats, what is under way on a connection that has just broken, a frame of
-a stream that is over: such a flip nobody finds, and it does no harm. And one flip may end more than
-one call. So the ways are counted over the whole run, and ``unnoticed`` is what they leave of the
-flips, if they leave any. What is judged is what arrived: every byte of every model is compared, the
-digests of both ends are, and no transfer may fail.
+Not every other bit means something: a window that only grows, a ping's payload, a setting nobody
+uses, a reserved bit, a frame of a stream that is over. Such a flip is without effect, and the table
+has the kind of frame that it hit.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import streamlink
+from benchmarks.hits import IN_MESSAGES, OUTCOMES, Hit, OneByOne, Outcome
 from benchmarks.models import GrowingStore, Layout
 from benchmarks.passing import Passed, listening, pass_model
-from benchmarks.relay import Direction, Link, Relay
 from benchmarks.stats import Result
 
 __all__ = ["SETTINGS", "Found", "flip", "run"]
 
 KIB, MB = 1 << 10, 10**6
-FLIPS, QUICK_FLIPS, SEED = 1000, 40, 1
+FLIPS, QUICK_FLIPS, SEED = 1000, 20, 1
 LAYOUT, QUICK = Layout(16, 4 * MB), Layout(4, 2 * MB)
-APART: dict[Direction, int] = {"up": 300_000, "down": 4_000}
-"""How many bytes lie between two flips, on average: by far the most go up, in chunks."""
+MESSAGES, TOTAL = "all messages", "all"
 
 SETTINGS = streamlink.LinkConfig(
     stream=streamlink.StreamConfig(
@@ -42,12 +42,12 @@ SETTINGS = streamlink.LinkConfig(
         min_chunk_bytes=8 * KIB,
         window_bytes=512 * KIB,
         initial_window_bytes=128 * KIB,
-        max_repairs=10,  # a storm such as this may hit one call after another
+        max_repairs=20,  # a storm such as this may hit one call after another
     ),
     timeouts=streamlink.TimeoutConfig(
         call_timeout=0.25,
         open_timeout=5.0,
-        heartbeat_interval=0.25,
+        heartbeat_interval=0.05,
         session_timeout=1.0,
         reconnect_timeout=60.0,
         connect_timeout=60.0,
@@ -57,97 +57,93 @@ SETTINGS = streamlink.LinkConfig(
 
 @dataclass(frozen=True)
 class Found:
-    """What became of the flips of a run (counts)."""
+    """What became of the flips of a run.
 
-    flips: int
+    Attributes:
+        hits: each flip, in order.
+        transfers: how many models were sent (count).
+        repairs: how many chunks were asked for again (count).
+        wrong_bytes: length of the ranges that were not what they should be (bytes).
+        different_digests: how many models had another digest at the other end (count).
+    """
+
+    hits: tuple[Hit, ...]
     transfers: int
-    repaired: int
-    damaged: int
-    broken: int
-    silent: int
+    repairs: int
     wrong_bytes: int
     different_digests: int
 
     @property
-    def unnoticed(self) -> int:
-        """Flips that nobody found, at least."""
-        return max(0, self.flips - self.repaired - self.damaged - self.broken - self.silent)
+    def table(self) -> dict[str, dict[Outcome, int]]:
+        """How many flips had which outcome, by where they fell; messages of ours come first."""
+        ours = [hit for hit in self.hits if hit.is_in_message]
+        others = [hit for hit in self.hits if not hit.is_in_message]
+        labels = [*IN_MESSAGES, *sorted({hit.label for hit in others})]
+        rows = {label: _count([hit for hit in self.hits if hit.label == label]) for label in labels}
+        first = {label: rows.pop(label) for label in IN_MESSAGES}
+        return {**first, MESSAGES: _count(ours), **rows, TOTAL: _count(self.hits)}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts as a JSON object."""
+        return {
+            "transfers": self.transfers,
+            "flips": len(self.hits),
+            "by_place": self.table,
+            "repairs": self.repairs,
+            "wrong_bytes": self.wrong_bytes,
+            "different_digests": self.different_digests,
+        }
+
+
+def _count(hits: Sequence[Hit]) -> dict[Outcome, int]:
+    counted = Counter(hit.outcome for hit in hits)
+    return {outcome: counted[outcome] for outcome in OUTCOMES}
 
 
 def run(quick: bool) -> Result:
-    """Flip 1,000 bits (quick: 40)."""
+    """Flip 1,000 bits of messages (quick: 20), and a fifth of all flips elsewhere."""
     flips, layout = (QUICK_FLIPS, QUICK) if quick else (FLIPS, LAYOUT)
     found = flip(flips, layout, SEED)
     return Result(
         name="flips",
-        claim=f"{flips} bits flipped on the line, both ways: none gets through, no transfer fails",
-        columns=("flips", "repaired", "damaged", "broken", "silent", "unnoticed", "wrong bytes"),
-        rows=(
-            tuple(
-                str(count)
-                for count in (
-                    found.flips,
-                    found.repaired,
-                    found.damaged,
-                    found.broken,
-                    found.silent,
-                    found.unnoticed,
-                    found.wrong_bytes,
-                )
-            ),
+        claim=f"{flips} bits of messages flipped one by one, and more around them: each in a "
+        "message is found, none gets through, no transfer fails",
+        columns=("where", "flips", *OUTCOMES),
+        rows=tuple(
+            (label, str(sum(row.values())), *(str(row[outcome]) for outcome in OUTCOMES))
+            for label, row in found.table.items()
         ),
-        facts={"layout": layout.as_json(), "seed": SEED, **asdict(found)},
+        facts={"layout": layout.as_json(), "seed": SEED, **found.as_json()},
         met=None if quick else is_met(found, flips),
     )
 
 
 def is_met(found: Found, flips: int) -> bool:
-    """Tell whether as many bits were flipped, and everything arrived as it left."""
-    return found.flips >= flips and not (found.wrong_bytes or found.different_digests)
+    """Tell whether as many bits of messages were flipped and found, and all arrived as it left."""
+    ours = found.table[MESSAGES]
+    is_found = ours["repaired"] + ours["damaged"] + ours["not delivered"] == sum(ours.values())
+    is_right = not (found.wrong_bytes or found.different_digests)
+    return sum(ours.values()) >= flips and is_found and is_right
 
 
 def flip(flips: int, layout: Layout, seed: int) -> Found:
-    """Send models over a line that flips bits, until it has flipped so many.
+    """Send models over a line that flips bits, until it has hit so many in messages.
 
     Raises:
         StreamlinkError: a transfer failed.
     """
-    rng = random.Random(seed)
     store = GrowingStore(layout, 1.0)
     passed: list[Passed] = []
     with listening() as heard:
-        while (left := flips - sum(one.line.flips for one in passed)) > 0:
-            passed.append(
-                pass_model(
-                    layout.model(store.models + 1.0),
-                    store,
-                    SETTINGS,
-                    link=Link(seed=rng.randrange(1 << 30)),
-                    begin=lambda relay, left=left: _arm(relay, rng, left),  # type: ignore[misc]
-                )
-            )
-        damaged = heard.count("damaged on the way")
-        silent = heard.count("brings nothing") + heard.count("nothing was heard")
-        lost = heard.count("connection to server")
-    repaired = sum(one.received.stats.repairs for one in passed)
-    resumes = sum(one.sent.stats.resumes for one in passed)
+        flipping = OneByOne(random.Random(seed), heard.lines, flips)
+        while not flipping.is_done:
+            model = layout.model(store.models + 1.0)
+            passed.append(pass_model(model, store, SETTINGS, tap=flipping))
+            flipping.end_line()
     return Found(
-        flips=sum(one.line.flips for one in passed),
+        hits=tuple(flipping.hits),
         transfers=len(passed),
-        repaired=repaired,
-        damaged=damaged,
-        broken=max(0, resumes + lost - damaged - silent),
-        silent=silent,
+        repairs=sum(one.received.stats.repairs for one in passed),
         wrong_bytes=store.wrong_bytes,
         different_digests=sum(one.sent.digest != one.received.digest for one in passed),
     )
-
-
-def _arm(relay: Relay, rng: random.Random, flips: int) -> None:
-    """Choose the bytes to be hit: half of them each way, as far as a model goes."""
-    for direction, apart in APART.items():
-        at, places = 0, list[int]()
-        for _ in range((flips + 1) // 2):
-            at += 1 + int(rng.expovariate(1 / apart))
-            places.append(at)
-        relay.flip(direction, at=places)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import psutil
 
 import streamlink
+from benchmarks.pipes import NO_TAP, Tap
 from benchmarks.relay import UNSHAPED, Counts, Link, Relay
 
 __all__ = ["Heard", "Left", "Passed", "left_behind", "listening", "pass_model"]
@@ -43,8 +44,11 @@ def pass_model(
     *,
     link: Link = UNSHAPED,
     begin: Callable[[Relay], object] = lambda relay: None,
+    tap: Tap = NO_TAP,
 ) -> Passed:
     """Send ``model`` over a line, in one attempt; ``begin`` is called with the line before.
+
+    ``tap`` sees what passes on it, and may change it.
 
     Raises:
         StreamlinkError: the transfer failed.
@@ -59,7 +63,7 @@ def pass_model(
             on_listening=port.set_result,
             timeout=ALONE_SECONDS,
         )
-        with Relay("127.0.0.1", port.result(), up=link, down=link) as relay:
+        with Relay("127.0.0.1", port.result(), up=link, down=link, tap=tap) as relay:
             begin(relay)
             since = time.monotonic()
             sent = streamlink.send(model, f"127.0.0.1:{relay.port}", config=config, retry=0)

@@ -10,12 +10,13 @@ import select
 import socket
 import struct
 from collections import deque
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal, Protocol
 
 from benchmarks.lanes import Lane
 
-__all__ = ["Connection", "Direction", "End", "Side"]
+__all__ = ["NO_TAP", "Connection", "Direction", "End", "Side", "Tap"]
 
 Direction = Literal["up", "down"]
 """``up`` is from the client to the server."""
@@ -24,6 +25,30 @@ Side = Literal["client", "server"]
 SHAPED_SOCKET_BYTES = 256 << 10  # else the kernel adds megabytes to a line of stated length
 RST_ON_CLOSE = struct.pack("ii", 1, 0)  # linger on, for no time
 FIN = memoryview(b"")
+
+
+class Tap(Protocol):
+    """Who sees all that is read, in order, before it is queued, and may change it on the way."""
+
+    def passing(self, connection: int, direction: Direction, piece: bytes) -> bytes:
+        """Return what goes on in place of ``piece``, of the same length."""
+
+    def over(self, connection: int) -> None:
+        """Hear that a connection has ended; they are numbered from 1."""
+
+
+class NoTap:
+    """Lets all pass."""
+
+    def passing(self, connection: int, direction: Direction, piece: bytes) -> bytes:
+        """See ``Tap``."""
+        return piece
+
+    def over(self, connection: int) -> None:
+        """See ``Tap``."""
+
+
+NO_TAP = NoTap()
 
 
 class End:
@@ -85,8 +110,11 @@ class End:
 class Pipe:
     """What goes from ``source`` to ``sink``, in order; ``None`` in the queue is an RST."""
 
-    def __init__(self, lane: Lane, source: End, sink: End) -> None:
+    def __init__(
+        self, lane: Lane, source: End, sink: End, tapped: Callable[[bytes], bytes]
+    ) -> None:
         self.lane, self.source, self.sink = lane, source, sink
+        self._tapped = tapped
         self.is_blocked = self.is_ended = self.is_cut = False
         self.queued_bytes = 0
         self._queue: deque[tuple[float, memoryview | None]] = deque()
@@ -128,7 +156,7 @@ class Pipe:
         if self.sink.is_gone or self.lane.is_swallowing:
             self.lane.swallowed_bytes += len(data)
         else:
-            self._append(memoryview(data), now)
+            self._append(memoryview(self._tapped(data) if data else data), now)
 
     def flush(self, now: float) -> None:
         """Give the sink what is due."""
@@ -210,11 +238,14 @@ class Connection:
         server: socket.socket,
         lanes: Mapping[Direction, Lane],
         since: float,
+        number: int = 0,
+        tap: Tap = NO_TAP,
     ) -> None:
-        self.since = since
+        self.since, self.number = since, number
         self.ends: dict[Side, End] = {"client": End(client), "server": End(server)}
-        up = Pipe(lanes["up"], self.ends["client"], self.ends["server"])
-        down = Pipe(lanes["down"], self.ends["server"], self.ends["client"])
+        client_end, server_end = self.ends["client"], self.ends["server"]
+        up = Pipe(lanes["up"], client_end, server_end, partial(tap.passing, number, "up"))
+        down = Pipe(lanes["down"], server_end, client_end, partial(tap.passing, number, "down"))
         self._pipes = (up, down)
         for pipe in self._pipes:
             pipe.source.sends = pipe.sink.gets = pipe

@@ -25,9 +25,9 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from benchmarks.lanes import UNSHAPED, Lane, Link
-from benchmarks.pipes import Connection, Direction, End, Side
+from benchmarks.pipes import NO_TAP, Connection, Direction, End, Side, Tap
 
-__all__ = ["UNSHAPED", "Counts", "Direction", "Link", "Relay", "Script", "Step", "Where"]
+__all__ = ["UNSHAPED", "Counts", "Direction", "Link", "Relay", "Script", "Step", "Tap", "Where"]
 
 Where = Literal["up", "down", "both"]
 T = TypeVar("T")
@@ -82,6 +82,7 @@ class Relay:
         down: the line from server to client.
         lifetime: seconds after which any connection is reset; None lets them live.
         script: what to do when; counts from now.
+        tap: sees all that passes, in the relay's thread, and may change it.
     """
 
     def __init__(
@@ -93,7 +94,9 @@ class Relay:
         down: Link = UNSHAPED,
         lifetime: float | None = None,
         script: Script = (),
+        tap: Tap = NO_TAP,
     ) -> None:
+        self._tap = tap
         found = socket.getaddrinfo(target_host, target_port, type=socket.SOCK_STREAM)[0]
         self._family, self._target = found[0], found[4]
         self._lanes: dict[Direction, Lane] = {"up": Lane(up), "down": Lane(down)}
@@ -345,10 +348,10 @@ class Relay:
         if self._source:
             server.bind((self._source, 0))
         server.connect_ex(self._target)  # what comes of it shows when the socket is used
-        connection = Connection(client, server, self._lanes, now)
+        self._seen += 1
+        connection = Connection(client, server, self._lanes, now, self._seen, self._tap)
         self._connections.append(connection)
         self._ends |= {end.fd: end for end in connection.ends.values()}
-        self._seen += 1
 
     # --- what the thread does for the public methods ----------------------------------
 
@@ -375,6 +378,7 @@ class Relay:
     def _forget(self, connection: Connection) -> None:
         connection.close()
         self._connections.remove(connection)
+        self._tap.over(connection.number)
         for end in connection.ends.values():
             if self._ends.get(end.fd) is end:  # its number may be another's by now
                 del self._ends[end.fd]

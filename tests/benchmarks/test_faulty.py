@@ -11,10 +11,12 @@ import pytest
 import streamlink
 from benchmarks import cuts, flips, slow
 from benchmarks.__main__ import PROGRAMS
+from benchmarks.hits import IN_MESSAGES, Hit, Outcome, Place
+from benchmarks.http2 import Frame, Span
 from benchmarks.models import Layout
 from benchmarks.passing import Left
-from benchmarks.relay import Counts
 
+FOUND: tuple[Outcome, ...] = ("repaired", "damaged", "not delivered")
 KIB, MB = 1 << 10, 10**6
 CUTS, FLIPS, SEED = 20, 100, 7
 SMALL = streamlink.LinkConfig(
@@ -22,6 +24,11 @@ SMALL = streamlink.LinkConfig(
         chunk_bytes=64 * KIB, window_bytes=512 * KIB, initial_window_bytes=256 * KIB
     )
 )
+
+
+def hit(place: Place, outcome: Outcome) -> Hit:
+    span = Span(0, 1, "message", Frame(), None, 0)
+    return Hit("up", place, span, 1, 0.0, 0, 0, 0, outcome)
 
 
 def test_all_three_can_be_asked_for_by_name() -> None:
@@ -53,18 +60,28 @@ def test_a_slow_line_carries_little_more_than_the_model() -> None:
     assert slow.overhead(passed, layout) <= slow.MOST_OVERHEAD
 
 
-def test_a_hundred_flipped_bits_are_found_or_harmless() -> None:
+def test_each_of_a_hundred_flipped_bits_in_messages_is_found() -> None:
     found = flips.flip(FLIPS, Layout(4, 4 * MB), SEED)
     assert flips.is_met(found, FLIPS)
-    assert found.repaired > 0
-    assert found.damaged > 0
+    ours = found.table["all messages"]
+    assert sum(ours.values()) == FLIPS
+    assert found.repairs >= ours["repaired"] > 0
+    assert found.table["other message"]["damaged"] > 0
+    assert len(found.hits) > FLIPS
 
 
-def test_a_byte_that_got_through_fails_the_claim() -> None:
-    good = flips.Found(10, 1, 4, 3, 2, 0, 0, 0)
-    assert good.unnoticed == 1
-    assert flips.is_met(good, 10)
-    assert not flips.is_met(good, 11)
-    assert not flips.is_met(replace(good, wrong_bytes=1), 10)
-    assert not flips.is_met(replace(good, different_digests=1), 10)
-    assert Counts(1, 2, 3, 4, 5, 6).flips == 0
+def test_a_bit_that_nobody_found_or_a_byte_that_got_through_fails_the_claim() -> None:
+    good = flips.Found(
+        tuple(hit(place, outcome) for place in IN_MESSAGES for outcome in FOUND), 1, 2, 0, 0
+    )
+    assert flips.is_met(good, 9)
+    assert not flips.is_met(good, 10)
+    assert not flips.is_met(replace(good, wrong_bytes=1), 9)
+    assert not flips.is_met(replace(good, different_digests=1), 9)
+    unnoticed = replace(good, hits=(*good.hits, hit("other message", "without effect")))
+    assert not flips.is_met(unnoticed, 9)
+    elsewhere = replace(good, hits=(*good.hits, hit("grpc prefix", "without effect")))
+    assert flips.is_met(elsewhere, 9)
+    assert not flips.is_met(elsewhere, 10)
+    assert elsewhere.table["grpc prefix"]["without effect"] == 1
+    assert elsewhere.as_json()["flips"] == 10
