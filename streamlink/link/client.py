@@ -215,11 +215,12 @@ class ClientLink:
         self._error: StreamlinkError | None = None
         try:
             self._session = once_free(self._connect, name, config.timeouts)
+            self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
+            self._keeper.start()
         except BaseException:
+            self._is_closing.set()
             self._grpc.close()
             raise
-        self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
-        self._keeper.start()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the last session has ended; False: not within ``seconds``."""

@@ -10,6 +10,7 @@ import logging
 import re
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -42,6 +43,7 @@ logger = logging.getLogger("streamlink.client")
 
 _METHOD = "/streamlink.v1.Streamlink/"
 _LAST_WORDS_SECONDS = 1.0
+_MUTE_SECONDS = 5.0  # far more than a handshake takes over any line that can carry a model
 _NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a failed connection
 
 
@@ -140,10 +142,13 @@ class GrpcClient:
     def close(self) -> None:
         """Drop both connections; a goodbye that was said may leave first."""
         self._is_closing.set()
-        if self._session_pump is not None and self._session_thread is not None:
+        if self._session_pump is not None:
             # Nothing where a goodbye was said; else the server would wait for us to come back.
             self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
-            self._session_thread.join(_LAST_WORDS_SECONDS)
+            if self._session_thread is not None:
+                self._session_thread.join(_LAST_WORDS_SECONDS)
+            else:  # interrupted before it was noted; it may carry already
+                self._session_pump.wait_over(_LAST_WORDS_SECONDS)
         self._session_line.close()
         self._data_line.close()
         with self._lock:
@@ -181,25 +186,39 @@ class GrpcClient:
         thread = threading.Thread(target=run, name=f"carry-{method}", daemon=True)
         with self._lock:
             self._threads = [one for one in self._threads if one.is_alive()]
-            self._threads.append(thread)
             thread.start()
+            self._threads.append(thread)  # not before: an interrupt may come instead of the start
         return thread
 
     def _channel(self) -> grpc.Channel:
         return self._connector.channel()
 
     def _wait_until_ready(self, seconds: float) -> None:
+        """Wait for a connection; one that stays mute is given up for another, ever more patiently.
+
+        Its very first frames may have been damaged: then neither end says another word.
+        """
+        until, patience = time.monotonic() + seconds, _MUTE_SECONDS
+        while not self._is_ready(min(patience, until - time.monotonic())):
+            if time.monotonic() >= until:
+                raise self._unreachable(seconds)
+            patience *= 2
+            self._session_line.renew()
+
+    def _is_ready(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the session's connection; returns whether it stands."""
         ready: Any = None
         try:
             ready = grpc.channel_ready_future(self._session_line.channel)
-            ready.result(timeout=seconds)
-        except grpc.FutureTimeoutError as error:
-            raise self._unreachable(seconds) from error
+            ready.result(timeout=max(0.0, seconds))
+        except grpc.FutureTimeoutError:
+            return False
         except ValueError as error:
             raise ConnectFailed(f"{self.address}: the connection was closed here") from error
         finally:
             if ready is not None:
                 ready.cancel()  # else gRPC goes on watching the connection, also a closed one
+        return True
 
     def _unreachable(self, seconds: float) -> StreamlinkError:
         """Return why there was no connection, as far as gRPC can tell."""

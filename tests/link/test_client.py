@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -62,3 +63,26 @@ def test_nobody_there_is_an_error_and_leaves_nothing_open() -> None:
             "127.0.0.1:9", name="x", serve=lambda _: None, config=config(connect_timeout=0.3)
         )
     assert threading.active_count() <= before + 1  # gRPC's own poller may linger
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["instead of it", "right after it"])
+@pytest.mark.parametrize("thread", ["carry-Session", "session-server", "keep-session"])
+def test_a_client_interrupted_while_it_starts_a_thread_leaves_no_session(
+    federation: Federation, thread: str, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, connects = threading.Thread.start, threading.current_thread()
+
+    def interrupted(each: threading.Thread) -> None:
+        is_it = each.name.startswith(thread) and threading.current_thread() is connects
+        if is_late or not is_it:
+            start(each)
+        if is_it:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # and nothing that closing it met
+        federation.link("site-1")
+    until, never = time.monotonic() + WAIT, threading.Event()
+    while federation.server._grpc.sessions:  # one that is lost would be waited for longer
+        assert time.monotonic() < until
+        never.wait(0.01)

@@ -22,8 +22,8 @@ from streamlink.link.client import Assignment
 from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import Receipt, send_model
 from streamlink.link.server import Exchange
+from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.session import SessionLost
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.credentials import Connector
 from streamlink.transport.grpc_client import GrpcClient
@@ -272,6 +272,27 @@ def test_a_line_that_went_silent_is_replaced() -> None:
         sent, _ = exchange_models(exchange, pattern_model(SPEC), store)
     assert content(store.open()) == content(pattern_model(SPEC))
     assert sent.stats.resent_bytes <= sent.stats.resumes * WINDOW
+
+
+def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamlink.transport.grpc_client._MUTE_SECONDS", 0.2)
+    hasty = config(connect_timeout=4.0)  # gRPC by itself would take five
+    with Through(hasty) as through:
+        through.relay.black_hole()
+        watch = threading.Thread(target=lambda: heal_once_used(through.relay))
+        watch.start()
+        executor = sl.StreamingExecutor(lambda tensor, start, values: values)
+        with sl.Client(through.address, "site-1", executor, hasty):
+            assert through.relay.counts.connections > 1
+        watch.join(WAIT)
+
+
+def heal_once_used(relay: Relay) -> None:
+    """Swallow the first words of a connection, and nothing that comes later."""
+    relay.wait_until(lambda counts: counts.swallowed_bytes > 0)
+    relay.resume()
 
 
 # --- requests ----------------------------------------------------------------------------

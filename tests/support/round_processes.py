@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 import streamlink as sl
+from streamlink import logs
 from tests.support.forked import Fork, Forks, serve_forks
 from tests.support.peers import ODD, WAIT, Array, initial, trained
 from tests.support.processes import ROOT, fact, tell
@@ -41,8 +42,11 @@ A fate may name another place: ``hang@f64``, ``hang@weight``, ``hang@metrics``.
 def server(facts: Mapping[str, Any]) -> None:
     """Run the rounds; tell the port, each report, and the final digest and wire bytes.
 
-    At the event ``pauses_at`` it waits for a line on its standard input.
+    At the event ``pauses_at`` it waits for a line on its standard input. ``log``, where that is
+    given, is the file its log goes to, as JSON.
     """
+    if facts["log"]:
+        logs.configure(file=facts["log"], json=True)
 
     def on_event(event: sl.RoundEvent) -> None:
         tell(event=event.what.value)
@@ -145,6 +149,7 @@ class Job:
         model: Any = ODD,  # Any, as the others: a dict of rules may be unpacked beside them
         is_pure: Any = True,
         pauses_at: Any = "",
+        log: Any = "",
         link: Any = LINK,
         clients_link: Any = None,
         **rules: Any,
@@ -163,6 +168,7 @@ class Job:
             rules=settings,
             link=link,
             pauses_at=pauses_at,
+            log=str(log),
         )
         port = fact(self.server, "port")
         self._port: int = port["port"] if isinstance(port, dict) else port
