@@ -152,6 +152,11 @@ def _require_names(servers: Sequence[str], sites: Sequence[str]) -> None:
     for host in servers:
         if not _is_address(host) and not _HOST.fullmatch(host):
             raise SecurityError(f"{host!r} is neither a host's name nor an IP address; no port")
+        if _is_address(host) and ipaddress.ip_address(host).is_unspecified:
+            raise SecurityError(
+                f"{host} is where a server may listen, and no address that clients reach it by; "
+                "name its host, or 127.0.0.1 for a try-out on this machine (--server)"
+            )
     for site in sites:
         if not _SITE.fullmatch(site) or site in (_AUTHORITY, _SERVER):
             raise SecurityError(

@@ -139,10 +139,19 @@ def summary(logger: logging.Logger, event: str = "transfer done", /, **facts: Fa
 
 
 class _Lines(logging.Formatter):
-    """``2026-01-31 12:00:00,000 INFO streamlink.link: message``, a traceback indented below it."""
+    """``2026-01-31 12:00:00.000+01:00 INFO streamlink.link: message``, a traceback below it.
+
+    The time is this machine's, with its distance from UTC, so that logs of two sites compare.
+    """
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(  # noqa: N802 (logging's name)
+        self, record: logging.LogRecord, datefmt: str | None = None
+    ) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).astimezone()
+        return at.isoformat(sep=" ", timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         return escape(super().formatMessage(record))

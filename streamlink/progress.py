@@ -95,6 +95,15 @@ class LinkProgress:
         with self._lock:
             self._show(peer, way, phase, (done, total), now)
 
+    def forget(self, peer: str) -> None:
+        """End what is shown of ``peer``, whose numbers nobody tells any more; any thread may."""
+        with self._lock:
+            for key in [key for key in self._lanes if key[0] == peer]:
+                lane = self._lanes.pop(key)
+                self._end(lane, self._clock())
+                if self._bars is not None and lane.bar is not None:
+                    self._bars.remove_task(lane.bar)
+
     def _show(self, peer: str, way: str, phase: str, latest: tuple[int, int], now: float) -> None:
         self._latest_way[peer] = way
         lane = self._lanes.get((peer, way))
@@ -157,7 +166,8 @@ def show_progress(
     """Draw two bars for each peer while the block runs: the model to it, its update back.
 
     Args:
-        standings: tells how far each peer is; asked five times a second.
+        standings: tells how far each peer is; asked five times a second, and once at the end. A
+            peer that it names no more has no bars any more.
         console: see ``LinkProgress``.
     """
     is_over = threading.Event()
@@ -176,11 +186,19 @@ def show_progress(
 def _watch(
     standings: Callable[[], Sequence[Standing]], progress: LinkProgress, is_over: threading.Event
 ) -> None:
-    while not is_over.wait(_WATCH_SECONDS):
-        for each in standings():
+    shown: set[str] = set()
+    while True:
+        is_last = is_over.wait(_WATCH_SECONDS)
+        now = standings()
+        for each in now:
             back = "receiving" if each.phase == "streaming" else each.phase
             progress.update(each.peer, "sending", each.sent, each.total, direction="sending")
             progress.update(each.peer, back, each.received, each.total, direction="receiving")
+        for peer in shown.difference(each.peer for each in now):
+            progress.forget(peer)  # a bar that stands still would pass for one that hangs
+        shown = {each.peer for each in now}
+        if is_last:
+            return
 
 
 class _Lane:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import re
+import shlex
 import socket
 import ssl
 import stat
@@ -105,6 +106,8 @@ def test_nothing_is_overwritten(made: Path) -> None:
         (["--server", "fl.test", "--site", "x" * 65], "cannot be a site's name"),
         (["--server", "fl.test", "--site", "a", "--site", "A"], "two sites have the same name"),
         (["--server", "fl.test:8517"], "neither a host's name nor an IP address"),
+        (["--server", "0.0.0.0"], "no address that clients reach it by"),
+        (["--server", "::"], "no address that clients reach it by"),
     ],
 )
 def test_names_that_cannot_be_used_are_refused_before_anything_is_made(
@@ -196,6 +199,45 @@ def secrets_of(made: Path) -> list[str]:
     return [line for line in lines if line and "-----" not in line]
 
 
+@pytest.mark.parametrize(
+    ("servers", "listens", "reached"),
+    [
+        (["localhost"], "localhost:8517", "localhost:8517"),
+        (["::1"], "[::1]:8517", "[::1]:8517"),
+        (["*.fl.test", "fl.test", "127.0.0.1"], "0.0.0.0:8517", "fl.test:8517"),
+        (["2001:db8::1"], "[::]:8517", "[2001:db8::1]:8517"),
+    ],
+)
+def test_a_hint_listens_where_its_clients_reach_it(
+    tmp_path: Path, servers: list[str], listens: str, reached: str
+) -> None:
+    words = [word for each in servers for word in ("--server", each)]
+    _, said = certs(tmp_path / "new", *words, "--site", "site-1")
+    serving, visiting = [line for line in said.splitlines() if line.startswith("streamlink ")]
+    assert shlex.split(serving)[-4:] == ["--listen", listens, "--min-clients", "1"]
+    assert shlex.split(visiting)[-1] == reached
+
+
+def test_the_hints_are_commands_that_work_from_the_folder_one_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copy_model({"w": np.zeros(5, dtype=np.float32)}, "model")
+    Path("work.py").write_text("def train(tensor, start, values): return values + 1\n")
+    code, said = certs("my try-out", "--server", "127.0.0.1", "--site", "site-1")
+    assert code == 0
+    hints = [shlex.split(line) for line in said.splitlines() if line.startswith("streamlink ")]
+    serving, visiting = hints
+    server_words = [word.replace(":8517", ":0") for word in serving[1:]]
+    with Command(streamlink(*server_words, "--num-rounds", 1), tmp_path) as server:
+        port = server.until(r"listening on 127.0.0.1:(\d+)")[1]
+        with Command(
+            streamlink(*(word.replace(":8517", f":{port}") for word in visiting[1:])), tmp_path
+        ) as site:
+            assert site.end() == 0, site.log
+        assert server.end() == 0, server.log
+
+
 def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: Path) -> None:
     copy_model({"w": np.arange(5, dtype=np.float32)}, tmp_path / "model")
     (tmp_path / "tasks.py").write_text("def add(tensor, start, values): return values + 1\n")
@@ -215,7 +257,7 @@ def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: P
     serving = ("server", "--store", "model", "--listen", "127.0.0.1:0", *rules)
     env = {**environment(), "GRPC_VERBOSITY": "debug"}
     with Command(streamlink(*serving, *options("server")), tmp_path, env) as server:
-        port = server.until(r"listening on 127.0.0.1:(\d+)")[1]
+        port = server.until(r"listening on 127.0.0.1:(\d+) \(mutual TLS, tokens\)")[1]
         with Command(client("site-2", "site-1"), tmp_path, env) as wrong:
             assert wrong.end() == 2
         with Command(client("site-1", "site-1"), tmp_path, env) as site:
@@ -238,7 +280,7 @@ def test_a_stranger_who_speaks_no_tls_leaves_the_log_json(made: Path, tmp_path: 
     files = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")
     words = ("receive", tmp_path / "copy", "--listen", "127.0.0.1:0", "--json-logs", *files)
     with Command(streamlink(*words), tmp_path) as receiver:
-        port = int(receiver.until(r"listening on 127.0.0.1:(\d+)")[1])
+        port = int(receiver.until(r"listening on 127.0.0.1:(\d+) \(TLS\)")[1])
         with socket.create_connection(("127.0.0.1", port), 10) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
             while stranger.recv(4096):

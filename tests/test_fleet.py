@@ -64,11 +64,13 @@ def test_a_running_process_is_sampled_from_outside(
 ) -> None:
     fleet, sample, gate = Fleet(sample_seconds=0.01), Fleet._sample, tmp_path / "gate"
     os.mkfifo(gate)
+    told: list[int] = []
 
     def sampled(fleet: Fleet) -> None:
         sample(fleet)
-        if len(fleet.members[0].samples) == 3:
-            gate.write_bytes(b"the server may end")
+        # Once: a server that has ended is not sampled again, and reads no more.
+        if len(fleet.members[0].samples) == 3 and not told:
+            told.append(gate.write_bytes(b"the server may end"))
 
     monkeypatch.setattr(Fleet, "_sample", sampled)
     head = fleet.run(child(f"{SERVER} open({str(gate)!r}).read()"), lambda port: crew("base()"))

@@ -5,8 +5,10 @@ import json
 import logging
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,21 @@ def test_a_summary_is_one_line_of_facts_with_the_rate(capsys: pytest.CaptureFixt
     expected = "peer=site-1 direction=down bytes=8000000 seconds=2 rate=4MB/s repairs=0\n"
     line = capsys.readouterr().err
     assert line.endswith(f"INFO streamlink.somewhere: transfer done {expected}")
+
+
+def test_a_line_says_how_far_its_time_is_from_utc(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure()
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "XYZ-5:30")  # east of Greenwich, as POSIX has it
+        time.tzset()
+        LOG.warning("here")
+    time.tzset()
+    line = capsys.readouterr().err
+    at = datetime.fromisoformat(line.partition(" WARNING ")[0])
+    assert at.utcoffset() == timedelta(hours=5, minutes=30)
+    assert abs(at.timestamp() - time.time()) < 60
 
 
 def test_a_summary_without_time_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:

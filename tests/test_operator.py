@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,12 @@ from typer.testing import CliRunner
 
 from streamlink import Client, StreamingExecutor, copy_model, open_store, send
 from streamlink.cli import app, main
-from streamlink.errors import StreamlinkError
+from streamlink.config import RoundConfig
+from streamlink.errors import StreamAborted, StreamlinkError
 from streamlink.operate.control import ControlServer
+from streamlink.operate.status import Reception
+from streamlink.rounds.ledger import Ledger
+from streamlink.rounds.report import RoundReport
 from tests.support.commands import Command, streamlink
 from tests.support.peers import WAIT, Array
 
@@ -80,19 +86,45 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
         error = site.done.exception(WAIT)
         site.client.close()
     assert "aborted by the operator: bad" in str(error)
+    assert "the server failed" not in str(error)
     known = {"session began", "round started", "round failed", "session ended", "failed"}
     assert known <= set(events(server.log))
     last = records(server.log)[-1]
     assert (last["event"], last["exit_code"]) == ("failed", 1)
     assert "aborted by the operator: bad" in last["message"]
-    assert "nothing runs here" in said("status", "--store", store, code=1)
+    answer = said("status", "--store", store, code=1)
+    assert "nothing runs here; by " in answer
+    assert "model.rounds.json job 'job' is not over, and goes on with streamlink server" in answer
     assert not list(tmp_path.glob("*.control"))
+
+
+def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_resumes(
+    store: Path, tmp_path: Path
+) -> None:
+    words = ("server", "--store", store, "--listen", "127.0.0.1:0", "--min-clients", 2)
+
+    def join(server: Command) -> Client:
+        port = server.until(
+            r"listening on 127\.0\.0\.1:(\d+) \(plain text\), waiting for 2 clients"
+        )[1]
+        return Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(lambda t, s, v: v))
+
+    with Command(streamlink(*words), tmp_path) as server, closing(join(server)):
+        assert "thrown out" in said("abort", "--store", store, "--client", "site-1")
+        server.interrupt(signal.SIGKILL)
+        assert server.end() == -9
+    with Command(streamlink(*words, "--resume"), tmp_path) as server:
+        with pytest.raises(StreamAborted, match="thrown out by the operator: no reason given"):
+            join(server)
+        assert "site-1: thrown out" in said("status", "--store", store)
+        server.interrupt()
+        assert server.end() == 130
 
 
 def test_a_receiver_is_asked_and_aborted(store: Path, tmp_path: Path) -> None:
     command = streamlink("receive", "copy", "--listen", "127.0.0.1:0", "--control", "here")
     with Command(command, tmp_path) as receiver:
-        receiver.until(r"listening on 127\.0\.0\.1:(\d+)")
+        receiver.until(r"listening on 127\.0\.0\.1:(\d+) \(plain text\), waiting for a model")
         assert "waiting for a sender" in said("status", "--control", tmp_path / "here")
         assert "the transfer ends" in said("abort", "--control", tmp_path / "here")
         assert receiver.end() == 1
@@ -101,8 +133,29 @@ def test_a_receiver_is_asked_and_aborted(store: Path, tmp_path: Path) -> None:
 
 def test_a_second_server_of_a_store_is_refused(store: Path) -> None:
     with ControlServer(f"{store}.control", dict):
-        answer = said("server", "--store", store, "--listen", "127.0.0.1:0", code=2)
+        answer = said("server", "--store", store, "--listen", "127.0.0.1:0", "--resume", code=2)
+    assert answer.startswith("error: ")
     assert "one works on this store already" in answer
+
+
+def test_a_process_that_is_still_starting_says_so(tmp_path: Path) -> None:
+    reception = Reception()
+    with ControlServer(tmp_path / "here", reception.answer):
+        words = ("abort", "--control", tmp_path / "here")
+        assert "still starting; ask again in a moment" in said(*words, code=1)
+        reception.hand_over(lambda question: {"done": f"to {question['do']}"})
+        assert said(*words) == "to abort\n"
+
+
+def test_where_a_job_is_over_nothing_is_said_of_going_on(store: Path) -> None:
+    rules = RoundConfig(num_rounds=1)
+    ledger = Ledger(f"{store}.rounds.json", open_store(store), rules)
+    ledger.begin(["site-1"])
+    assert "--resume" in said("status", "--store", store, code=1)
+    assert "--resume" not in said("status", "--control", f"{store}.control", code=1)
+    ledger.note(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
+    ledger.close()
+    assert "--resume" not in said("status", "--store", store, code=1)
 
 
 def test_a_default_socket_that_cannot_be_made_does_not_stop_a_job(tmp_path: Path) -> None:
@@ -153,6 +206,7 @@ def test_a_sender_hears_that_its_receiver_was_aborted_while_it_sent(tmp_path: Pa
         assert told["receives_bytes"] == 16_000_000
         said("abort", "--store", tmp_path / "copy", "--reason", "wrong model")
         assert receiver.end() == 1
+        assert "waiting for the next sender" not in receiver.log
         goes_on.set()
         assert "wrong model" in str(sent.exception(WAIT))
 

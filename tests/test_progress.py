@@ -4,11 +4,12 @@ import io
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 from rich.console import Console
 
-from streamlink.progress import LinkProgress
+from streamlink.progress import LinkProgress, show_progress
 
 MB = 1_000_000
 
@@ -21,6 +22,17 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@dataclass
+class Far:
+    """How far a peer is."""
+
+    peer: str
+    sent: int
+    received: int = 0
+    phase: str = "streaming"
+    total: int = 4 * MB
 
 
 @pytest.fixture
@@ -76,6 +88,38 @@ def test_the_last_number_is_shown_though_it_came_too_soon_for_a_refresh() -> Non
             progress.update("site-1", "sending", done * MB, 4 * MB)
 
     assert "3.0/4.0 MB" in drawn(burst)
+
+
+def test_a_peer_nobody_tells_of_any_more_has_no_bar() -> None:
+    def leave(progress: LinkProgress) -> None:
+        progress.update("site-1", "sending", 1 * MB, 4 * MB)
+        progress.update("site-1", "receiving", 1 * MB, 4 * MB)
+        progress.update("site-2", "sending", 3 * MB, 4 * MB)
+        progress.forget("site-1")
+        progress.forget("site-7")
+
+    last = drawn(leave).rpartition("\x1b[2K")[2]
+    assert "site-2" in last
+    assert "site-1" not in last
+
+
+def test_who_leaves_a_round_is_forgotten_and_the_end_is_looked_at(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "streamlink.progress")
+    looked = threading.Event()
+    half = [Far("site-1", MB), Far("site-2", MB)]
+    told = [half]
+
+    def standings() -> list[Far]:
+        looked.set()
+        return told[0]
+
+    with show_progress(standings, Console(file=io.StringIO())) as progress:
+        looked.wait(10)
+        told[0] = [Far("site-1", 4 * MB)]
+    assert {peer for peer, _ in progress._lanes} == {"site-1"}
+    assert "site-1 sending: 4000000 of 4000000 bytes" in caplog.text
 
 
 def test_an_unknown_total_is_drawn_without_one() -> None:

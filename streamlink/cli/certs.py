@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,11 @@ import typer
 
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError
+from streamlink.transport.identity import is_loopback
 
 __all__ = ["certs"]
+
+_PORT = 8517
 
 
 @command()
@@ -46,21 +50,34 @@ def certs(
         ) from error
     authority, serving, *visiting = make_certificates(folder, server, site or [], days=days)
     typer.echo(f"valid for {days} days; the CA's key, which stays here: {authority}")
-    typer.echo("copy each of the other folders to its machine, over a safe way, and run there:\n")
     typer.echo(
-        f"streamlink server ... {_pair(serving)} --ca {serving / 'ca.pem'} "
-        f"--tokens {serving / 'tokens.yaml'} --listen 0.0.0.0:8517"
+        "these run from here, with a store `model` and a function `train` in work.py; for another "
+        "machine copy its folder there, over a safe way, and name it as it is there:\n"
     )
+    host = next((each for each in server if not each.startswith("*")), "HOST")
+    enough = ["--min-clients", len(visiting)] if visiting else []
+    own = ["--tokens", serving / "tokens.yaml", "--listen", f"{_listens(host)}:{_PORT}", *enough]
+    _hint("server", "--store", "model", *_files(serving), *own)
     for each in visiting:
-        typer.echo(
-            f"streamlink client ... {_pair(each)} --ca {each / 'ca.pem'} "
-            f"--token {each / 'token'} --name {each.name} --server {_host(server[0])}:8517"
-        )
+        own = ["--token", each / "token", "--name", each.name, "--server", f"{_host(host)}:{_PORT}"]
+        _hint("client", "--task", "work.py:train", *_files(each), *own)
 
 
-def _pair(folder: Path) -> str:
-    return f"--certificate {folder / 'certificate.pem'} --key {folder / 'key.pem'}"
+def _hint(*words: object) -> None:
+    typer.echo(shlex.join(["streamlink", *map(str, words)]))
+
+
+def _files(folder: Path) -> list[object]:
+    own = ["--certificate", folder / "certificate.pem", "--key", folder / "key.pem"]
+    return [*own, "--ca", folder / "ca.pem"]
 
 
 def _host(name: str) -> str:
     return f"[{name}]" if ":" in name else name
+
+
+def _listens(host: str) -> str:
+    """Return where a server listens that is reached at ``host``: beyond this machine or not."""
+    if is_loopback(f"{_host(host)}:{_PORT}"):
+        return _host(host)
+    return "[::]" if ":" in host else "0.0.0.0"

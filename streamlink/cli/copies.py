@@ -12,7 +12,7 @@ import typer
 from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError, JobFailed, sentence
-from streamlink.cli.operating import Control, Metrics, heeding, measured
+from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
 from streamlink.cli.places import host_of, place_at
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, SecurityError, StreamlinkError
@@ -70,7 +70,7 @@ def receive(
     it again: it goes on where it was. It ends when one model is whole.
     """
     tune_allocator()
-    host = host_of("--listen", listen)
+    host, way = host_of("--listen", listen), secured(common.config.security)
     _require_seconds("--timeout", timeout)
     store = place_at(target, compress)
     door, traffic = Door(oneshot.TOPIC), Traffic()
@@ -87,7 +87,9 @@ def receive(
                 store,
                 listen,
                 config=common.config,
-                on_listening=lambda port: logger.info("listening on %s:%d", host, port),
+                on_listening=lambda port: logger.info(
+                    "listening on %s:%d (%s), waiting for a model", host, port, way
+                ),
                 timeout=timeout,
                 progress=_both(progress.update, desk.told),
                 door=door,

@@ -17,17 +17,24 @@ import typer
 from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
-from streamlink.cli.operating import Control, Metrics, heeding, measured
-from streamlink.cli.places import host_of, model_digest, store_with_a_model, stored_bytes
+from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
+from streamlink.cli.places import (
+    host_of,
+    ledger_of,
+    model_digest,
+    store_with_a_model,
+    stored_bytes,
+)
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
 from streamlink.cli.tasks import executor_for
+from streamlink.config import RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
 from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
-from streamlink.operate.status import JobDesk, Memory
+from streamlink.operate.status import JobDesk, Memory, Reception
 from streamlink.progress import show_progress
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
@@ -134,17 +141,20 @@ def server(
     if common.config.rounds.gather == "spool" and spool is None:
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     reporter = Reporter(report_fd)
-    place = store_with_a_model(store, compress)
-    kept = Ledger(ledger or _ledger_of(store), place, common.config.rounds, job=job, resume=resume)
-    reporter.tell_base()
-    memory = Memory()
-    with Server(listen, common.config) as listening, ExitStack() as watching:
-        reporter.tell(port=listening.port)
-        logger.info("listening on %s:%d", host, listening.port)
-        rules = common.config.rounds
+    place, rules = store_with_a_model(store, compress), common.config.rounds
+    reception = Reception()
+    with ExitStack() as watching:
+        # First of all: a second server of one store does nothing, and has said nothing.
+        watching.enter_context(heeding(reception.answer, store, control))
+        kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
+        reporter.tell_base()
+        memory = Memory()
+        listening = watching.enter_context(Server(listen, common.config))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
-        desk = JobDesk(listening, rounds, memory)
-        watching.enter_context(heeding(desk.answer, store, control))
+        reception.hand_over(JobDesk(listening, rounds, memory).answer)
+        reporter.tell(port=listening.port)
+        way, waits = secured(common.config.security), _waits(rules, kept)
+        logger.info("listening on %s:%d (%s)%s", host, listening.port, way, waits)
         watching.enter_context(measured(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
@@ -238,9 +248,11 @@ def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:
     )
 
 
-def _ledger_of(store: Path) -> Path:
-    store = store.absolute()
-    return store.with_name(store.name + ".rounds.json")
+def _waits(rules: RoundConfig, kept: Ledger) -> str:
+    """Return the words for whom a server waits before its first round."""
+    count = max(rules.wait_for_clients, rules.min_clients)
+    number = "1 client" if count == 1 else f"{count} clients"
+    return "" if kept.is_finished else f", waiting for {number}"
 
 
 def _closing(

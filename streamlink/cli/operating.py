@@ -12,13 +12,14 @@ import typer
 
 from streamlink.cli.faults import CommandError, sentence
 from streamlink.cli.places import host_of
+from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
 from streamlink.operate.control import Answer, ControlServer, control_path
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
 
-__all__ = ["Control", "Metrics", "StoreOf", "heeding", "measured", "socket_of"]
+__all__ = ["Control", "Metrics", "StoreOf", "heeding", "measured", "secured", "socket_of"]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -85,6 +86,15 @@ def heeding(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
     else:
         with listening:
             yield
+
+
+def secured(security: SecurityConfig) -> str:
+    """Return in a few words how a server is reached: ``mutual TLS, tokens``."""
+    if security.certificate is None:
+        way = "plain text"
+    else:
+        way = "TLS" if security.ca is None else "mutual TLS"
+    return f"{way}, tokens" if security.tokens is not None else way
 
 
 @contextmanager

@@ -10,7 +10,15 @@ from streamlink.model.digest import HasLeaves
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.stores import CompressedSource, CompressedStore, open_store
 
-__all__ = ["host_of", "is_filled", "model_digest", "place_at", "store_with_a_model", "stored_bytes"]
+__all__ = [
+    "host_of",
+    "is_filled",
+    "ledger_of",
+    "model_digest",
+    "place_at",
+    "store_with_a_model",
+    "stored_bytes",
+]
 
 _SUFFIX = ".slz"
 _KINDS: dict[str, Literal["none", "zstd"]] = {"none": "none", "zstd": "zstd"}
@@ -58,6 +66,12 @@ def store_with_a_model(path: Path, compress: str | None) -> ModelStore:
         )
     store.open().close()
     return store
+
+
+def ledger_of(store: Path) -> Path:
+    """Return where the ledger of a store's rounds is, unless another place was named."""
+    store = store.absolute()
+    return store.with_name(store.name + ".rounds.json")
 
 
 def is_filled(path: Path, store: ModelStore) -> bool:

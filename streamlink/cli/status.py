@@ -13,8 +13,10 @@ import typer
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.operating import StoreOf, socket_of
+from streamlink.cli.places import ledger_of
 from streamlink.logs import escape
-from streamlink.operate.control import ask
+from streamlink.operate.control import NothingRuns, ask
+from streamlink.rounds.ledger import unfinished_job
 
 __all__ = ["abort", "status"]
 
@@ -46,7 +48,7 @@ def status(
     path = socket_of(store, control)
     while True:
         with a_job():
-            facts = ask(path, {"do": "status"})
+            facts = _ask(path, {"do": "status"}, store)
         if as_json:
             typer.echo(json.dumps(facts))
         else:
@@ -83,8 +85,23 @@ def abort(
     what = "abort" if client is None else "readmit" if readmit else "drop"
     question = {"do": what, "client": client or "", "reason": reason}
     with a_job():
-        answer = ask(path, question)
+        answer = _ask(path, question, store)
     typer.echo(escape(str(answer.get("done", ""))))
+
+
+def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[str, Any]:
+    """Ask; where nothing runs on the store, say whether a job waits there to go on.
+
+    Raises:
+        ControlError: there is no answer; says why.
+    """
+    try:
+        return ask(path, question)
+    except NothingRuns as error:
+        if store is None or (job := unfinished_job(ledger_of(store))) is None:
+            raise
+        what = f"job {job!r} is not over, and goes on with streamlink server ... --resume"
+        raise NothingRuns(f"{path}: nothing runs here; by {ledger_of(store)} {what}") from error
 
 
 # --- as people read it ------------------------------------------------------------------------
@@ -143,6 +160,8 @@ def _far(each: Mapping[str, Any], what: str, done: str, of: str, rate: str) -> I
 def _waits(each: Mapping[str, Any]) -> Iterator[str]:
     if each["held_for"]:
         yield f"held for {each['held_for']}"
+    elif each["works"]:
+        yield "at work"
     elif each["stalled_by"]:
         yield f"limited by {each['stalled_by']}"
 

@@ -86,10 +86,14 @@ class Door:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed_because, seconds)
-            if self._closed_because is not None:
-                raise StreamAborted(AbortCode.BY_OPERATOR, self._closed_because, by_peer=False)
+            self.check()
             visit, self._waiting = self._waiting, None
             return visit
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` where nobody is let in any more."""
+        if self._closed_because is not None:
+            raise StreamAborted(AbortCode.BY_OPERATOR, self._closed_because, by_peer=False)
 
     def close(self, reason: str) -> None:
         """Let nobody in any more, and end the transfer of who is inside; any thread may."""

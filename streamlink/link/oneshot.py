@@ -144,6 +144,7 @@ def receive(
                 reason = "the model was taken"
                 return receipt
             except StreamlinkError as error:
+                door.check()
                 if not _may_go_on(into, error):
                     raise
                 logger.warning("%s: %s; waiting for the next sender", visit.peer, error)

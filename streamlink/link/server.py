@@ -10,7 +10,7 @@ from typing import Self
 
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, RoundError, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, JobAborted, RoundError, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.model.spec import ModelSpec
@@ -27,6 +27,16 @@ _CHECK_SECONDS = 1.0  # whoever waits for clients looks so often whether it is s
 
 def _go_on() -> None:
     pass
+
+
+def _last_words(error: BaseException) -> str:
+    """Return what clients are told of the end; who ends a job on purpose is no failure."""
+    for each in (error, error.__cause__):
+        if isinstance(each, JobAborted):
+            return str(each)
+    if isinstance(error, KeyboardInterrupt):
+        return "the server was stopped"
+    return f"the server failed: {str(error) or type(error).__name__}"
 
 
 class Exchange:
@@ -249,7 +259,7 @@ class Server:
             count: so many are waited for.
             seconds: so long at most.
             enough: so many will do when the time is over; None: ``count``.
-            named: these are waited for, too.
+            named: these are waited for, too, but for who is barred.
             counted: these count as if they were here.
             check: called every second meanwhile; what it raises ends the wait.
 
@@ -260,7 +270,7 @@ class Server:
         until = running_time() + seconds
         with self._changed:
             here = {*self._peers, *counted}
-            while not (len(here) >= count and here.issuperset(named)):
+            while not (len(here) >= count and here | self.barred.keys() >= set(named)):
                 if (left := until - running_time()) <= 0:
                     break
                 check()
@@ -333,8 +343,7 @@ class Server:
         if error is None:
             self.close("the job is done")
         else:
-            why = str(error) or type(error).__name__
-            self._grpc.close(f"the server failed: {why}", has_failed=True)
+            self._grpc.close(_last_words(error), has_failed=True)
 
     def _arrived(self, session: Session) -> None:
         with self._changed:

@@ -27,7 +27,7 @@ from typing import Any, Self
 
 from streamlink.errors import StreamlinkError
 
-__all__ = ["ControlError", "ControlServer", "ask", "control_path"]
+__all__ = ["ControlError", "ControlServer", "NothingRuns", "ask", "control_path"]
 
 logger = logging.getLogger("streamlink.operate")
 
@@ -47,6 +47,10 @@ _LOCK_SECONDS = 5.0
 
 class ControlError(StreamlinkError):
     """The operator's socket cannot be made, or nobody answers at it."""
+
+
+class NothingRuns(ControlError):
+    """No process listens at the operator's socket."""
 
 
 def control_path(store: str | os.PathLike[str]) -> Path:
@@ -108,7 +112,8 @@ def ask(
     """Ask the process that listens at ``path`` and return its answer.
 
     Raises:
-        ControlError: nobody listens there, it does not answer in time, or it refuses; says why.
+        NothingRuns: nobody listens there.
+        ControlError: it does not answer in time, or it refuses; says why.
     """
     path = Path(path)
     _require_short(path)
@@ -121,7 +126,7 @@ def ask(
             with line.makefile("rb") as answers:
                 raw = answers.readline(MAX_LINE_BYTES + 1)
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise ControlError(
+        raise NothingRuns(
             f"{path}: nothing runs here; is it the right --store or --control?"
         ) from error
     except TimeoutError as error:

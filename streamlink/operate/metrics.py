@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.link import BOUNDS, AckTimes, HasTraffic, Totals
 from streamlink.link.server import Server
+from streamlink.operate.http import HttpServer
 from streamlink.rounds.controller import ScatterAndGather
 
 if TYPE_CHECKING:
@@ -136,7 +137,10 @@ class MetricsCollector:
 
 
 class MetricsServer:
-    """Answers Prometheus over HTTP at ``http://address/metrics``. A context manager."""
+    """Answers Prometheus over HTTP at ``http://address/metrics``. A context manager.
+
+    It answers few readers at once, and none for long: see ``http``.
+    """
 
     def __init__(self, address: str, collector: MetricsCollector) -> None:
         prometheus = _prometheus()
@@ -144,9 +148,8 @@ class MetricsServer:
         registry.register(collector)
         host, _, port = address.rpartition(":")
         try:
-            self._server, self._thread = prometheus.start_http_server(
-                int(port), host.strip("[]"), registry
-            )
+            page = prometheus.make_wsgi_app(registry)
+            self._server = HttpServer(host.strip("[]"), int(port), page)
         except OSError as error:
             raise AddressInUse(
                 f"cannot serve metrics on {address}: {error.strerror or error}"
@@ -156,9 +159,7 @@ class MetricsServer:
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def __enter__(self) -> Self:
         return self

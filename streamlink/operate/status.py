@@ -15,13 +15,14 @@ from typing import Any
 
 import psutil
 
+from streamlink.errors import StoreError
 from streamlink.link import HasTraffic, Totals
 from streamlink.link.server import Peer, Server
-from streamlink.operate.control import ControlError
+from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import Standing
 
-__all__ = ["JobDesk", "Memory", "Rates", "TransferDesk"]
+__all__ = ["JobDesk", "Memory", "Rates", "Reception", "TransferDesk"]
 
 _RATE_SECONDS = (0.2, 30.0)  # how old the sample before may be that a rate is taken from
 _SHORT_SECONDS = 0.5  # where there is none, bytes are counted for so long
@@ -72,6 +73,27 @@ class Rates:
         }
 
 
+class Reception:
+    """Answers for a process that is starting, until a desk takes over."""
+
+    def __init__(self) -> None:
+        self._desk: Answer | None = None
+
+    def hand_over(self, desk: Answer) -> None:
+        """Let ``desk`` answer from now on."""
+        self._desk = desk
+
+    def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer as the desk does.
+
+        Raises:
+            ControlError: there is none yet.
+        """
+        if self._desk is None:
+            raise ControlError("this process is still starting; ask again in a moment")
+        return self._desk(question)
+
+
 class JobDesk:
     """Answers for a server that runs a job.
 
@@ -94,6 +116,7 @@ class JobDesk:
         Raises:
             ControlError: it is no such question.
             RoundError: there is no such client.
+            StoreError: the order holds, but not after a restart; says why.
         """
         reason, client = _text(question, "reason", "no reason given"), _text(question, "client")
         match question.get("do"):
@@ -103,11 +126,9 @@ class JobDesk:
                 self._job.abort(reason)
                 return {"done": "the job ends; the last whole model stands"}
             case "drop":
-                self._job.drop(client, reason)
-                return {"done": f"{client} is thrown out, until it is let in again (--readmit)"}
+                return {"done": self._drop(client, reason)}
             case "readmit":
-                self._job.readmit(client)
-                return {"done": f"{client} is let in again"}
+                return {"done": self._readmit(client)}
         raise ControlError(f"this end does not know what {question.get('do')!r} is")
 
     def status(self) -> dict[str, Any]:
@@ -136,6 +157,23 @@ class JobDesk:
             "memory": self._memory.facts(peak),
         }
 
+    def _drop(self, client: str, reason: str) -> str:
+        try:
+            if self._job.drop(client, reason):
+                return f"{client} is thrown out, until it is let in again (--readmit)"
+        except StoreError as error:
+            raise StoreError(f"{client} is thrown out until this server ends: {error}") from error
+        return f"{client} is out already, {self._server.barred.get(client, '')}; that reason stays"
+
+    def _readmit(self, client: str) -> str:
+        try:
+            if self._job.readmit(client):
+                return f"{client} is let in again"
+        except StoreError as error:
+            raise StoreError(f"{client} is let in until this server ends: {error}") from error
+        out = ", ".join(sorted(self._server.barred)) or "none"
+        return f"{client} was not thrown out, and nothing changes; thrown out: {out}"
+
     def _client(
         self,
         name: str,
@@ -147,6 +185,8 @@ class JobDesk:
         presence = "lost" if peer is None else "away" if peer.is_away else "here"
         down, up = totals.get((name, "sent"), Totals()), totals.get((name, "received"), Totals())
         both = down + up
+        moving = rates.get((name, "sent"), 0.0), rates.get((name, "received"), 0.0)
+        is_its_turn = standing is not None and standing.is_its_turn and presence == "here"
         return {
             "name": name,
             "presence": presence,
@@ -155,8 +195,9 @@ class JobDesk:
             "sends_bytes": standing.total if standing else 0,
             "received_bytes": standing.received if standing else 0,
             "receives_bytes": (standing.returns or standing.total) if standing else 0,
-            "sending_rate": round(rates.get((name, "sent"), 0.0)),
-            "receiving_rate": round(rates.get((name, "received"), 0.0)),
+            "sending_rate": round(moving[0]),
+            "receiving_rate": round(moving[1]),
+            "works": is_its_turn and not any(moving),
             "held_for": standing.held_for if standing else "",
             "stalled_by": standing.stalled_by if standing else "",
             "resumes": both.resumes,

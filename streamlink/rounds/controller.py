@@ -112,6 +112,8 @@ class ScatterAndGather:
         self._ledger = ledger
         if ledger is not None:
             self._store = ledger.guard(self._store)
+            for client, reason in ledger.barred.items():
+                server.bar(client, reason)
         self._spool = Path(spool) if spool is not None else None
         if self._config.gather == "spool" and self._spool is None:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
@@ -223,24 +225,45 @@ class ScatterAndGather:
         """
         self._plan.orders.abort(reason)
 
-    def drop(self, client: str, reason: str) -> None:
+    def drop(self, client: str, reason: str) -> bool:
         """Throw a client out, from any thread: no update of it counts from now on.
 
         The rule of the round decides what follows. Its session ends with ``reason``, and no client
         of that name is let in again before ``readmit``: one that is started again by itself would
-        else be back at once.
+        else be back at once. With a ledger that holds for servers that ``resume`` this job, too.
+
+        Returns:
+            Whether it was not out already; the reason it was thrown out for first stays.
 
         Raises:
             RoundError: no client of that name is here or was; names those that are.
+            StoreError: it is out, but the ledger cannot be written: not after a restart.
         """
+        if self._server.is_barred(client):
+            return False
         here = [peer.name for peer in self._server.peers]
         if client not in here and client not in self.state().lost:
             raise RoundError(f"no client {client!r} is here; {', '.join(here) or 'none'} are")
-        self._server.bar(client, f"thrown out by the operator: {reason}")
+        why = f"thrown out by the operator: {reason}"
+        self._server.bar(client, why)
+        if self._ledger is not None:
+            self._ledger.bar(client, why)
+        return True
 
-    def readmit(self, client: str) -> None:
-        """Let a client in again that was thrown out; it takes part from the next attempt on."""
+    def readmit(self, client: str) -> bool:
+        """Let a client in again that was thrown out; it takes part from the next attempt on.
+
+        Returns:
+            Whether it was out.
+
+        Raises:
+            StoreError: it is let in, but the ledger cannot be written: not after a restart.
+        """
+        was_out = self._server.is_barred(client)
         self._server.readmit(client)
+        if self._ledger is not None:
+            self._ledger.readmit(client)
+        return was_out
 
     def peak_bytes(self, clients: int) -> int:
         """Return what this job may hold over base with so many clients (bytes), buffers included.
@@ -286,7 +309,7 @@ class ScatterAndGather:
                 ledger, attempt = self._ledger, Attempt(self._plan.job, self._ledger.next_round, 1)
                 self._recovered = recover(
                     self._spool, ledger.run, attempt, part,
-                    store_at=store_at, forgotten=ledger.forgotten,
+                    store_at=store_at, forgotten=ledger.forgotten, without=self._server.barred,
                 )  # fmt: skip
         return self._recovered
 

@@ -11,9 +11,10 @@ import json
 import logging
 import os
 import secrets
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,7 +33,7 @@ from streamlink.rounds.report import RoundReport
 from streamlink.rounds.stored import write_durably
 from streamlink.stores.sealed import seal, unseal
 
-__all__ = ["Ledger", "Run", "name_of"]
+__all__ = ["Ledger", "Run", "name_of", "unfinished_job"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -49,6 +50,15 @@ def name_of(source: ModelSource) -> str:
     A model whose digest is not stored beside it is not read for that, if it knows its files.
     """
     return source.identity() if isinstance(source, HasIdentity) else digest_of(source)
+
+
+def unfinished_job(path: Path) -> str | None:
+    """Return the name of the job that can go on by the ledger at ``path``; None: none can."""
+    try:
+        page = _read(path)
+    except CorruptStore:  # or there is none
+        return None
+    return None if page.is_finished and page.is_over else page.job
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,8 @@ class _Page:
     """Whether all rounds are done and the clients were told so."""
     forgotten: tuple[str, ...] = ()
     """Runs before this one, of which the spool may hold something."""
+    barred: Mapping[str, str] = field(default_factory=dict)
+    """Clients that an operator has thrown out, and why."""
 
     @property
     def is_finished(self) -> bool:
@@ -141,6 +153,7 @@ class Ledger:
         """Whether this run was begun by a server before this one."""
         self._store = store
         self._is_begun = False
+        self._lock = threading.RLock()  # an operator's orders come from another thread
         self._present = self._name_present()
         fresh = _Page(
             secrets.token_hex(8),
@@ -201,13 +214,18 @@ class Ledger:
             for each in self._page.reports
         ]
 
+    @property
+    def barred(self) -> dict[str, str]:
+        """Clients that an operator has thrown out, and why."""
+        return dict(self._page.barred)
+
     # --- what is written ----------------------------------------------------------------
 
     def begin(self, clients: Iterable[str]) -> None:
         """Note who takes part in the round that begins."""
         names = tuple(sorted(clients))
         if names != self._page.clients or not self._is_begun:
-            self._write(replace(self._page, clients=names, is_over=False))
+            self._write(clients=names, is_over=False)
             self._is_begun = True
 
     def guard(self, store: ModelStore) -> ModelStore:
@@ -217,20 +235,34 @@ class Ledger:
     def intend(self, digest: str) -> None:
         """Note that the next round's model is about to be committed."""
         intent = _Intent(self.next_round, self._present, digest)
-        self._write(replace(self._page, intent=intent))
+        self._write(intent=intent)
 
     def note(self, report: RoundReport) -> None:
         """Note that a round is done."""
         intent = self._page.intent
         self._present = intent.digest if intent and intent.digest else self._name_present()
         reports = _newest((*self._page.reports, asdict(report)))
-        page = replace(self._page, intent=None, done=self._page.done + 1, digest=self._present)
-        self._write(replace(page, reports=reports))
+        done = self._page.done + 1
+        self._write(intent=None, done=done, digest=self._present, reports=reports)
+
+    def bar(self, client: str, reason: str) -> None:
+        """Note that no client of that name is let in, by servers after this one too."""
+        with self._lock:
+            self._hold({client: reason, **self._page.barred})
+
+    def readmit(self, client: str) -> None:
+        """Note that a client is let in again."""
+        with self._lock:
+            self._hold({name: why for name, why in self._page.barred.items() if name != client})
+
+    def _hold(self, barred: Mapping[str, str]) -> None:
+        if barred != self._page.barred:
+            self._write(barred=barred)
 
     def close(self) -> None:
         """Note that the job is over, and that its clients know."""
         if self.is_finished and not self.is_over:
-            self._write(replace(self._page, is_over=True))
+            self._write(is_over=True)
 
     # --- small parts ----------------------------------------------------------------------
 
@@ -307,10 +339,12 @@ class Ledger:
             "the one that is there"
         )
 
-    def _write(self, page: _Page) -> None:
-        data = seal({"format": _FORMAT, **asdict(page)})
-        write_durably(self.path, data, "the ledger cannot be written")
-        self._page = page
+    def _write(self, **changes: Any) -> None:
+        with self._lock:
+            page = replace(self._page, **changes)
+            data = seal({"format": _FORMAT, **asdict(page)})
+            write_durably(self.path, data, "the ledger cannot be written")
+            self._page = page
 
 
 def _read(path: Path) -> _Page:
@@ -319,9 +353,9 @@ def _read(path: Path) -> _Page:
         if (version := facts.pop("format")) != _FORMAT:
             raise ValueError(f"its format is {version!r}, not {_FORMAT}")
         lists = {key: tuple(facts.pop(key)) for key in _LISTS}
-        intent = facts.pop("intent")
+        intent, barred = facts.pop("intent"), dict(facts.pop("barred", {}))
         known: dict[str, Any] = {**facts, **lists}
-        return _Page(**known, intent=_Intent(**intent) if intent else None)
+        return _Page(**known, barred=barred, intent=_Intent(**intent) if intent else None)
     except (CorruptStore, OSError, ValueError, LookupError, TypeError) as error:
         why = error.what if isinstance(error, CorruptStore) else error
         advice = "give another file, or if it was one, remove it to begin anew"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -42,6 +42,7 @@ def recover(
     *,
     store_at: StoreAt,
     forgotten: Iterable[str] = (),
+    without: Collection[str] = (),
 ) -> list[SpooledUpdate]:
     """Return the whole updates in ``directory``, ordered by their clients' names.
 
@@ -55,6 +56,7 @@ def recover(
         part: the tensors they must have.
         store_at: gives the store in a directory.
         forgotten: runs of which nothing is needed any more.
+        without: clients of whom nothing counts.
 
     Raises:
         StoreError: the directory cannot be read.
@@ -67,7 +69,7 @@ def recover(
         except StoreError as error:
             logger.warning("removed from the spool: %s", error)
         else:
-            if update is not None and update.peer not in found:
+            if update is not None and update.peer not in {*found, *without}:
                 found[update.peer] = update
                 logger.info("the update of %s for %s is here already", update.peer, next_round)
                 continue

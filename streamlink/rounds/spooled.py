@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from streamlink.clock import running_time
-from streamlink.errors import AbortCode, QuorumNotReached, StreamlinkError
+from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed
+from streamlink.rounds.comeback import is_lost
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.report import RoundReport, hear_out, summarise, tell_traceback
@@ -53,7 +55,8 @@ class SpooledRound:
         self._run = run
         self._recovered = recovered
         self._scatter = Scatter(plan, self._belongs)
-        self._attempts: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}  # an update that goes on stays in its attempt
+        self._asked: Counter[str] = Counter()  # so often
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, StreamlinkError] = {}
         self._metadata: dict[str, Mapping[str, str]] = {}
@@ -121,14 +124,20 @@ class SpooledRound:
 
     def _ask(self, peer: Peer, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
         self._peers[peer.name] = peer
-        attempt = self._attempts[peer.name] = self._attempts.get(peer.name, 0) + 1
+        self._asked[peer.name] += 1
+        mark = spool.mark_of(peer.name)
+        attempt = self._attempts.get(peer.name, 0) + (0 if mark else 1)
+        self._attempts[peer.name] = attempt
         belongs = Attempt(self._belongs.job, self._belongs.round, attempt)
         try:
-            exchange = self._scatter.offer(peer, source, belongs)
+            exchange = self._scatter.offer(peer, source, belongs, mark=mark)
         except ContributorFailed as failed:
             cause = failed.__cause__
-            self._drop(peer.name, cause if isinstance(cause, StreamlinkError) else failed, rule)
+            error = cause if isinstance(cause, StreamlinkError) else failed
+            self._drop(peer.name, error, spool, rule)
             return
+        if mark:
+            logger.info("%s: the update of %s goes on at byte %d", belongs, peer.name, mark)
         spool.start(
             peer.name,
             exchange.incoming,
@@ -144,26 +153,42 @@ class SpooledRound:
             self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, name)
         for name, error in spool.failed.items():
             if name in rule.asked:
-                self._drop(name, error, rule)
+                self._drop(name, error, spool, rule)
+        for name in rule.arrived & self._server.barred.keys():
+            self._forget(name, self._thrown_out(name), spool, rule)
 
-    def _drop(self, name: str, error: StreamlinkError, rule: RoundRule) -> None:
+    def _forget(self, name: str, error: StreamlinkError, spool: Spool, rule: RoundRule) -> None:
+        """Leave out a client whose update is stored whole."""
+        rule.arrived.discard(name)
+        spool.drop(name)
+        self._drop(name, error, spool, rule)
+
+    def _thrown_out(self, name: str) -> StreamAborted:
+        return StreamAborted(AbortCode.CANCELLED, self._server.barred[name], by_peer=False)
+
+    def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: RoundRule) -> None:
         logger.warning("%s: the update of %s failed: %s", self._belongs, name, error)
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
             tell_traceback(exchange)
             exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
         peer = self._peers.get(name)  # None: its update was recovered, and nobody was asked
-        may_return = peer is not None and not peer.is_here and not self._server.is_barred(name)
-        is_tired = self._attempts.get(name, 0) >= self._plan.rules.max_attempts
-        rule.drop(name, is_gone=may_return and not is_tired, now=running_time())
+        may_return = peer is not None and is_lost(peer, error)
+        if not may_return:
+            spool.drop(name)
+            # Who cannot go on, for whatever reason, can still begin again.
+            may_return = exchange is not None and exchange.incoming.start > 0
+        is_tired = self._asked[name] >= self._plan.rules.max_attempts
+        is_gone = may_return and not is_tired and not self._server.is_barred(name)
+        rule.drop(name, is_gone=is_gone, now=running_time())
         self._failures[name] = error
         self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, str(error))
 
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: RoundRule) -> None:
         away = rule.away(now=running_time())
         for peer in self._server.peers:
-            if peer.name in away:
-                logger.info("%s: %s is back, and asked again", self._belongs, peer.name)
+            if peer.name in away and not peer.is_lost:
+                logger.info("%s: %s is here, and asked again", self._belongs, peer.name)
                 rule.ask_again(peer.name)
                 self._failures.pop(peer.name, None)
                 self._ask(peer, source, spool, rule)
@@ -193,9 +218,7 @@ class SpooledRound:
             try:
                 gather = self._combined(source, spool)
             except ContributorFailed as failed:  # such as NaN in it: the others do not need it
-                rule.arrived.discard(failed.peer)
-                spool.drop(failed.peer)
-                self._drop(failed.peer, failed, rule)
+                self._forget(failed.peer, failed, spool, rule)
         for name in spool.arrived:
             self._close(name)
         missing = {name: str(error) for name, error in self._failures.items()}
@@ -213,7 +236,7 @@ class SpooledRound:
             source, part_of(source.spec, self._plan.rules.part), updates, sink,
             non_finite=self._plan.rules.non_finite,
             on_step=lambda step: self._plan.tell_step(step, self._belongs),
-            check=self._plan.orders.check,
+            check=lambda: self._check(updates),
         )  # fmt: skip
         try:
             gather.run()
@@ -221,6 +244,13 @@ class SpooledRound:
             sink.discard()
             raise
         return gather
+
+    def _check(self, updates: Sequence[SpooledContributor]) -> None:
+        """Raise where an operator wants no more of the job, or of one whose update is used."""
+        self._plan.orders.check()
+        for update in updates:
+            if self._server.is_barred(update.peer):
+                raise ContributorFailed(update.peer, self._thrown_out(update.peer))
 
     def _contributor(self, name: str, update: SpooledUpdate) -> SpooledContributor:
         facts = ModelFacts(self._belongs, name, update.update)

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from streamlink.errors import AbortCode, StreamAborted
+from streamlink.errors import AbortCode, JobAborted, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment
 from streamlink.link.server import Peer, Server
 from streamlink.protocol.frames import Attempt
@@ -81,6 +81,30 @@ def test_a_server_that_fails_says_so_to_its_clients() -> None:
         assert link.wait(WAIT)
         assert "the server failed" in str(link.error)
         assert "disk on fire" in str(link.error)
+
+
+def test_an_operators_abort_and_an_interrupt_are_no_failure_of_the_server() -> None:
+    told_by_a_command = StreamlinkError("aborted")
+    told_by_a_command.__cause__ = JobAborted("wrong data")
+    for error, said in (
+        (JobAborted("wrong data"), "aborted by the operator: wrong data; the last whole model"),
+        (told_by_a_command, "aborted by the operator: wrong data; the last whole model"),
+        (KeyboardInterrupt(), "the server was stopped"),
+    ):
+        with Federation() as federation:
+            link = federation.link("site-1")
+            federation.peer("site-1")
+            federation.server.__exit__(type(error), error, None)
+            assert link.wait(WAIT)
+            assert said in str(link.error)
+            assert "failed" not in str(link.error)
+
+
+def test_who_is_barred_is_not_waited_for(federation: Federation) -> None:
+    federation.link("site-2")
+    federation.server.bar("site-1", "no")
+    (peer,) = federation.server.wait_for_peers(1, 600.0, named=("site-1", "site-2"))
+    assert peer.name == "site-2"
 
 
 def test_a_server_of_its_own_settings_takes_a_free_port() -> None:

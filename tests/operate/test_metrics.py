@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,6 +19,7 @@ from streamlink.link import Attempt, Totals, Traffic
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.outgoing import send_model
 from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.operate import http
 from streamlink.operate.metrics import MetricsCollector, serve_metrics
 from streamlink.stores.memory import ArrayModel
 from tests.operate.test_status import Watched
@@ -103,6 +105,79 @@ def test_an_address_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(AddressInUse, match=f"cannot serve metrics on 127.0.0.1:{port}"):
             serve_metrics(f"127.0.0.1:{port}", Traffic())
+
+
+# --- readers that do not behave -----------------------------------------------------------------
+
+
+@contextmanager
+def readers(port: int, count: int) -> Iterator[list[socket.socket]]:
+    """Connect so often, and say nothing."""
+    with ExitStack() as opened:
+        yield [
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), WAIT))
+            for _ in range(count)
+        ]
+
+
+def is_cut(reader: socket.socket) -> bool:
+    """Wait until a connection is ended, without a word."""
+    try:
+        return reader.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def is_open(reader: socket.socket) -> bool:
+    """Say one byte more, and tell whether the connection still stands."""
+    try:
+        reader.sendall(b"G")
+        return reader.recv(1) != b""
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def threads() -> int:
+    return sum("process_request_thread" in each.name for each in threading.enumerate())
+
+
+def test_readers_beyond_the_bound_are_refused_and_the_others_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "CONNECTION_SECONDS", WAIT)
+    with serve_metrics("127.0.0.1:0", Traffic()) as here:
+        with readers(here.port, http.CONNECTIONS) as idle:
+            with readers(here.port, 4) as more:
+                assert all(is_cut(each) for each in more)
+            assert threads() == http.CONNECTIONS
+            monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.0)
+            assert all(is_cut(each) for each in idle)
+        monkeypatch.setattr(http, "CONNECTION_SECONDS", WAIT)
+        until = time.monotonic() + WAIT
+        while threads() and time.monotonic() < until:
+            time.sleep(0.01)  # a thread that has been cut takes a moment to end
+        scrape(here.port)
+
+
+def test_a_reader_that_asks_byte_by_byte_is_cut_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.5)
+    with serve_metrics("127.0.0.1:0", Traffic()) as here, readers(here.port, 1) as (reader,):
+        reader.settimeout(0.05)
+        until = time.monotonic() + WAIT
+        while is_open(reader):
+            assert time.monotonic() < until
+
+
+def test_a_server_that_closes_does_not_wait_for_its_readers() -> None:
+    here = serve_metrics("127.0.0.1:0", Traffic())
+    with readers(here.port, 1) as (reader,):
+        reader.sendall(b"GET ")
+        here.close()
+        assert is_cut(reader)
 
 
 # --- which cause shows when -------------------------------------------------------------------

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamlink.errors import JobAborted, QuorumNotReached, RoundError, StreamAborted
+from streamlink import TaskResult, WholeExecutor
+from streamlink.errors import (
+    JobAborted,
+    QuorumNotReached,
+    RoundError,
+    StoreError,
+    StreamAborted,
+)
 from streamlink.link import Totals, Traffic
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import JobDesk, Memory, Rates, TransferDesk
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.ledger import Ledger
 from tests.support.jobs import Job
 from tests.support.peers import WAIT
 
@@ -84,7 +94,33 @@ def test_a_status_says_who_is_how_far_and_who_is_waited_for(make: Callable[..., 
     assert told["site-0"]["receives_bytes"] == total > told["site-1"]["received_bytes"]
     assert told["site-0"]["held_for"] == "site-1"
     assert not told["site-1"]["held_for"]
+    assert (told["site-0"]["works"], told["site-1"]["works"]) == (False, True)
     assert status["memory"]["peak_bytes"] == job.rounds.peak_bytes(2)
+
+
+def test_a_client_that_trains_works_and_one_that_is_done_does_not(
+    make: Callable[..., Watched], tmp_path: Path
+) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def train(model: object, task: object) -> TaskResult:
+        began.set()
+        goes_on.wait(WAIT)
+        return TaskResult()
+
+    job = make(gather="spool")
+    job.extras["spool"] = tmp_path / "spool"
+    job.site(0)
+    job.site(1, executor_=WholeExecutor(train))
+    desk = job.begin(2)
+    assert began.wait(WAIT)
+    until = time.monotonic() + WAIT
+    while not (told := clients(desk))["site-1"]["works"]:  # the model has just gone down to it
+        assert time.monotonic() < until
+    assert not told["site-0"]["works"]
+    goes_on.set()
+    job.report()
+    assert not any(each["works"] for each in clients(desk).values())
 
 
 def test_rounds_that_are_done_are_told_with_who_was_in_them(make: Callable[..., Watched]) -> None:
@@ -185,6 +221,24 @@ def test_a_client_that_is_thrown_out_does_not_count_and_the_others_go_on(
     assert "poisoned" in clients(desk)["site-1"]["thrown_out"]
 
 
+@pytest.mark.parametrize("when", [Happening.UPDATE_ARRIVED, Happening.BEFORE_AGGREGATION])
+def test_a_client_is_thrown_out_though_its_update_is_stored(
+    when: Happening, make: Callable[..., Watched], tmp_path: Any
+) -> None:
+    def throw_out(event: RoundEvent) -> None:
+        if event.what is when and event.peer in ("", "site-1"):
+            job.rounds.drop("site-1", "its data is poisoned")
+
+    job = make(gather="spool", min_clients=1, wait_time_after_min_received=600.0)
+    job.extras |= {"spool": tmp_path / "spool", "on_event": throw_out}
+    job.site(0), job.site(1)
+    job.begin(2)
+    report = job.report()
+    assert set(report.weights) == {"site-0"}
+    assert "its data is poisoned" in report.failures["site-1"]
+    job.assert_mean_of(0)
+
+
 def test_too_few_after_a_client_was_thrown_out_fail_the_round(make: Callable[..., Watched]) -> None:
     job = make(wait_time_after_min_received=600.0)
     gate, _ = job.gated(1)
@@ -210,6 +264,62 @@ def test_who_was_thrown_out_comes_back_only_when_readmitted(make: Callable[..., 
     desk.answer({"do": "readmit", "client": "site-1"})
     job.site(1)
     assert job.federation.peer("site-1").is_here
+
+
+def test_who_is_out_keeps_the_first_reason_and_who_is_not_is_told_so(
+    make: Callable[..., Watched], tmp_path: Path
+) -> None:
+    job = make()
+    job.extras["ledger"] = ledger = Ledger(tmp_path / "ledger", job.store, job.rules, job="test")
+    job.site(1)
+    job.federation.peer("site-1")
+    job.prepare()
+    desk = JobDesk(job.federation.server, job.rounds, Memory())
+    desk.answer({"do": "drop", "client": "site-1", "reason": "its data is poisoned"})
+    job.federation.wait_left("site-1")
+    again = desk.answer({"do": "drop", "client": "site-1", "reason": "and late"})["done"]
+    assert again.startswith("site-1 is out already, thrown out by the operator: its data is pois")
+    assert "poisoned" in clients(desk)["site-1"]["thrown_out"]
+    was_not = desk.answer({"do": "readmit", "client": "site-7"})["done"]
+    assert was_not == "site-7 was not thrown out, and nothing changes; thrown out: site-1"
+    assert ledger.barred == job.federation.server.barred != {}
+    assert desk.answer({"do": "readmit", "client": "site-1"})["done"] == "site-1 is let in again"
+    assert ledger.barred == job.federation.server.barred == {}
+
+
+def test_a_ledger_that_cannot_be_written_does_not_let_anybody_stay(
+    make: Callable[..., Watched], tmp_path: Path
+) -> None:
+    job = make()
+    job.extras["ledger"] = tmp_path / "gone" / "ledger.json"
+    job.extras["ledger"].parent.mkdir()
+    job.site(1)
+    job.federation.peer("site-1")
+    job.prepare()
+    job.extras["ledger"].parent.rmdir()
+    desk = JobDesk(job.federation.server, job.rounds, Memory())
+    with pytest.raises(StoreError, match="site-1 is thrown out until this server ends: "):
+        desk.answer({"do": "drop", "client": "site-1"})
+    job.federation.wait_left("site-1")
+    with pytest.raises(StreamAborted, match="thrown out"):
+        job.site(1)
+
+
+def test_a_job_that_goes_on_neither_lets_in_nor_waits_for_who_was_thrown_out(
+    make: Callable[..., Watched], tmp_path: Path
+) -> None:
+    job = make(min_clients=1, wait_for_clients_seconds=600.0)
+    job.extras["ledger"] = Ledger(tmp_path / "ledger", job.store, job.rules, job="test")
+    job.extras["ledger"].begin(["site-0", "site-1"])
+    job.extras["ledger"].bar("site-1", "no")
+    job.extras["ledger"] = Ledger(
+        tmp_path / "ledger", job.store, job.rules, job="test", resume=True
+    )
+    job.site(0)
+    job.begin(1)
+    with pytest.raises(StreamAborted, match="no"):
+        job.site(1)
+    assert set(job.report().weights) == {"site-0"}
 
 
 def test_nobody_who_is_not_here_is_thrown_out(make: Callable[..., Watched]) -> None:

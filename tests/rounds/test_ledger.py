@@ -22,6 +22,7 @@ from streamlink.rounds.ledger import Ledger, name_of
 from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_store
 from streamlink.stores.memory import ArrayModel, MemoryStore
+from streamlink.stores.sealed import seal, unseal
 from tests.support.disk import largest_file
 from tests.support.peers import ODD, initial
 
@@ -264,6 +265,31 @@ def test_a_full_disk_fails_the_commit_and_leaves_ledger_and_model_as_they_were(
         ledger.intend("1234")
     assert (place.file.read_bytes(), place.name) == (before, name)
     assert [path.name for path in place.file.parent.glob("*.part")] == []
+
+
+def test_who_was_thrown_out_is_so_in_a_resumed_run_until_readmitted(place: Place) -> None:
+    first = place.ledger()
+    first.bar("site-1", "poisoned")
+    first.bar("site-2", "late")
+    place.run(first, 1)
+    again = place.ledger()
+    assert again.barred == {"site-1": "poisoned", "site-2": "late"}
+    again.readmit("site-1")
+    again.readmit("site-7")
+    assert place.ledger().barred == {"site-2": "late"}
+
+
+def test_a_job_that_begins_anew_begins_with_everybody(place: Place) -> None:
+    place.ledger().bar("site-1", "poisoned")
+    assert place.ledger(resume=False).barred == {}
+
+
+def test_a_ledger_from_before_anybody_could_be_thrown_out_is_read(place: Place) -> None:
+    place.run(place.ledger(), 1)
+    facts = unseal(place.file.read_bytes(), place.file)
+    del facts["barred"]
+    place.file.write_bytes(seal(facts))
+    assert (place.ledger().next_round, place.ledger().barred) == (1, {})
 
 
 def test_resuming_takes_a_ledger(tmp_path: Path) -> None:

@@ -1,0 +1,113 @@
+"""An HTTP server for one small page: so many connections at once, each for so long.
+
+It may be reached by anybody who reaches its address, and costs this process a thread for each
+connection. One too many is closed unanswered, and one that takes too long is cut, whether it says
+nothing, says it byte by byte, or does not read.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+__all__ = ["CONNECTIONS", "CONNECTION_SECONDS", "HttpServer"]
+
+logger = logging.getLogger("streamlink.operate")
+
+CONNECTIONS = 8
+"""At once, and so many threads."""
+
+CONNECTION_SECONDS = 5.0
+"""A connection lasts so long at most (seconds): a page takes milliseconds."""
+
+_LOOK_SECONDS = 0.2  # connections are cut so much too late at most
+
+
+class HttpServer(ThreadingMixIn, WSGIServer):
+    """Listens and answers in threads of its own until it is closed.
+
+    Args:
+        host: a name or an IP address; empty: all of this machine's.
+        port: 0 takes a free one.
+        page: answers each request.
+
+    Raises:
+        OSError: the address is taken, or none.
+    """
+
+    daemon_threads = True
+    request_queue_size = CONNECTIONS
+
+    def __init__(self, host: str, port: int, page: WSGIApplication) -> None:
+        self._since: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, _, _, _, address = found[0]
+        super().__init__((str(address[0]), port), _Quiet)
+        self.set_app(page)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(_LOOK_SECONDS,), name="metrics", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening, and cut the connections there are."""
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+        self._cut(older_than=0.0)
+
+    # --- what socketserver calls --------------------------------------------------------------
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a connection its thread, if there is room."""
+        with self._lock:
+            has_room = len(self._since) < CONNECTIONS
+            if has_room:
+                self._since[request] = time.monotonic()
+        if has_room:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer it, and make room."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                del self._since[request]
+
+    def service_actions(self) -> None:
+        """Cut who takes too long; called several times a second."""
+        self._cut(older_than=CONNECTION_SECONDS)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Note that a connection broke: nobody else need know."""
+        logger.debug("a reader of the metrics broke off", exc_info=True)
+
+    def _cut(self, *, older_than: float) -> None:
+        until = time.monotonic() - older_than
+        with self._lock:  # so long a connection is not closed, and its number nobody else's
+            for request, since in self._since.items():
+                if since <= until:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+
+class _Quiet(WSGIRequestHandler):
+    """Answers one request, and logs nothing to stderr."""
+
+    timeout = CONNECTION_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        logger.debug("metrics: " + format, *args)
