@@ -23,7 +23,7 @@ from streamlink.link.faults import abort_code
 from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
 from streamlink.model.digest import DigestBuilder
-from streamlink.model.interfaces import ModelSink, Payload, ResumableSink
+from streamlink.model.interfaces import ModelSink, Payload, ResumableSink, is_prompt
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
@@ -176,17 +176,42 @@ class IncomingModel:
         """
         event = self.pump.next(seconds)
         if isinstance(event, Delivered):
-            if self._digest is None:
-                self._digest = self._new_digest()
+            digest = self._begun_digest()
             for view in event.payload:
-                self._digest.update(view)
+                digest.update(view)
             return event.offset, event.payload
+        self._hear(event)
+        return None
+
+    def fill(self, sink: ModelSink, tell: Tell) -> None:
+        """Write all of it into ``sink``, which ``is_prompt``, from the thread that reads it.
+
+        Raises:
+            ChecksumError: the whole model arrived and its digest is not the sender's.
+        """
+        digest = self._begun_digest()
+
+        def take(offset: int, payload: Payload) -> None:
+            for view in payload:
+                digest.update(view)
+                sink.write(offset, view)
+                offset += view.nbytes
+            tell("receiving", offset)
+
+        while not self.is_complete:
+            self._hear(self.pump.fill(take))
+
+    def _begun_digest(self) -> DigestBuilder:
+        if self._digest is None:
+            self._digest = self._new_digest()
+        return self._digest
+
+    def _hear(self, event: Event | None) -> None:
         if isinstance(event, Finished):
             self.metrics = event.metrics
             self._check_digest(event.digest)
             self.is_complete = True
             self.ended_at = time.monotonic()
-        return None
 
     def recall(self, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
         """Take the bytes that are here from before into the digest; the sender hears of it.
@@ -371,6 +396,9 @@ def _resumed(model: IncomingModel, resume: Resume, tell: Tell) -> ModelSink | No
 
 
 def _fill(model: IncomingModel, sink: ModelSink, tell: Tell) -> None:
+    if is_prompt(sink):
+        model.fill(sink, tell)
+        return
     keeper = sink if isinstance(sink, ResumableSink) else None
     durable = model.resumed_at
     while not model.is_complete:

@@ -22,9 +22,11 @@ __all__ = [
     "ModelStore",
     "Payload",
     "Progress",
+    "Prompt",
     "ResumableSink",
     "ResumableStore",
     "Watched",
+    "is_prompt",
     "payload_bytes",
     "watch",
 ]
@@ -112,6 +114,20 @@ class ModelSink(Protocol):
 
     def discard(self) -> None:
         """Forget everything written. Harmless after ``commit`` and when called twice."""
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """A sink that says whether its ``write`` copies within memory only, and so waits for nobody."""
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether it does: then the thread that reads the network may call it."""
+
+
+def is_prompt(sink: ModelSink) -> bool:
+    """Tell whether ``sink.write`` is known to wait for nobody: no disk, no device, no user."""
+    return isinstance(sink, Prompt) and sink.is_prompt
 
 
 @runtime_checkable

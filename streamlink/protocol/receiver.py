@@ -170,6 +170,11 @@ class ReceiveStream(StreamMachine):
         return self._commit is not None
 
     @property
+    def has_piece(self) -> bool:
+        """Whether the next event is bytes of the model."""
+        return bool(self._events) and isinstance(self._events[0], Delivered)
+
+    @property
     def received(self) -> int:
         """How many bytes arrived whole and in order."""
         return self._arrivals.received

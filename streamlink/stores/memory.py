@@ -57,6 +57,11 @@ class ArrayModel:
         """Whether a model has begun to arrive and is not committed: part old, part new."""
         return self._is_torn
 
+    @property
+    def is_prompt(self) -> bool:
+        """Whether no array is mapped from a file, which a write might have to wait for."""
+        return not any(isinstance(array, np.memmap) for array in self._arrays)
+
     def read(self, offset: int, length: int) -> Payload:
         """Return one view for each tensor under ``[offset, offset + length)``.
 
@@ -188,6 +193,10 @@ class _NextArrays:
     @property
     def spec(self) -> ModelSpec:
         return self._model.spec
+
+    @property
+    def is_prompt(self) -> bool:
+        return True
 
     def write(self, offset: int, payload: memoryview) -> None:
         self._model.write(offset, payload)

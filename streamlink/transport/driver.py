@@ -141,6 +141,7 @@ class Pump(Generic[M]):
                 self._machine.receive(frame, now=now)
                 self._note(frame, now)
                 self._wake()
+            self._take_pieces()
 
     def read(self, raws: Iterable[bytes], call: int, decode: Callable[[bytes], Frame]) -> bool:
         """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
@@ -333,6 +334,9 @@ class Pump(Generic[M]):
 
     def _refill(self, call: int) -> None:
         """Called by a writer, without the lock, when there was nothing to send but work to do."""
+
+    def _take_pieces(self) -> None:
+        """Called by the reader, without the lock, after each frame."""
 
     def _drained(self) -> None:
         """Called by the writer, with the lock, when it has sent all and is about to wait."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from streamlink.errors import AbortCode, SourceChanged, StreamlinkError, TransportClosed
-from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
+from streamlink.protocol.events import Accepted, Committed, Delivered, Event, Failed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
     Accept,
@@ -30,12 +30,15 @@ from streamlink.protocol.stream_state import State
 from streamlink.transport.driver import RECHECK_SECONDS, Pump
 from streamlink.transport.notes import is_news, noted
 
-__all__ = ["Pump", "ReceivePump", "SendPump", "Supply"]
+__all__ = ["Pump", "ReceivePump", "SendPump", "Supply", "Take"]
 
 logger = logging.getLogger("streamlink.transport")
 
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
+
+Take = Callable[[int, Payload], object]
+"""``take(offset, payload)`` puts the bytes from there on where they belong."""
 
 
 class SendPump(Pump[SendStream]):
@@ -262,7 +265,36 @@ class SendPump(Pump[SendStream]):
 
 
 class ReceivePump(Pump[ReceiveStream]):
-    """The owner's view of a receiving stream: events in order, and credit back."""
+    """The owner's view of a receiving stream: events in order, and credit back.
+
+    An owner whose sink waits for nobody hands over ``take``, and the carrier's reader calls it,
+    which saves a thread's hand-over for each chunk. Any other sink has to be filled by its owner: a
+    reader that waits for a disk would read no word of the sender's meanwhile.
+    """
+
+    _take: Take | None = None
+    _take_error: BaseException | None = None
+    _is_taking = False
+
+    def fill(self, take: Take) -> Event:
+        """Let the reader ``take`` each piece, in order; returns the first event that is none.
+
+        Once it has returned or raised, nobody calls ``take`` any more.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+            Exception: whatever ``take`` raised.
+        """
+        with self._lock:
+            self._take = take
+        try:
+            self._take_pieces()  # those that came before
+            return self._wait_news()
+        finally:
+            with self._lock:
+                self._take = None
+                while self._is_taking:
+                    self._to_own.wait(RECHECK_SECONDS)
 
     def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
         """Return the next event but failures, waiting up to ``seconds``; None when there was none.
@@ -276,6 +308,55 @@ class ReceivePump(Pump[ReceiveStream]):
         if event is None and self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
         return event
+
+    def _wait_news(self) -> Event:
+        machine = self._machine
+        while True:
+            with self._lock:
+                while not (self._owner_has_work() or machine.is_closed):
+                    self._to_own.wait(RECHECK_SECONDS)
+                if self._take_error is not None:
+                    raise self._take_error
+                event = None if machine.has_piece else machine.next_event()
+            if isinstance(event, Failed):
+                raise event.error
+            if event is not None:
+                return event
+            if machine.is_closed:
+                raise _why_closed(machine)
+
+    def _take_pieces(self) -> None:
+        if self._take is None:
+            return
+        with self._lock:
+            if self._is_taking:
+                return  # the reader of the call before, which goes on with what this one brings
+            self._is_taking = True
+        while (piece := self._next_piece()) is not None:
+            take, event = piece
+            try:
+                take(event.offset, event.payload)
+                self.release(event.nbytes)
+            except BaseException as error:
+                with self._lock:
+                    self._take_error = error
+
+    def _next_piece(self) -> tuple[Take, Delivered] | None:
+        with self._lock:
+            if self._take is not None and self._take_error is None and self._machine.has_piece:
+                event = self._machine.next_event()
+                assert isinstance(event, Delivered)
+                return self._take, event
+            self._is_taking = False
+            if self._take is None or self._owner_has_work():
+                self._to_own.notify_all()
+            return None
+
+    def _owner_has_work(self) -> bool:
+        if self._take is None:
+            return self._machine.has_events
+        is_news = self._machine.has_events and not self._machine.has_piece
+        return is_news or self._take_error is not None
 
     def accept(self, *, wants_spec: bool) -> None:
         """Let the sender begin."""

@@ -1,0 +1,231 @@
+"""A sink that waits for nobody is filled by the thread that reads the network."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamlink.errors import AbortCode, ModelError, StreamAborted
+from streamlink.model.interfaces import is_prompt
+from streamlink.protocol import frames as f
+from streamlink.protocol.events import Event, Finished
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.stores.memory import ArrayModel, MemoryStore
+from streamlink.stores.safetensors import SafetensorsStore
+from streamlink.transport.pump import ReceivePump, Take
+from tests.support.machines import an_open
+from tests.support.models import float_spec
+from tests.support.peers import SMALL, WAIT
+
+DATA = bytes(range(256)) * 64
+PIECE = 1024
+
+
+def nothing() -> None:
+    pass
+
+
+class Watched(ReceivePump):
+    """Tells when its owner has taken what came before, and waits for news."""
+
+    def __init__(self, machine: ReceiveStream) -> None:
+        super().__init__(machine)
+        self.waits = threading.Event()
+
+    def _wait_news(self) -> Event:
+        self.waits.set()
+        return super()._wait_news()
+
+
+class Line:
+    """A receiver whose sender is this test."""
+
+    def __init__(self) -> None:
+        self.pump = Watched(ReceiveStream(SMALL, stream_id=1, peer="there", name="in"))
+        self.call = self.pump.attach(nothing)
+        self.hear(an_open(len(DATA)))
+        self.pump.accept(wants_spec=False)
+        self.pump.next(0.0)
+        self.sent = 0
+
+    def hear(self, *frames: f.Frame) -> None:
+        self.pump.incoming(frames, self.call)
+
+    def send(self, count: int = 1, *, call: int | None = None, first: int | None = None) -> None:
+        """Let the next chunks arrive, numbered from ``first`` on."""
+        for number in range(count):
+            sequence = self.sent // PIECE if first is None else first + number
+            payload = memoryview(DATA)[self.sent : self.sent + PIECE]
+            chunk = f.Chunk(sequence, self.sent, (payload,))
+            self.sent += PIECE
+            self.pump.incoming([chunk], self.call if call is None else call)
+
+    def finish(self) -> None:
+        self.hear(f.Finish(len(DATA), "digest"))
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    line = Line()
+    yield line
+    line.pump.abort(AbortCode.CANCELLED, "the test is over")
+
+
+class Owner:
+    """A thread that fills a sink from a pump."""
+
+    def __init__(self, pump: ReceivePump, take: Take) -> None:
+        self.outcome: object = None
+        self._thread = threading.Thread(target=self._fill, args=(pump, take), daemon=True)
+        self._thread.start()
+
+    def _fill(self, pump: ReceivePump, take: Take) -> None:
+        try:
+            self.outcome = pump.fill(take)
+        except BaseException as error:
+            self.outcome = error
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._thread.is_alive()
+
+    def wait(self) -> object:
+        self._thread.join(WAIT)
+        assert not self._thread.is_alive()
+        return self.outcome
+
+
+def filling(line: Line, take: Take) -> Owner:
+    """Begin to fill; returns once the owner has taken what came before, one piece, and waits."""
+    line.send()
+    owner = Owner(line.pump, take)
+    assert line.pump.waits.wait(WAIT)
+    return owner
+
+
+def test_the_reader_takes_all_pieces_in_order_and_gives_their_credit_back(line: Line) -> None:
+    taken, threads = bytearray(), set[int]()
+
+    def take(offset: int, payload: f.Payload) -> None:
+        assert offset == len(taken)
+        taken.extend(b"".join(payload))
+        threads.add(threading.get_ident())
+
+    owner = filling(line, take)
+    threads.clear()
+    line.send(len(DATA) // PIECE - 1)
+    assert threads == {threading.get_ident()}
+    assert line.pump.stream.taken == len(DATA)
+    line.finish()
+    assert owner.wait() == Finished("digest", {})
+    assert bytes(taken) == DATA
+
+
+def test_the_owner_sleeps_until_there_is_news(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = filling(line, lambda offset, payload: None)
+    woken: list[int] = []
+    wake = line.pump._to_own.notify_all
+
+    def woke() -> None:
+        woken.append(line.pump.stream.taken)
+        wake()
+
+    monkeypatch.setattr(line.pump._to_own, "notify_all", woke)
+    line.send(len(DATA) // PIECE - 1)
+    assert woken == []
+    line.finish()
+    owner.wait()
+
+
+def test_what_the_sink_raises_is_the_owners_and_nothing_more_is_taken(line: Line) -> None:
+    offsets: list[int] = []
+
+    def take(offset: int, payload: f.Payload) -> None:
+        offsets.append(offset)
+        if offset == 2 * PIECE:
+            raise ModelError("read-only")
+
+    owner = filling(line, take)
+    line.send(4)
+    assert isinstance(owner.wait(), ModelError)
+    assert offsets == [0, PIECE, 2 * PIECE]
+    assert line.pump.stream.taken == 2 * PIECE
+
+
+def test_a_stream_that_fails_lets_the_reader_end_first(line: Line) -> None:
+    inside, goes_on = threading.Event(), threading.Event()
+
+    def take(offset: int, payload: f.Payload) -> None:
+        if offset:
+            inside.set()
+            assert goes_on.wait(WAIT)
+
+    owner = filling(line, take)
+    reader = threading.Thread(target=line.send, daemon=True)
+    reader.start()
+    assert inside.wait(WAIT)
+    line.pump.abort(AbortCode.BY_OPERATOR, "enough")
+    assert line.pump.wait_closed(WAIT)
+    assert owner.is_waiting  # its sink is in use
+    goes_on.set()
+    assert isinstance(owner.wait(), StreamAborted)
+    reader.join(WAIT)
+
+
+def test_the_reader_of_a_new_call_leaves_taking_to_the_old_one(line: Line) -> None:
+    inside, goes_on = threading.Event(), threading.Event()
+    taken: list[tuple[int, int]] = []
+
+    def take(offset: int, payload: f.Payload) -> None:
+        if offset == PIECE:
+            inside.set()
+            assert goes_on.wait(WAIT)
+        taken.append((offset, threading.get_ident()))
+
+    owner = filling(line, take)
+    old = threading.Thread(target=line.send, daemon=True)
+    old.start()
+    assert inside.wait(WAIT)
+    line.call = line.pump.attach(nothing)
+    line.hear(an_open(len(DATA), is_resumed=True))
+    line.send(3, first=0)
+    assert len(taken) == 1
+    goes_on.set()
+    old.join(WAIT)
+    assert [offset for offset, _ in taken] == [number * PIECE for number in range(5)]
+    assert threading.get_ident() not in {thread for _, thread in taken[1:]}
+    line.send(len(DATA) // PIECE - 5, first=3)
+    line.finish()
+    assert isinstance(owner.wait(), Finished)
+    assert len(taken) == len(DATA) // PIECE
+
+
+@pytest.mark.parametrize("end", ["finished", "aborted"])
+def test_an_end_before_the_filling_begins_is_heard(line: Line, end: str) -> None:
+    taken: list[int] = []
+    line.send(len(DATA) // PIECE)
+    if end == "finished":
+        line.finish()
+    else:
+        line.pump.abort(AbortCode.CANCELLED, "enough")
+
+    def take(offset: int, payload: f.Payload) -> None:
+        taken.append(offset)
+
+    outcome = Owner(line.pump, take).wait()
+    assert isinstance(outcome, Finished if end == "finished" else StreamAborted)
+    assert len(taken) == (len(DATA) // PIECE if end == "finished" else 0)
+
+
+def test_arrays_and_the_store_in_memory_are_prompt_and_what_has_files_is_not(
+    tmp_path: Path,
+) -> None:
+    mapped = np.memmap(tmp_path / "array", np.float32, "w+", shape=(4,))
+    assert is_prompt(ArrayModel({"a": np.zeros(4, np.float32)}))
+    assert is_prompt(MemoryStore().begin(float_spec(4)))
+    assert not is_prompt(ArrayModel({"a": mapped}))
+    assert not is_prompt(SafetensorsStore(tmp_path / "model").begin(float_spec(4)))
