@@ -214,6 +214,7 @@ class _Told:
         self._work = work
         self._name = name
         self.overlaps = bool(getattr(work, "overlaps", False))
+        self.is_pure = bool(getattr(work, "is_pure", False))
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
         outcome = self._work.execute(task, assignment)
