@@ -253,7 +253,8 @@ def _waits(rules: RoundConfig, kept: Ledger) -> str:
     """Return the words for whom a server waits before its first round."""
     count = max(rules.wait_for_clients, rules.min_clients)
     number = "1 client" if count == 1 else f"{count} clients"
-    return "" if kept.is_finished else f", waiting for {number}"
+    seconds = rules.wait_for_clients_seconds
+    return "" if kept.is_finished else f", waiting for {number} for up to {seconds:g} s"
 
 
 def _closing(

@@ -10,7 +10,14 @@ from streamlink.errors import (
     StreamlinkError,
 )
 
-__all__ = ["abort_code"]
+__all__ = ["abort_code", "abort_reason"]
+
+
+def abort_reason(error: BaseException) -> str:
+    """Return what to tell the peer of an error of ours, in words."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted by its user"
+    return str(error) or type(error).__name__
 
 
 def abort_code(error: BaseException) -> AbortCode:

@@ -19,7 +19,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.description import KnownSpecs, described
-from streamlink.link.faults import abort_code
+from streamlink.link.faults import abort_code, abort_reason
 from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
 from streamlink.model.digest import DigestBuilder
@@ -372,7 +372,7 @@ def receive_model(
         _fill(model, sink, tell)
         sink.commit(lambda _: model.committing())
     except BaseException as error:
-        model.abort(abort_code(error), str(error))
+        model.abort(abort_code(error), abort_reason(error))
         if sink is not None:
             _leave(model, sink, error)
         raise

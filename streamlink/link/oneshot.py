@@ -38,6 +38,7 @@ from streamlink.errors import (
     TransportError,
 )
 from streamlink.link.door import Door, Visit
+from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, Resume, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, Tell, send_model
 from streamlink.model.interfaces import (
@@ -70,7 +71,8 @@ Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
 function that makes a sink for its tensors."""
 
 Told = Callable[[str, str, int, int], None]
-"""``told(peer, phase, done, total)``: how far a transfer is. Bytes; any thread may call."""
+"""``told(peer, phase, done, total)``: how far a transfer is. Bytes; any thread may call, that which
+reads the network, too: what waits here for long costs the connection."""
 
 _PASSING = {
     AbortCode.SESSION_LOST,
@@ -313,7 +315,7 @@ class _Sending:
                 receipt = self._send_over(client, session)
             except BaseException as error:
                 # The goodbye may overtake what the stream says of it.
-                session.close(str(error) or type(error).__name__)
+                session.close(abort_reason(error))
                 raise
             session.close("sent")
             return receipt

@@ -279,7 +279,8 @@ class Server:
         if len(here) < least:
             raise RoundError(
                 f"{len(here)} of {least} clients came within {seconds:g} s "
-                f"({', '.join(sorted(here)) or 'none'}); start the others or lower min_clients"
+                f"({', '.join(sorted(here)) or 'none'}); start the others, raise "
+                "wait_for_clients_seconds or lower min_clients"
             )
         return self.peers
 

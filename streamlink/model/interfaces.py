@@ -127,7 +127,8 @@ class Prompt(Protocol):
 
 def is_prompt(sink: ModelSink) -> bool:
     """Tell whether ``sink.write`` is known to wait for nobody: no disk, no device, no user."""
-    return isinstance(sink, Prompt) and sink.is_prompt
+    # A wrapper's ``__getattr__`` would find that of the sink below, which may wait less.
+    return hasattr(type(sink), "is_prompt") and isinstance(sink, Prompt) and sink.is_prompt
 
 
 @runtime_checkable

@@ -248,6 +248,8 @@ class TransferDesk:
         totals, rates = self._rates.now()
         peer, phase, done, total = self._now
         moved = sum((each for key, each in totals.items() if key[0] == peer), Totals())
+        if phase == "receiving" and not moved.streams:
+            phase = "waiting for the next sender"  # this one has left
         return {
             "program": "receive",
             "pid": os.getpid(),

@@ -48,6 +48,13 @@ class RoundRule:
         else:
             self.out.add(name)
 
+    def forget(self, name: str) -> None:
+        """It does not count after all; the grace time begins anew when enough are here again."""
+        self.arrived.discard(name)
+        self._away.pop(name, None)
+        if not self.is_enough:
+            self._enough_since = None
+
     def ask_again(self, name: str) -> None:
         """It came back."""
         del self._away[name]

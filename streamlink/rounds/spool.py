@@ -21,7 +21,7 @@ from pathlib import Path
 
 from streamlink.errors import AbortCode, StoreError, StoreFull, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
-from streamlink.link.faults import abort_code
+from streamlink.link.faults import abort_code, abort_reason
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
@@ -347,7 +347,7 @@ class Spool:
                 awaited = [each for each in self._entries.values() if each.stored is None]
             for entry in awaited:
                 if (error := entry.failure()) is not None:
-                    entry.incoming.abort(abort_code(error), str(error))
+                    entry.incoming.abort(abort_code(error), abort_reason(error))
 
     # --- small parts ----------------------------------------------------------------------
 

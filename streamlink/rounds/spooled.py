@@ -154,17 +154,18 @@ class SpooledRound:
         for name, error in spool.failed.items():
             if name in rule.asked:
                 self._drop(name, error, spool, rule)
-        for name in rule.arrived & self._server.barred.keys():
+        for name in (rule.arrived | rule.away(now=now)) & self._server.barred.keys():
             self._forget(name, self._thrown_out(name), spool, rule)
 
     def _forget(self, name: str, error: StreamlinkError, spool: Spool, rule: RoundRule) -> None:
-        """Leave out a client whose update is stored whole."""
-        rule.arrived.discard(name)
+        """Leave out a client whose update is stored whole, or its beginning."""
+        rule.forget(name)
         spool.drop(name)
         self._drop(name, error, spool, rule)
 
     def _thrown_out(self, name: str) -> StreamAborted:
-        return StreamAborted(AbortCode.CANCELLED, self._server.barred[name], by_peer=False)
+        reason = self._server.barred.get(name, "thrown out by the operator")  # let in again by now
+        return StreamAborted(AbortCode.CANCELLED, reason, by_peer=False)
 
     def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: RoundRule) -> None:
         logger.warning("%s: the update of %s failed: %s", self._belongs, name, error)

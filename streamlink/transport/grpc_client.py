@@ -230,7 +230,7 @@ class GrpcClient:
                 f"TLS with {self.address} failed within {seconds:g} s (connect_timeout): {why}; "
                 "are ca, server_name and this end's certificate those that belong to this server?"
             )
-        hint = ""
+        hint = ", and is its certificate for that name (server_name)"
         if not self._connector.has_tls:
             hint = ", and does it take plain text (no ca was given)"
         elif self.config.security.certificate is None:

@@ -7,6 +7,7 @@ are the methods an owner waits in: for room, for the commit, for the next bytes.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 
 from streamlink.errors import AbortCode, SourceChanged, StreamlinkError, TransportClosed
@@ -274,7 +275,7 @@ class ReceivePump(Pump[ReceiveStream]):
 
     _take: Take | None = None
     _take_error: BaseException | None = None
-    _is_taking = False
+    _taker = 0  # the thread that takes now; 0: none
 
     def fill(self, take: Take) -> Event:
         """Let the reader ``take`` each piece, in order; returns the first event that is none.
@@ -285,16 +286,18 @@ class ReceivePump(Pump[ReceiveStream]):
             StreamlinkError: the stream has failed.
             Exception: whatever ``take`` raised.
         """
-        with self._lock:
-            self._take = take
         try:
+            with self._lock:
+                self._take = take
             self._take_pieces()  # those that came before
             return self._wait_news()
         finally:
             with self._lock:
                 self._take = None
-                while self._is_taking:
+                # This very thread takes no more, even where an interrupt kept it from saying so.
+                while self._taker not in (0, threading.get_ident()):
                     self._to_own.wait(RECHECK_SECONDS)
+                self._taker, self._take_error = 0, None
 
     def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
         """Return the next event but failures, waiting up to ``seconds``; None when there was none.
@@ -329,9 +332,9 @@ class ReceivePump(Pump[ReceiveStream]):
         if self._take is None:
             return
         with self._lock:
-            if self._is_taking:
+            if self._taker:
                 return  # the reader of the call before, which goes on with what this one brings
-            self._is_taking = True
+            self._taker = threading.get_ident()
         while (piece := self._next_piece()) is not None:
             take, event = piece
             try:
@@ -347,7 +350,7 @@ class ReceivePump(Pump[ReceiveStream]):
                 event = self._machine.next_event()
                 assert isinstance(event, Delivered)
                 return self._take, event
-            self._is_taking = False
+            self._taker = 0
             if self._take is None or self._owner_has_work():
                 self._to_own.notify_all()
             return None

@@ -239,6 +239,26 @@ def test_a_client_is_thrown_out_though_its_update_is_stored(
     job.assert_mean_of(0)
 
 
+def test_a_client_that_is_thrown_out_while_it_is_away_is_not_waited_for(
+    make: Callable[..., Watched], tmp_path: Any
+) -> None:
+    def throw_out(event: RoundEvent) -> None:
+        if event.what is Happening.CLIENT_DROPPED and not job.federation.server.barred:
+            job.rounds.drop("site-1", "its data is poisoned")
+
+    job = make(gather="spool", min_clients=1, wait_time_after_min_received=600.0)
+    job.extras |= {"spool": tmp_path / "spool", "on_event": throw_out}
+    gate, site = job.gated(1)
+    other, _ = job.gated(0)
+    job.begin(2)
+    assert gate.reached.wait(WAIT)
+    site.leave()
+    gate.opens.set()
+    job.federation.wait_left("site-1")
+    other.opens.set()
+    assert "its data is poisoned" in job.report().failures["site-1"]
+
+
 def test_too_few_after_a_client_was_thrown_out_fail_the_round(make: Callable[..., Watched]) -> None:
     job = make(wait_time_after_min_received=600.0)
     gate, _ = job.gated(1)
@@ -384,6 +404,18 @@ def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
     assert stopped == ["no"]
     with pytest.raises(ControlError):
         desk.answer({"do": "drop", "client": "site-1"})
+
+
+@pytest.mark.parametrize("streams", [0, 1])
+def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams: int) -> None:
+    class Known(Traffic):
+        def totals(self) -> dict[tuple[str, str], Totals]:
+            return {("site-1", "received"): Totals(bytes=3, streams=streams)}
+
+    desk = TransferDesk(Known(), Memory(), [].append)
+    desk.told("site-1", "receiving", 3, 9)
+    expected = "receiving" if streams else "waiting for the next sender"
+    assert desk.status()["phase"] == expected
 
 
 def test_the_model_before_is_what_an_aborted_first_round_leaves(

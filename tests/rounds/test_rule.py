@@ -74,6 +74,33 @@ def test_a_client_that_came_back_is_one_that_was_asked() -> None:
     assert not rule.away(now=4.0)
 
 
+def test_one_that_arrived_and_is_thrown_out_ends_the_grace_time_of_the_others() -> None:
+    rule = a_rule(min_clients=2, grace=10.0)
+    rule.arrive("site-1", now=1.0)
+    rule.arrive("site-2", now=2.0)
+    rule.forget("site-1")
+    rule.drop("site-1", is_gone=False, now=5.0)
+    assert rule.seconds_left(now=50.0) == float("inf")  # site-3 is needed now
+    rule.arrive("site-3", now=60.0)
+    assert rule.seconds_left(now=60.0) == 0.0
+    assert rule.is_enough
+
+
+def test_one_more_than_enough_that_is_thrown_out_leaves_the_grace_time_as_it_is() -> None:
+    rule = a_rule(min_clients=1, grace=10.0)
+    rule.arrive("site-1", now=1.0)
+    rule.arrive("site-2", now=2.0)
+    rule.forget("site-2")
+    assert rule.seconds_left(now=6.0) == 5.0
+
+
+def test_one_that_is_away_and_thrown_out_is_not_waited_for() -> None:
+    rule = a_rule(min_clients=1, grace=10.0)
+    rule.drop("site-1", is_gone=True, now=1.0)
+    rule.forget("site-1")
+    assert not rule.away(now=2.0)
+
+
 def test_too_few_left_end_the_round_before_the_others_are_waited_for() -> None:
     rule = a_rule(min_clients=3)
     rule.drop("site-3", is_gone=False, now=1.0)

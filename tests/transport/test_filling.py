@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -204,6 +206,28 @@ def test_the_reader_of_a_new_call_leaves_taking_to_the_old_one(line: Line) -> No
     assert len(taken) == len(DATA) // PIECE
 
 
+def test_an_owner_that_is_interrupted_between_two_pieces_leaves_at_once(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    next_piece = line.pump._next_piece
+
+    def interrupted() -> object:
+        piece = next_piece()
+        if taken:
+            raise KeyboardInterrupt
+        return piece
+
+    def take(offset: int, payload: f.Payload) -> None:
+        taken.append(offset)
+
+    line.send(3)
+    monkeypatch.setattr(line.pump, "_next_piece", interrupted)
+    assert isinstance(Owner(line.pump, take).wait(), KeyboardInterrupt)
+    line.send()
+    assert taken == [0]
+
+
 @pytest.mark.parametrize("end", ["finished", "aborted"])
 def test_an_end_before_the_filling_begins_is_heard(line: Line, end: str) -> None:
     taken: list[int] = []
@@ -228,4 +252,24 @@ def test_arrays_and_the_store_in_memory_are_prompt_and_what_has_files_is_not(
     assert is_prompt(ArrayModel({"a": np.zeros(4, np.float32)}))
     assert is_prompt(MemoryStore().begin(float_spec(4)))
     assert not is_prompt(ArrayModel({"a": mapped}))
+    assert not is_prompt(ArrayModel({"a": np.asarray(mapped)[1:]}))
+    with (tmp_path / "array").open("r+b") as file, mmap.mmap(file.fileno(), 16) as place:
+        assert not is_prompt(ArrayModel({"a": np.frombuffer(place, np.float32)}))
     assert not is_prompt(SafetensorsStore(tmp_path / "model").begin(float_spec(4)))
+
+
+def test_a_sink_whose_writes_are_not_those_of_arrays_is_not_taken_for_prompt() -> None:
+    class Slow(ArrayModel):
+        def write(self, offset: int, payload: memoryview) -> None:
+            raise AssertionError
+
+    class Around:
+        def __init__(self, below: ArrayModel) -> None:
+            self._below = below
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._below, name)
+
+    arrays = {"a": np.zeros(4, np.float32)}
+    assert not is_prompt(Slow(arrays))
+    assert not is_prompt(Around(ArrayModel(arrays)))
