@@ -412,7 +412,7 @@ def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams
         def totals(self) -> dict[tuple[str, str], Totals]:
             return {("site-1", "received"): Totals(bytes=3, streams=streams)}
 
-    desk = TransferDesk(Known(), Memory(), [].append)
+    desk = TransferDesk(Known(), Memory(), lambda why: None)
     desk.told("site-1", "receiving", 3, 9)
     expected = "receiving" if streams else "waiting for the next sender"
     assert desk.status()["phase"] == expected
