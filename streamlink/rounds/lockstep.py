@@ -194,6 +194,7 @@ class Lockstep:
         finally:
             sink.discard()
             self.forget(reason)
+        scatter.join()  # clients may hear of our own fault before it is noted here
         if scatter.fault is not None:
             raise scatter.fault from error  # our own store's, not that client's
 

@@ -91,10 +91,18 @@ class SpooledRound:
             except BaseException as error:
                 is_interrupted = not isinstance(error, Exception)
                 self._scatter.end(f"{self._belongs} is over: {error}")
+                self._blame_ourselves(error)
                 raise
             finally:
                 spool.close(keeps_whole=is_interrupted and bool(self._run.id))
                 self._scatter.join()
+
+    def _blame_ourselves(self, error: BaseException) -> None:
+        """Raise what went wrong with our own store, where that is why the updates failed."""
+        if isinstance(error, QuorumNotReached):
+            self._scatter.join()  # clients may hear of it before it is noted here
+            if self._scatter.fault is not None:
+                raise self._scatter.fault from error
 
     # --- gathering ------------------------------------------------------------------------
 

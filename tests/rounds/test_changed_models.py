@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 from streamlink.errors import CorruptStore, SourceChanged, StreamlinkError
+from streamlink.link.server import Exchange
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.executor import Task, TaskResult
+from streamlink.rounds.scatter import Scatter
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores.memory import ArrayModel
@@ -85,6 +88,29 @@ def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
     damage(file)
     assert content(store.open()) == content(ArrayModel(MODEL))  # the old one stands
     assert not [*tmp_path.rglob("*.part*"), *tmp_path.glob("spool/*")]
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_clients_that_hear_first_of_a_fault_of_the_servers_are_not_blamed(
+    tmp_path: Path, gather: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, job_is_over = Scatter._start, threading.Event()
+
+    def start_late(self: Scatter, exchange: Exchange, send: Callable[[], object]) -> None:
+        def sending() -> None:
+            try:
+                send()
+            except Exception:
+                exchange.incoming.pump.wait_closed(WAIT)  # by the client, which has heard
+                job_is_over.wait(0.2)
+                raise
+
+        start(self, exchange, sending)
+
+    monkeypatch.setattr(Scatter, "_start", start_late)
+    test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
+        tmp_path, gather, rot, CorruptStore
+    )
 
 
 def test_a_clients_module_that_changes_under_its_update_is_left_out_in_words() -> None:
