@@ -13,7 +13,7 @@ from streamlink.link.lookout import Lookout
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_METRICS, Attempt, Update
+from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.messages import encode_spec
@@ -136,7 +136,7 @@ class OutgoingModel:
             if room is None or room[0] != start:
                 raise LocalProtocolError(f"write at byte {start}, but the stream stands at {room}")
             size = min(room[1], end - start)
-            first, payload = _split(payload, size)
+            first, payload = split_payload(payload, size)
             self.pump.write(start, first)
             start += size
 
@@ -308,18 +308,3 @@ def _watched(supply: Supply, check: Check) -> Supply:
 def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:
     tensors = ((tensor.name, tensor.dtype, tensor.shape) for tensor in spec.tensors)
     return encode_spec(tensors, min(SPEC_PAGE_BYTES, config.stream.chunk_bytes))
-
-
-def _split(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
-    """Cut a payload in two after ``nbytes``."""
-    if len(payload) == 1:
-        view = payload[0]
-        return (view[:nbytes],), (view[nbytes:],)
-    first: list[memoryview] = []
-    for number, view in enumerate(payload):
-        if view.nbytes > nbytes:
-            rest = (view[nbytes:], *payload[number + 1 :])
-            return (*first, view[:nbytes]) if nbytes else tuple(first), rest
-        first.append(view)
-        nbytes -= view.nbytes
-    return tuple(first), ()

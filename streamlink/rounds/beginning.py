@@ -19,10 +19,10 @@ from streamlink.errors import AbortCode, CorruptStore, ModelError, StoreError, S
 from streamlink.link import Update
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import Pulse
+from streamlink.model.committing import CommitSink
 from streamlink.model.interfaces import ModelSink, Progress
-from streamlink.model.spec import ModelSpec
 
-__all__ = ["Beginning", "KeptSink", "ReadsBack", "UpdateSink"]
+__all__ = ["Beginning", "KeptSink", "ReadsBack"]
 
 
 @runtime_checkable
@@ -92,32 +92,7 @@ class Beginning:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-class UpdateSink:
-    """Takes an update to where it is stored; with a commit of its own."""
-
-    def __init__(self, sink: ModelSink, commit: Callable[[Progress | None], None]) -> None:
-        self._sink = sink
-        self._commit = commit
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The tensors, in logical order."""
-        return self._sink.spec
-
-    def write(self, offset: int, payload: memoryview) -> None:
-        """Take bytes; raises as the sink below does."""
-        self._sink.write(offset, payload)
-
-    def commit(self, progress: Progress | None = None) -> None:
-        """Make the update whole, if it still counts."""
-        self._commit(progress)
-
-    def discard(self) -> None:
-        """Forget everything written."""
-        self._sink.discard()
-
-
-class KeptSink(UpdateSink):
+class KeptSink(CommitSink):
     """One that is left as it is where its client is lost; unless its bytes are to blame.
 
     Args:
@@ -149,7 +124,7 @@ class KeptSink(UpdateSink):
         self._forget()
 
 
-class _Rest(UpdateSink):
+class _Rest(CommitSink):
     """Takes what comes from the mark on, but for the part of an element that is here already."""
 
     def __init__(self, sink: ReadsBack) -> None:

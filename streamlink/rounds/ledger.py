@@ -20,6 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from streamlink.config import RoundConfig
 from streamlink.errors import CorruptStore, RoundError, StoreError
+from streamlink.model.committing import CommitSink
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import (
     HasIdentity,
@@ -397,27 +398,11 @@ class _GuardedStore:
         return self._store.open()
 
     def begin(self, spec: ModelSpec) -> ModelSink:
-        return _GuardedSink(self._store.begin(spec), self._ledger)
+        sink = self._store.begin(spec)
 
+        def commit(progress: Progress | None) -> None:
+            digest = sink.digest() if isinstance(sink, _KnowsDigest) else None
+            self._ledger.intend(digest or "")
+            sink.commit(progress)
 
-class _GuardedSink:
-    """A sink that says so before it commits."""
-
-    def __init__(self, sink: ModelSink, ledger: Ledger) -> None:
-        self._sink = sink
-        self._ledger = ledger
-
-    @property
-    def spec(self) -> ModelSpec:
-        return self._sink.spec
-
-    def write(self, offset: int, payload: memoryview) -> None:
-        self._sink.write(offset, payload)
-
-    def commit(self, progress: Progress | None = None) -> None:
-        digest = self._sink.digest() if isinstance(self._sink, _KnowsDigest) else None
-        self._ledger.intend(digest or "")
-        self._sink.commit(progress)
-
-    def discard(self) -> None:
-        self._sink.discard()
+        return CommitSink(sink, commit)

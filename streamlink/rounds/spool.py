@@ -23,9 +23,10 @@ from streamlink.errors import AbortCode, StoreError, StoreFull, StreamAborted, S
 from streamlink.link import Attempt
 from streamlink.link.faults import abort_code, abort_reason
 from streamlink.link.incoming import IncomingModel, receive_model
+from streamlink.model.committing import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.beginning import Beginning, KeptSink, ReadsBack, UpdateSink
+from streamlink.rounds.beginning import Beginning, KeptSink, ReadsBack
 from streamlink.rounds.combine import check_announced, check_metrics
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.recovery import path_name
@@ -306,7 +307,7 @@ class Spool:
             self._keep(entry, store)
 
         if entry.beginning is None:
-            return UpdateSink(sink, commit)
+            return CommitSink(sink, commit)
         return KeptSink(sink, commit, entry.forget_beginning)
 
     def _begin(self, entry: _Entry, store: ModelStore) -> ModelSink:

@@ -331,10 +331,6 @@ class ReceivePump(Pump[ReceiveStream]):
     def _take_pieces(self) -> None:
         if self._take is None:
             return
-        with self._lock:
-            if self._taker:
-                return  # the reader of the call before, which goes on with what this one brings
-            self._taker = threading.get_ident()
         while (piece := self._next_piece()) is not None:
             take, event = piece
             try:
@@ -345,7 +341,11 @@ class ReceivePump(Pump[ReceiveStream]):
                     self._take_error = error
 
     def _next_piece(self) -> tuple[Take, Delivered] | None:
+        me = threading.get_ident()
         with self._lock:
+            if self._taker not in (0, me):
+                return None  # the reader of the call before goes on with what this one brings
+            self._taker = me
             if self._take is not None and self._take_error is None and self._machine.has_piece:
                 event = self._machine.next_event()
                 assert isinstance(event, Delivered)
