@@ -94,24 +94,24 @@ def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
 def test_clients_that_hear_first_of_a_fault_of_the_servers_are_not_blamed(
     tmp_path: Path, gather: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start, end, has_ended = Scatter._start, Scatter.end, threading.Event()
+    start, join, is_joined = Scatter._start, Scatter.join, threading.Event()
 
     def start_late(self: Scatter, exchange: Exchange, send: Callable[[], object]) -> None:
         def sending() -> None:
             try:
                 send()
             except Exception:
-                assert has_ended.wait(WAIT)  # by then the clients' word was taken for the reason
+                assert is_joined.wait(WAIT)  # until somebody wants to know: the clients are heard
                 raise
 
         start(self, exchange, sending)
 
-    def ended(self: Scatter, reason: str) -> None:
-        end(self, reason)
-        has_ended.set()
+    def joined(self: Scatter) -> None:
+        is_joined.set()
+        join(self)
 
     monkeypatch.setattr(Scatter, "_start", start_late)
-    monkeypatch.setattr(Scatter, "end", ended)
+    monkeypatch.setattr(Scatter, "join", joined)
     test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
         tmp_path, gather, rot, CorruptStore
     )
