@@ -32,6 +32,9 @@ __all__ = [
 MIN_KEEPALIVE_SECONDS = 10.0
 """The fastest pace of keepalive pings; every server allows it, so that both ends may differ."""
 
+MAX_CLIENTS = 4096
+"""The most clients a server can be set to admit at once."""
+
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
 _UNITS = {
@@ -194,8 +197,9 @@ class GrpcConfig(_Frozen):
     keepalive_timeout_seconds: Seconds = 20.0
     """A ping unanswered for this long closes the connection (seconds)."""
 
-    max_clients: int = Field(default=16, ge=1, le=4096)
-    """Server: sessions admitted at once (count). Price: six threads and two streams each."""
+    max_clients: int = Field(default=16, ge=1, le=MAX_CLIENTS)
+    """Server: sessions admitted at once (count). Where it is not set, a job that waits for more
+    clients admits as many. Price: six threads and two streams each."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
     """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
@@ -307,7 +311,7 @@ class LinkConfig(_Frozen):
 class RoundConfig(_Frozen):
     """Scatter and gather, with the arguments users of NVIDIA FLARE know."""
 
-    min_clients: int = Field(default=2, ge=1)
+    min_clients: int = Field(default=2, ge=1, le=MAX_CLIENTS)
     """A round needs this many whole updates (count)."""
 
     num_rounds: int = Field(default=3, ge=1)
@@ -325,7 +329,7 @@ class RoundConfig(_Frozen):
     train_task_name: str = "train"
     """Name of the task the clients are given."""
 
-    wait_for_clients: int = Field(default=0, ge=0)
+    wait_for_clients: int = Field(default=0, ge=0, le=MAX_CLIENTS)
     """The first round waits for so many clients (count); 0: for ``min_clients``. It begins with
     ``min_clients`` when they have been waited for long enough."""
 
@@ -355,6 +359,26 @@ class RoundConfig(_Frozen):
     """How many attempts one round may take: one, and one more for each it loses (count). A client
     that was lost may come back as often within a round."""
 
+    @property
+    def awaited_clients(self) -> int:
+        """How many clients the first round waits for (count)."""
+        return max(self.min_clients, self.wait_for_clients)
+
+    def require_room(self, grpc: GrpcConfig) -> None:
+        """Check that all clients a job waits for can be admitted at once.
+
+        Raises:
+            ValueError: they cannot, so the job would wait in vain; says what to change.
+        """
+        if (count := self.awaited_clients) <= grpc.max_clients:
+            return
+        name = "wait_for_clients" if count > self.min_clients else "min_clients"
+        raise ValueError(
+            f"rounds.{name} is {count}, but the server admits at most grpc.max_clients = "
+            f"{grpc.max_clients} clients at once; raise grpc.max_clients to {count}, or lower "
+            f"rounds.{name}"
+        )
+
 
 class JobConfig(LinkConfig):
     """All settings of a job: those of its links, and the rules of its rounds.
@@ -364,6 +388,20 @@ class JobConfig(LinkConfig):
 
     rounds: RoundConfig = RoundConfig()
     """The rules of a round."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if "max_clients" not in self.grpc.model_fields_set:
+            self._admit(self.rounds.awaited_clients)
+        return self
+
+    def _admit(self, count: int) -> None:
+        """Admit at least ``count`` clients, without marking ``max_clients`` as set by the user."""
+        if count > self.grpc.max_clients:
+            values = {**dict(self.grpc), "max_clients": count}
+            given = self.grpc.model_fields_set
+            # The model is frozen for its users; here it is still under construction.
+            self.__dict__["grpc"] = GrpcConfig.model_construct(_fields_set=given, **values)
 
     @classmethod
     def assemble(

@@ -227,6 +227,39 @@ def test_a_bad_option_of_the_server_is_one_line(
     assert outcome.code == 2
 
 
+ROOM = "the server admits at most grpc.max_clients = 16 clients at once; raise grpc.max_clients to"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--min-clients", "20", "--set", "grpc.max_clients=16"], f"min_clients is 20, but {ROOM}"),
+        (["--wait-for-clients", "17", "--set", "grpc.max_clients=16"], f"is 17, but {ROOM} 17"),
+        (["--min-clients", "5000"], "rounds.min_clients: input should be less than or equal to"),
+        (["--part", "t0,x*"], "rounds.part (--part): no tensor's name matches the pattern 'x*'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["server", "simulate"])
+def test_a_job_that_cannot_work_is_refused_before_anything_listens(
+    place: Path, command: str, options: list[str], sentence: str
+) -> None:
+    own = ["--task", "tasks.py:add", "--clients", "20"] if command == "simulate" else []
+    if command == "simulate" and options[-1] == "grpc.max_clients=16":
+        sentence = "grpc.max_clients is 16; --clients 20 is more"
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # nobody gets as far as to find it so
+        port = taken.getsockname()[1]
+        own = own or ["--listen", f"127.0.0.1:{port}"]
+        outcome = Outcome(command, "--store", "g", *own, *options)
+    assert sentence in outcome.error
+    assert outcome.code == 2
+
+
+def test_a_server_admits_as_many_clients_as_its_job_waits_for(place: Path) -> None:
+    server = ["--listen", "127.0.0.1:0", "--set", "rounds.wait_for_clients_seconds=0.1"]
+    outcome = Outcome("server", "--store", "g", "--min-clients", "20", *server)
+    assert "0 of 20 clients came" in outcome.error  # it listened, and had room for them
+
+
 # --- stores -----------------------------------------------------------------
 
 

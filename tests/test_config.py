@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from streamlink.config import (
     GrpcConfig,
+    JobConfig,
     LimitsConfig,
     LinkConfig,
     RoundConfig,
@@ -204,3 +205,31 @@ def test_a_file_that_is_no_mapping_is_refused_by_name(tmp_path: Path) -> None:
     file.write_text("- 1\n")
     with pytest.raises(ValueError, match=r"list\.yaml: expected a mapping of settings, found list"):
         LinkConfig.from_yaml(file)
+
+
+@pytest.mark.parametrize(
+    ("settings", "admitted"),
+    [
+        ([], 16),
+        (["rounds.min_clients=20"], 20),
+        (["rounds.min_clients=2", "rounds.wait_for_clients=30"], 30),
+        (["rounds.min_clients=3"], 16),
+        (["rounds.min_clients=20", "grpc.max_clients=40"], 40),
+        (["rounds.min_clients=20", "grpc.max_clients=16"], 16),
+    ],
+)
+def test_a_server_has_room_for_the_clients_of_its_job_unless_the_user_says_otherwise(
+    settings: list[str], admitted: int
+) -> None:
+    config = JobConfig.assemble(settings=settings)
+    assert config.grpc.max_clients == admitted
+    has_set_it = any(each.startswith("grpc.max_clients") for each in settings)
+    assert ("max_clients" in config.grpc.model_fields_set) == has_set_it
+
+
+@pytest.mark.parametrize("name", ["min_clients", "wait_for_clients"])
+def test_a_job_that_waits_for_more_clients_than_are_admitted_says_what_to_change(name: str) -> None:
+    rules = RoundConfig.model_validate({name: 17})
+    rules.require_room(GrpcConfig(max_clients=17))
+    with pytest.raises(ValueError, match=f"rounds.{name} is 17, .* raise grpc.max_clients to 17"):
+        rules.require_room(GrpcConfig())

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from streamlink.allocator import tune_allocator
+from streamlink.cli.checks import require_job
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
@@ -142,6 +143,7 @@ def server(
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     reporter = Reporter(report_fd)
     place, rules = store_with_a_model(store, compress), common.config.rounds
+    require_job(place, common.config)
     reception = Reception()
     with ExitStack() as watching:
         # First of all: a second server of one store does nothing, and has said nothing.

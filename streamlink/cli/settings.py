@@ -149,7 +149,8 @@ def _fault(fault: Mapping[str, Any]) -> str:
     message = message[:1].lower() + message[1:]
     # A validator of ours has quoted the value already.
     found = "" if kind == "value_error" else f", not {fault['input']!r}"
-    return f"{name}: {message}{found}"
+    # A relation between two sections has no name of its own; its message names both.
+    return f"{name}: {message}{found}" if name else message
 
 
 def _nearest(path: list[str]) -> str:

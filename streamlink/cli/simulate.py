@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from streamlink.cli.checks import require_job
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.jobs import (
@@ -54,7 +55,7 @@ def simulate(
     """
     config = _fitted(common.config, clients)
     executor_for("site-1", task, executor, weight)  # said once, here, rather than by each client
-    store_with_a_model(store, compress)
+    require_job(store_with_a_model(store, compress), config)
     server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
     if compress is not None:
         server += ["--compress", compress]

@@ -10,13 +10,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from fnmatch import translate
 
 from streamlink.errors import ModelError, SpecMismatch
-from streamlink.model.interfaces import Check, ModelSink, ModelSource, Payload, Progress, watch
+from streamlink.model.interfaces import (
+    Check,
+    ModelSink,
+    ModelSource,
+    ModelStore,
+    Payload,
+    Progress,
+    watch,
+)
 from streamlink.model.spec import ModelSpec, TensorSpec
 
-__all__ = ["PartSink", "PartSource", "part_of", "part_sink", "part_source", "place_in"]
+__all__ = [
+    "PartSink",
+    "PartSource",
+    "part_of",
+    "part_sink",
+    "part_source",
+    "place_in",
+    "require_part",
+]
 
 _WILDCARDS = re.compile(r"[*?\[]")
 
@@ -43,6 +60,18 @@ def part_of(spec: ModelSpec, patterns: Sequence[str]) -> ModelSpec:
     if len(wanted) == len(spec.tensors):
         return spec
     return ModelSpec(tuple(tensor for tensor in spec.tensors if tensor.name in wanted))
+
+
+def require_part(store: ModelStore, patterns: Sequence[str]) -> None:
+    """Check that the model in ``store`` has the part; without patterns it is not even opened.
+
+    Raises:
+        ModelError: a pattern matches no tensor.
+        StoreError: the store holds no model, or one that cannot be read.
+    """
+    if patterns:
+        with closing(store.open()) as source:
+            part_of(source.spec, patterns)
 
 
 def place_in(whole: ModelSpec, part: ModelSpec, offset: int) -> int:

@@ -26,7 +26,7 @@ from streamlink.errors import (
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ModelStore
-from streamlink.model.part import part_of
+from streamlink.model.part import part_of, require_part
 from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
 from streamlink.rounds.events import Filter, Happening, RoundEvent
 from streamlink.rounds.gather import OutOfTime
@@ -79,10 +79,11 @@ class ScatterAndGather:
             is to resume, begin. It needs a ledger.
 
     Raises:
-        ModelError: ``store`` is none.
+        ModelError: ``store`` is none, or a pattern of ``part`` matches none of its tensors.
         RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
             is not given; or it does not fit the model in the store.
-        ValueError: ``gather="spool"`` without a directory.
+        ValueError: ``gather="spool"`` without a directory; or the job waits for more clients than
+            the server admits.
     """
 
     def __init__(
@@ -104,6 +105,9 @@ class ScatterAndGather:
         self._server = server
         self._store = as_store(store)
         self._config = config or RoundConfig()
+        # What cannot work is refused here, before anybody is waited for.
+        self._config.require_room(server.config.grpc)
+        require_part(self._store, self._config.part)
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
         self._recovered: list[SpooledUpdate] | None = None

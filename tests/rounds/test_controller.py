@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamlink.config import LinkConfig, RoundConfig
-from streamlink.errors import RoundError
+from streamlink.errors import ModelError, RoundError
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
@@ -184,6 +184,20 @@ def test_too_few_clients_at_the_start_are_counted() -> None:
         rules = RoundConfig(min_clients=2, wait_for_clients_seconds=0.2)
         with pytest.raises(RoundError, match=r"1 of 2 clients came within 0\.2 s"):
             ScatterAndGather(federation.server, MemoryStore(initial()), rules).run()
+
+
+def test_a_job_that_waits_for_more_clients_than_are_admitted_is_refused_at_once() -> None:
+    with Federation() as federation:
+        rules = RoundConfig(min_clients=17)
+        with pytest.raises(ValueError, match=r"raise grpc\.max_clients to 17"):
+            ScatterAndGather(federation.server, MemoryStore(initial()), rules)
+
+
+def test_a_part_that_the_model_does_not_have_is_refused_at_once() -> None:
+    with Federation() as federation:
+        rules = RoundConfig(part=("nowhere.*",))
+        with pytest.raises(ModelError, match=r"matches the pattern 'nowhere\.\*'"):
+            ScatterAndGather(federation.server, MemoryStore(initial()), rules)
 
 
 def test_what_the_server_buffers_never_exceeds_a_window_for_each_client() -> None:
