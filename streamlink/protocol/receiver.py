@@ -45,6 +45,7 @@ from streamlink.protocol.frames import (
 )
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
 from streamlink.protocol.machine import Moves
+from streamlink.protocol.meter import ReceiveMeter
 from streamlink.protocol.pages import Pages
 from streamlink.protocol.stalls import HELD, NETWORK, READER
 from streamlink.protocol.stats import StreamStats
@@ -80,6 +81,7 @@ class ReceiveStream(StreamMachine):
         self._finish: Finish | None = None
         self._is_whole = False
         self._committing = 0
+        self._meter = ReceiveMeter()
         self._commit: Commit | None = None
         self._acks = AckRule(
             stream.window_bytes,
@@ -187,6 +189,7 @@ class ReceiveStream(StreamMachine):
     @property
     def stats(self) -> StreamStats:
         """A snapshot for logs and progress bars."""
+        seconds, nbytes = self._meter.moved
         return StreamStats(
             total_bytes=self.opened.total_bytes if self.opened else 0,
             sent_bytes=self.received,
@@ -197,6 +200,8 @@ class ReceiveStream(StreamMachine):
             chunk_bytes=self._chunk_bytes,
             rate=0.0,
             in_flight_bytes=0 if self.is_closed else self.received - self.taken,
+            moving_seconds=seconds,
+            moving_bytes=nbytes,
             **self._shared_stats(),
         )
 
@@ -326,6 +331,7 @@ class ReceiveStream(StreamMachine):
 
     def _deliver(self, chunks: list[Chunk], now: float) -> None:
         self._has_moved = True
+        self._meter.arrived(sum(chunk.nbytes for chunk in chunks), now=now)
         for chunk in chunks:
             self._chunks += 1
             self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
@@ -378,6 +384,7 @@ class ReceiveStream(StreamMachine):
         self._restart_read_clock(now)
 
     def _peer_holds(self, now: float) -> None:
+        self._meter.excuse()
         if self._timers.is_running(_RECEIVING):
             seconds = self.config.timeouts.communication_timeout
             self._timers.start(_RECEIVING, seconds, now=now)
@@ -391,6 +398,7 @@ class ReceiveStream(StreamMachine):
     def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
         seconds = self.config.timeouts.communication_timeout
         is_owed = self._is_senders_turn()
+        self._meter.may_arrive(is_owed and self.is_attached, now=now)
         self._watch_turn(_RECEIVING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
 
     def _is_greeting(self) -> bool:

@@ -44,6 +44,7 @@ from streamlink.protocol.frames import (
 from streamlink.protocol.latency import AckClock
 from streamlink.protocol.limits import FRAMES_PER_CHUNK
 from streamlink.protocol.machine import Moves
+from streamlink.protocol.meter import SendMeter
 from streamlink.protocol.offer import Offer
 from streamlink.protocol.outstanding import Outstanding
 from streamlink.protocol.stalls import CREDIT, HELD, NETWORK, READER
@@ -98,6 +99,8 @@ class SendStream(StreamMachine):
         self._ack_clock = AckClock()
         self._pace = self._new_pace(config.stream.chunk_bytes)
         self._is_drained = True
+        self._meter = SendMeter()
+        self._first_mark = 0  # the receiver had the bytes below from elsewhere
 
     # --- the owner writes ------------------------------------------------------
 
@@ -196,6 +199,8 @@ class SendStream(StreamMachine):
             rate=self._pace.rate,
             in_flight_bytes=0 if self.is_closed else self._outstanding.sent - self.received,
             ack_times=self._ack_clock.so_far(),
+            moving_seconds=self._meter.seconds,
+            moving_bytes=self.received - self._first_mark,
             **self._shared_stats(),
         )
 
@@ -268,7 +273,7 @@ class SendStream(StreamMachine):
         self.received, self.limit = mark, frame.limit
         self._peer_waits_for = ""
         if is_first:
-            self.taken = self.durable = mark
+            self.taken = self.durable = self._first_mark = mark
         else:
             self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
         self._is_finish_sent = False
@@ -388,6 +393,10 @@ class SendStream(StreamMachine):
         self._timers.start(_SENDING, self.config.timeouts.communication_timeout, now=now)
 
     # --- what limits it ----------------------------------------------------------
+
+    def _account(self, now: float) -> None:
+        super()._account(now)
+        self._meter.note(self.is_attached and self._outstanding.is_on_its_way, now=now)
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self.is_attached:

@@ -52,6 +52,15 @@ class StreamStats:
     """Whom it waits for, where one end says that it waits for somebody else."""
     damaged: int = 0
     """Frames that arrived damaged and cost their call; damaged chunks are ``repairs``."""
+    moving_seconds: float = 0.0
+    """How long bytes were on their way (``meter``): without waits for work, others, or a call."""
+    moving_bytes: int = 0
+    """How many arrived in that time."""
+
+    @property
+    def mean_rate(self) -> float | None:
+        """Bytes per second while bytes were on their way; None: too few to tell."""
+        return self.moving_bytes / self.moving_seconds if self.moving_seconds > 0 else None
 
     def stalls(self, *, now: float) -> dict[str, float]:
         """Return the seconds by cause, with the stretch that runs up to ``now``."""
