@@ -47,7 +47,7 @@ soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow 
 	$(BIN)/python -m benchmarks cuts --json benchmarks/results/cuts.json
 	$(BIN)/python -m benchmarks flips --json benchmarks/results/flips.json
 	$(BIN)/python -m benchmarks slow --json benchmarks/results/slow.json
-	$(BIN)/python -m tests.reliability.kills --json benchmarks/results/kills.json
+	$(BIN)/python -m tests.scenarios.kills --json benchmarks/results/kills.json
 	$(BIN)/python -m benchmarks soak --json benchmarks/results/soak.json
 
 cover: venv ## branch coverage of protocol and model; below 100 % fails

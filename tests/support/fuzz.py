@@ -22,7 +22,7 @@ from rich.table import Table
 from benchmarks.stats import environment
 from streamlink.protocol.limits import MAX_WAITING_FRAMES
 from tests.support.hostile_frames import CONFIG, FRAMES, Undocumented, fuzz_core
-from tests.support.siege import Siege, besiege
+from tests.support.hostile_load import HostileLoad, load_server
 
 MIB = 1 << 20
 BATCH = 20_000
@@ -70,13 +70,13 @@ def sampled_peak(seed: int) -> int:
     return peak - current
 
 
-def run_live(count: int, seed: int, progress: Progress) -> Siege:
+def run_live(count: int, seed: int, progress: Progress) -> HostileLoad:
     """Send ``count`` frames to a live server, with a client beside it that behaves."""
     bar = progress.add_task("frames into a live server", total=count)
-    return besiege(count, seed, lambda done: progress.update(bar, completed=min(done, count)))
+    return load_server(count, seed, lambda done: progress.update(bar, completed=min(done, count)))
 
 
-def tables(core: dict[str, Any], live: Siege) -> list[Table]:
+def tables(core: dict[str, Any], live: HostileLoad) -> list[Table]:
     """Return what is shown of a run."""
     first = Table("into the core", "figure", "bound", title="hostile frames")
     first.add_row("frames", f"{core['frames']:,}", "")
@@ -111,18 +111,18 @@ def main(
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         try:
             core = run_core(frames, seed, progress)
-            siege = run_live(live, seed, progress)
+            load = run_live(live, seed, progress)
         except Undocumented as error:
             console.print(f"[red]seed {seed}: {error}")
             raise typer.Exit(1) from error
-    for table in tables(core, siege):
+    for table in tables(core, load):
         console.print(table)
     if json_file is not None:
-        facts = {each: getattr(siege, each) for each in siege.__slots__}
+        facts = {each: getattr(load, each) for each in load.__slots__}
         json_file.write_text(
             json.dumps({**environment(), "seed": seed, "core": core, "live": facts}, indent=1)
         )
-    if not (core["is_held"] and siege.is_held):
+    if not (core["is_held"] and load.is_held):
         raise typer.Exit(1)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 import streamlink as sl
 from tests.support.commands import REPOSITORY
-from tests.support.doom import Doom
-from tests.support.nursery import Child, Nursery
+from tests.support.forkserver import Child, ForkServer
+from tests.support.kill_points import KillPoint
 
 __all__ = ["CLIENTS", "ROLES", "Supervised"]
 
@@ -40,19 +40,19 @@ class Supervised:
     """One job: a server and two clients, of which one process may be doomed.
 
     Args:
-        nursery: where its processes come from.
+        forks: where its processes come from.
         folder: empty; takes the model, the spool and the logs.
         gather: "lockstep" or "spool".
     """
 
-    def __init__(self, nursery: Nursery, folder: Path, gather: str) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, gather: str) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.deaths: list[str] = []
         self.too_late: list[str] = []
         """Clients that were started again when the job was over, and found no server, or one that
         was just going."""
-        self._nursery = nursery
+        self._forks = forks
         self._gather = gather
         self._port = _free_port()
         self._running: dict[str, Child] = {}
@@ -65,14 +65,14 @@ class Supervised:
         """The store of the global model."""
         return self.folder / "model"
 
-    def run(self, doomed: str = "", doom: Doom | None = None) -> str:
+    def run(self, doomed: str = "", kill: KillPoint | None = None) -> str:
         """Run it to its end, and return the digest of what is in the store then.
 
         Raises:
             AssertionError: a process ended in a way nobody asked for, or not at all; with its log.
         """
         for role in ROLES:
-            self._start(role, doom if role == doomed else None)
+            self._start(role, kill if role == doomed else None)
         until = time.monotonic() + MOST_SECONDS
         while self._running:
             for role, child in list(self._running.items()):
@@ -101,7 +101,7 @@ class Supervised:
         return sorted(self.folder.glob("*.log"))
 
     def _look(self, role: str, child: Child, until: float) -> None:
-        code = self._nursery.wait(child, 0.02)
+        code = self._forks.wait(child, 0.02)
         assert time.monotonic() < until, f"{role} does not end\n{self.log}"
         if code is None:
             return
@@ -119,8 +119,8 @@ class Supervised:
         is_over = _NOBODY in last and "server" not in self._running
         return role in self.deaths and (is_over or _CLOSING in last)
 
-    def _start(self, role: str, doom: Doom | None = None) -> None:
-        self._running[role] = self._nursery.start(self._words(role), self._log_of(role), doom)
+    def _start(self, role: str, kill: KillPoint | None = None) -> None:
+        self._running[role] = self._forks.start(self._words(role), self._log_of(role), kill)
 
     def _log_of(self, role: str) -> Path:
         return self.folder / f"{role}.log"

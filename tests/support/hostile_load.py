@@ -36,13 +36,13 @@ CONFIG: LinkConfig = config(
     stream={"max_spec_bytes": 64 * KiB},
 ).model_copy(update={"limits": LimitsConfig(max_silent_calls=8)})
 ALLOCATOR_BYTES = 32 * MIB
-"""What this process may keep for itself when the siege is over: arenas of its threads."""
+"""What this process may keep for itself when the load is over: arenas of its threads."""
 FRAMES_PER_CALL = 8
 EVIL = "evil"
 
 
 @dataclass(frozen=True, slots=True)
-class Siege:
+class HostileLoad:
     """What came of it."""
 
     frames: int
@@ -71,7 +71,7 @@ def bound_bytes(config: LinkConfig) -> int:
     return calls * (config.grpc.lookahead_bytes + message) + ALLOCATOR_BYTES
 
 
-def besiege(frames: int, seed: int, tell: Any = lambda done: None) -> Siege:
+def load_server(frames: int, seed: int, tell: Any = lambda done: None) -> HostileLoad:
     """Send ``frames`` hostile frames, in calls of a few, to a server of this process."""
     process, mischief, outcomes = psutil.Process(), Mischief(seed), Counter[str]()
     with Federation(CONFIG) as federation:
@@ -104,7 +104,7 @@ def besiege(frames: int, seed: int, tell: Any = lambda done: None) -> Siege:
         if failed:
             raise failed[0]
         settle(process, before[1], before[2])
-        return Siege(
+        return HostileLoad(
             frames=frames,
             calls=calls,
             rounds=len(rounds),

@@ -1,8 +1,8 @@
 """Processes forked from one that has everything imported: a start costs milliseconds, not a second.
 
-``python -m tests.support.nursery`` reads orders from stdin, one JSON object a line, forks a process
-for each, and tells on stdout what becomes of it. It never starts a thread or touches gRPC itself:
-what a child gets is a process that has done nothing but import.
+``python -m tests.support.forkserver`` reads orders from stdin, one JSON object a line, forks a
+process for each, and tells on stdout what becomes of it. It never starts a thread or touches gRPC
+itself: what a child gets is a process that has done nothing but import.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from typing import Any, Self
 
 from streamlink.cli import main
 from tests.support.commands import REPOSITORY, environment
-from tests.support.doom import Doom
-from tests.support.fated_rounds import Fate
+from tests.support.kill_points import KillPoint
+from tests.support.round_points import RoundPoint
 
-__all__ = ["Child", "Nursery"]
+__all__ = ["Child", "ForkServer"]
 
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(slots=True)
 class Child:
-    """A process of the nursery. ``code``: None while it runs; -9 where SIGKILL ended it."""
+    """A process of the fork server. ``code``: None while it runs; -9 where SIGKILL ended it."""
 
     pid: int
     log: Path
     code: int | None = None
 
 
-class Nursery:
+class ForkServer:
     """Starts ``streamlink`` commands, and knows how each of them ended."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.nursery"],
+            [sys.executable, "-m", "tests.support.forkserver"],
             cwd=REPOSITORY,
             env=environment(),
             stdin=subprocess.PIPE,
@@ -59,18 +59,20 @@ class Nursery:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def start(self, words: Sequence[object], log: Path, doom: Doom | Fate | None = None) -> Child:
+    def start(
+        self, words: Sequence[object], log: Path, kill: KillPoint | RoundPoint | None = None
+    ) -> Child:
         """Start ``streamlink`` with these words; what it prints is appended to ``log``."""
         order = {
             "words": [str(word) for word in words],
             "log": str(log),
-            "doom": asdict(doom) if doom else None,
+            "kill": asdict(kill) if kill else None,
         }
         assert self._process.stdin is not None
         with self._ordering, self._told:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-            assert self._told.wait_for(lambda: self._born, 30), "the nursery does not answer"
+            assert self._told.wait_for(lambda: self._born, 30), "the fork server does not answer"
             child = self._children[self._born.pop()]
             child.log = log
             return child
@@ -146,9 +148,9 @@ def _fork(order: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(old, new)
-    if order["doom"] is not None:
-        kind = Fate if "point" in order["doom"] else Doom
-        kind(**order["doom"]).await_it()
+    if order["kill"] is not None:
+        kind = RoundPoint if "point" in order["kill"] else KillPoint
+        kind(**order["kill"]).arm()
     sys.argv = ["streamlink", *order["words"]]
     main()
 

@@ -16,9 +16,9 @@ from typing import Self
 import pytest
 
 import streamlink as sl
-from tests.support.fated_rounds import Fate
-from tests.support.nursery import Child, Nursery
+from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
+from tests.support.round_points import RoundPoint
 
 LINK = config(
     heartbeat_interval=0.2, session_timeout=2.0, reconnect_timeout=2.0, rejoin_timeout=WAIT
@@ -75,20 +75,20 @@ class Site:
 class Job:
     """A store, a server that may be killed, and two sites."""
 
-    def __init__(self, nursery: Nursery, folder: Path, gather: str) -> None:
-        self._nursery, self._folder, self._gather = nursery, folder, gather
+    def __init__(self, forks: ForkServer, folder: Path, gather: str) -> None:
+        self._forks, self._folder, self._gather = forks, folder, gather
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{found.getsockname()[1]}"
         sl.copy_model(sl.ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
         self.sites: list[Site] = []
 
-    def server(self, *words: object, fate: Fate | None = None) -> Child:
+    def server(self, *words: object, fate: RoundPoint | None = None) -> Child:
         """Start the server, with ``--resume``."""
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
         log = self._folder / "server.log"
-        return self._nursery.start([*command, *rules, "--resume", *words], log, fate)
+        return self._forks.start([*command, *rules, "--resume", *words], log, fate)
 
     def join(self, numbers: tuple[int, ...] = (1, 2)) -> None:
         """Start the sites."""
@@ -96,7 +96,7 @@ class Job:
 
     def ended(self, server: Child) -> int | None:
         """Wait for the server's end; return its exit code."""
-        return self._nursery.wait(server, WAIT)
+        return self._forks.wait(server, WAIT)
 
     def finish(self, server: Child) -> str:
         """Wait until all have ended well; return the digest of the model."""
@@ -126,28 +126,28 @@ class Job:
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+def forks() -> Iterator[ForkServer]:
+    with ForkServer() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def undisturbed(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> str:
-    with Job(nursery, tmp_path_factory.mktemp("undisturbed"), "lockstep") as job:
+def undisturbed(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    with Job(forks, tmp_path_factory.mktemp("undisturbed"), "lockstep") as job:
         job.join()
         return job.finish(job.server())
 
 
-CELLS = [  # the states of the protocol are in ``reliability``; these are what it cannot see
-    (Fate("aggregating", LAST), "spool"),
-    (Fate("computed", LAST), "spool"),
-    (Fate("intended", 0), "spool"),
-    (Fate("intended", LAST), "lockstep"),
-    (Fate("committed", 0), "spool"),
-    (Fate("committed", LAST), "lockstep"),
-    (Fate("noted", 0), "lockstep"),
-    (Fate("between rounds", 0), "spool"),
-    (Fate("all done"), "lockstep"),
+CELLS = [  # the states of the protocol are in ``test_kills``; these are what it cannot see
+    (RoundPoint("aggregating", LAST), "spool"),
+    (RoundPoint("computed", LAST), "spool"),
+    (RoundPoint("intended", 0), "spool"),
+    (RoundPoint("intended", LAST), "lockstep"),
+    (RoundPoint("committed", 0), "spool"),
+    (RoundPoint("committed", LAST), "lockstep"),
+    (RoundPoint("noted", 0), "lockstep"),
+    (RoundPoint("between rounds", 0), "spool"),
+    (RoundPoint("all done"), "lockstep"),
 ]
 
 
@@ -155,9 +155,9 @@ CELLS = [  # the states of the protocol are in ``reliability``; these are what i
     ("fate", "gather"), CELLS, ids=[f"{fate.point} {fate.round} {way}" for fate, way in CELLS]
 )
 def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
-    nursery: Nursery, undisturbed: str, tmp_path: Path, fate: Fate, gather: str
+    forks: ForkServer, undisturbed: str, tmp_path: Path, fate: RoundPoint, gather: str
 ) -> None:
-    with Job(nursery, tmp_path, gather) as job:
+    with Job(forks, tmp_path, gather) as job:
         doomed = job.server(fate=fate)
         job.join()
         assert job.ended(doomed) == -9, job.log
@@ -166,10 +166,10 @@ def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
 
 @pytest.mark.parametrize("point", ["stored", "arrived"])
 def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
-    nursery: Nursery, undisturbed: str, tmp_path: Path, point: str
+    forks: ForkServer, undisturbed: str, tmp_path: Path, point: str
 ) -> None:
-    with Job(nursery, tmp_path, "spool") as job:
-        doomed = job.server(fate=Fate(point, LAST))
+    with Job(forks, tmp_path, "spool") as job:
+        doomed = job.server(fate=RoundPoint(point, LAST))
         job.join()
         one, other = job.sites
         other.opens.clear()

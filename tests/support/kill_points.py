@@ -21,7 +21,7 @@ from streamlink.protocol.session_state import SessionState
 from streamlink.protocol.stream import StreamMachine
 from streamlink.protocol.stream_state import State
 
-__all__ = ["STATES", "Doom", "Side"]
+__all__ = ["STATES", "KillPoint", "Side"]
 
 Side = Literal["server", "client"]
 
@@ -44,14 +44,14 @@ commit was said or heard. *goodbye*: the job is over.
 
 
 @dataclass(frozen=True, slots=True)
-class Doom:
+class KillPoint:
     """Where a process is killed: when it comes to ``state`` for the ``count``-th time."""
 
     side: Side
     state: str
     count: int = 1
 
-    def await_it(self) -> None:
+    def arm(self) -> None:
         """Arrange for it, in the process that is to die."""
         left = [self.count]
 

@@ -1,6 +1,6 @@
 """The kill matrix: each process of a job, killed at each state of the protocol.
 
-``python -m tests.reliability.kills`` runs every cell three times and prints what became of each.
+``python -m tests.scenarios.kills`` runs every cell three times and prints what became of each.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.stats import Result, print_result, write_json
-from tests.support.doom import STATES, Doom
-from tests.support.nursery import Nursery
+from tests.support.forkserver import ForkServer
+from tests.support.kill_points import STATES, KillPoint
 from tests.support.supervised import ROLES, Supervised
 
 __all__ = ["GATHERS", "Cell", "run_cell", "undisturbed"]
@@ -42,33 +42,33 @@ class Cell:
         return GATHERS[self.repetition]
 
     @property
-    def doom(self) -> Doom:
+    def kill(self) -> KillPoint:
         """When it dies: each repetition a round later, where there are rounds."""
         side = "server" if self.role == "server" else "client"
         count = 1 if self.state in _ONCE else self.repetition + 1
-        return Doom(side, self.state, count)  # type: ignore[arg-type]
+        return KillPoint(side, self.state, count)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return f"{self.role} killed at {self.state!r} ({self.gather}, {self.repetition + 1})"
 
 
-def undisturbed(nursery: Nursery, folder: Path, gather: str) -> str:
+def undisturbed(forks: ForkServer, folder: Path, gather: str) -> str:
     """Return the digest a job ends with when nobody is killed."""
-    job = Supervised(nursery, folder, gather)
+    job = Supervised(forks, folder, gather)
     digest = job.run()
     assert not job.deaths
     assert not job.left_over
     return digest
 
 
-def run_cell(nursery: Nursery, folder: Path, cell: Cell, expected: str) -> None:
+def run_cell(forks: ForkServer, folder: Path, cell: Cell, expected: str) -> None:
     """Run a job in which one process is killed.
 
     Raises:
         AssertionError: the process was not killed, or the job did not end as if nothing had been.
     """
-    job = Supervised(nursery, folder, cell.gather)
-    digest = job.run(cell.role, cell.doom)
+    job = Supervised(forks, folder, cell.gather)
+    digest = job.run(cell.role, cell.kill)
     assert job.deaths == [cell.role], f"{cell}: killed were {job.deaths}\n{job.log}"
     assert digest == expected, f"{cell}: another model came out\n{job.log}"
     assert not job.left_over, f"{cell}: left over {job.left_over}\n{job.log}"
@@ -85,14 +85,14 @@ def cells() -> Iterator[Cell]:
 
 def run() -> Result:
     """Run every cell of every repetition, three jobs at a time."""
-    with TemporaryDirectory() as base, Nursery() as nursery, ThreadPoolExecutor(3) as pool:
+    with TemporaryDirectory() as base, ForkServer() as forks, ThreadPoolExecutor(3) as pool:
         folder, all_cells = Path(base), list(cells())
-        expected = {each: undisturbed(nursery, folder / each, each) for each in set(GATHERS)}
+        expected = {each: undisturbed(forks, folder / each, each) for each in set(GATHERS)}
         assert len(set(expected.values())) == 1
 
         def attempt(number: int, cell: Cell) -> str:
             place, digest = folder / str(number), expected[cell.gather]
-            return _outcome(lambda: run_cell(nursery, place, cell, digest))
+            return _outcome(lambda: run_cell(forks, place, cell, digest))
 
         work = pool.map(attempt, range(len(all_cells)), all_cells)
         outcomes = list(track(work, "kills", total=len(all_cells)))

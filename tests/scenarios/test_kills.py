@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.reliability.kills import Cell, run_cell, undisturbed
-from tests.support.doom import STATES, Doom
-from tests.support.nursery import Nursery
+from tests.scenarios.kills import Cell, run_cell, undisturbed
+from tests.support.forkserver import ForkServer
+from tests.support.kill_points import STATES, KillPoint
 from tests.support.supervised import ROLES
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
+def forks() -> Iterator[ForkServer]:
+    with ForkServer() as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def expected(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return undisturbed(nursery, tmp_path_factory.mktemp("undisturbed") / "job", "lockstep")
+def expected(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return undisturbed(forks, tmp_path_factory.mktemp("undisturbed") / "job", "lockstep")
 
 
 def test_the_matrix_has_enough_cells() -> None:
@@ -30,11 +30,11 @@ def test_the_matrix_has_enough_cells() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_process_killed_at_any_state_changes_nothing(
-    nursery: Nursery, expected: str, tmp_path: Path, state: str
+    forks: ForkServer, expected: str, tmp_path: Path, state: str
 ) -> None:
     with ThreadPoolExecutor(len(ROLES)) as pool:
         jobs = [
-            pool.submit(run_cell, nursery, tmp_path / role, Cell(role, state, 0), expected)
+            pool.submit(run_cell, forks, tmp_path / role, Cell(role, state, 0), expected)
             for role in ROLES
         ]
     for job in jobs:
@@ -42,16 +42,16 @@ def test_a_process_killed_at_any_state_changes_nothing(
 
 
 def test_a_spooled_round_gives_the_same_model(
-    nursery: Nursery, expected: str, tmp_path: Path
+    forks: ForkServer, expected: str, tmp_path: Path
 ) -> None:
-    assert undisturbed(nursery, tmp_path / "job", "spool") == expected
+    assert undisturbed(forks, tmp_path / "job", "spool") == expected
 
 
 def test_a_death_that_never_comes_is_noticed(
-    nursery: Nursery, expected: str, tmp_path: Path
+    forks: ForkServer, expected: str, tmp_path: Path
 ) -> None:
     class Never(Cell):
-        doom = Doom("client", "up done", 99)
+        kill = KillPoint("client", "up done", 99)
 
     with pytest.raises(AssertionError, match=r"killed were \[\]"):
-        run_cell(nursery, tmp_path / "job", Never("whole", "up done", 0), expected)
+        run_cell(forks, tmp_path / "job", Never("whole", "up done", 0), expected)

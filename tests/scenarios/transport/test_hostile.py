@@ -45,10 +45,10 @@ from streamlink.transport.messages import encode_spec
 from streamlink.transport.sizes import check_size, largest_received
 from tests.support.hostile import HostileClient, HostileServer, Line, a_welcome
 from tests.support.hostile_frames import resealed
+from tests.support.hostile_load import load_server
 from tests.support.machines import KiB, zeros
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models
-from tests.support.siege import besiege
 
 SPEC = float_spec(10_001)
 TOTAL = SPEC.nbytes
@@ -59,7 +59,7 @@ CONFIG = config(open_timeout=60.0, stream={"max_spec_bytes": 64 * KiB}).model_co
 )
 
 
-class Siege:
+class Attack:
     """A server, a client that behaves, and one that does not."""
 
     def __init__(self, federation: Federation, hostile: HostileClient) -> None:
@@ -85,9 +85,9 @@ class Siege:
 
 
 @pytest.fixture(scope="module")
-def siege() -> Iterator[Siege]:
+def attack() -> Iterator[Attack]:
     with Federation(CONFIG) as federation, HostileClient(federation.address) as hostile:
-        yield Siege(federation, hostile)
+        yield Attack(federation, hostile)
 
 
 def an_open(stream_id: int, **changes: Any) -> f.Open:
@@ -155,16 +155,16 @@ UPDATES: dict[str, tuple[dict[str, Any], list[f.Frame], type[StreamlinkError], s
 
 @pytest.mark.parametrize("what", UPDATES)
 def test_an_update_that_breaks_a_rule_ends_its_stream_with_the_typed_error(
-    what: str, siege: Siege
+    what: str, attack: Attack
 ) -> None:
     changes, frames, kind, words = UPDATES[what]
-    exchange = siege.ask()
-    number = siege.asked.returns
+    exchange = attack.ask()
+    number = attack.asked.returns
     store = MemoryStore()
     outcome = in_thread(
         lambda: receive_model(exchange.incoming, lambda model: store.begin(model.spec))
     )
-    line = siege.hostile.attached(siege.session_id, number).say(an_open(number, **changes))
+    line = attack.hostile.attached(attack.session_id, number).say(an_open(number, **changes))
     if frames:
         line.hear(f.Accept)
         line.say(*frames)
@@ -175,14 +175,14 @@ def test_an_update_that_breaks_a_rule_ends_its_stream_with_the_typed_error(
     assert told is not None
     assert told.code is not AbortCode.UNSPECIFIED
     exchange.end(AbortCode.CANCELLED, "over")
-    siege.finish()
-    assert siege.federation.peer("evil").is_here  # the stream ended, and no more
+    attack.finish()
+    assert attack.federation.peer("evil").is_here  # the stream ended, and no more
 
 
-def test_bytes_beyond_the_credit_end_the_stream_and_the_window_bounds_them(siege: Siege) -> None:
-    exchange = siege.ask()
-    number = siege.asked.returns
-    line = siege.hostile.attached(siege.session_id, number).say(an_open(number))
+def test_bytes_beyond_the_credit_end_the_stream_and_the_window_bounds_them(attack: Attack) -> None:
+    exchange = attack.ask()
+    number = attack.asked.returns
+    line = attack.hostile.attached(attack.session_id, number).say(an_open(number))
     assert exchange.incoming.open(WAIT)  # and nobody reads it
     line.say(*[a_chunk(n) for n in range(9)])
     assert line.abort_heard() is not None
@@ -191,16 +191,16 @@ def test_bytes_beyond_the_credit_end_the_stream_and_the_window_bounds_them(siege
     assert "up to byte 20480 with credit to 16384" in str(error)
     assert exchange.incoming.stats.received_bytes == 16 * KiB
     exchange.end(AbortCode.CANCELLED, "over")
-    siege.finish()
+    attack.finish()
 
 
-def test_a_digest_that_is_not_the_bytes_is_found_at_the_end(siege: Siege) -> None:
-    exchange = siege.ask()
-    number = siege.asked.returns
+def test_a_digest_that_is_not_the_bytes_is_found_at_the_end(attack: Attack) -> None:
+    exchange = attack.ask()
+    number = attack.asked.returns
     outcome = in_thread(
         lambda: receive_model(exchange.incoming, lambda model: MemoryStore().begin(model.spec))
     )
-    line = siege.hostile.attached(siege.session_id, number).say(an_open(number))
+    line = attack.hostile.attached(attack.session_id, number).say(an_open(number))
     limit, at, sequence = line.hear(f.Accept).limit, 0, 0
     while at < TOTAL:
         nbytes = min(4 * KiB, TOTAL - at)
@@ -211,7 +211,7 @@ def test_a_digest_that_is_not_the_bytes_is_found_at_the_end(siege: Siege) -> Non
     line.say(f.Finish(TOTAL, "0" * 64, {"loss": float("nan")}))
     assert isinstance(outcome.exception(WAIT), ChecksumError)
     exchange.end(AbortCode.CANCELLED, "over")
-    siege.finish()
+    attack.finish()
 
 
 # --- a receiver that lies -----------------------------------------------------------------
@@ -246,11 +246,13 @@ RECEIVERS: dict[str, tuple[list[f.Frame], type[StreamlinkError], str]] = {
 
 
 @pytest.mark.parametrize("what", RECEIVERS)
-def test_a_receiver_that_lies_ends_its_stream_with_the_typed_error(what: str, siege: Siege) -> None:
+def test_a_receiver_that_lies_ends_its_stream_with_the_typed_error(
+    what: str, attack: Attack
+) -> None:
     frames, kind, words = RECEIVERS[what]
-    exchange = siege.ask()
+    exchange = attack.ask()
     outcome = in_thread(lambda: send_model(exchange.outgoing, pattern_model(SPEC)))
-    line = siege.hostile.attached(siege.session_id, siege.asked.sends)
+    line = attack.hostile.attached(attack.session_id, attack.asked.sends)
     line.hear(f.Open)
     line.say(*frames)
     error = outcome.exception(WAIT)
@@ -258,7 +260,7 @@ def test_a_receiver_that_lies_ends_its_stream_with_the_typed_error(what: str, si
     assert words in str(error)
     assert line.abort_heard() is not None
     exchange.end(AbortCode.CANCELLED, "over")
-    siege.finish()
+    attack.finish()
 
 
 class Waiting:
@@ -277,16 +279,16 @@ class Waiting:
         self._source.close()
 
 
-def test_less_credit_than_was_drawn_for_is_used_piece_by_piece(siege: Siege) -> None:
-    exchange, source = siege.ask(), Waiting(pattern_model(SPEC))
+def test_less_credit_than_was_drawn_for_is_used_piece_by_piece(attack: Attack) -> None:
+    exchange, source = attack.ask(), Waiting(pattern_model(SPEC))
     outcome = in_thread(lambda: send_model(exchange.outgoing, source))
-    number = siege.asked.sends
-    first = siege.hostile.attached(siege.session_id, number)
+    number = attack.asked.sends
+    first = attack.hostile.attached(attack.session_id, number)
     first.hear(f.Open)
     first.say(f.Accept(0, 4 * KiB, 4 * KiB))
     assert source.is_asked.wait(WAIT)
     first.end()
-    line = siege.hostile.attached(siege.session_id, number)
+    line = attack.hostile.attached(attack.session_id, number)
     line.hear(f.Open)
     received, limit = 0, 100  # a tenth of what is being drawn
     line.say(f.Accept(0, limit, 4 * KiB))
@@ -313,14 +315,14 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 # --- calls --------------------------------------------------------------------------------
 
 
-def test_calls_that_say_nothing_push_each_other_out_and_nobody_else(siege: Siege) -> None:
+def test_calls_that_say_nothing_push_each_other_out_and_nobody_else(attack: Attack) -> None:
     silent = [
-        siege.hostile.session() if n % 2 else siege.hostile.transfer()
+        attack.hostile.session() if n % 2 else attack.hostile.transfer()
         for n in range(3 * LIMITS.max_silent_calls)
     ]
-    with HostileClient(siege.federation.address) as other:
+    with HostileClient(attack.federation.address) as other:
         other.greeted("late")
-    siege.finish()
+    attack.finish()
     ended = [line.abort_heard() for line in silent[: 2 * LIMITS.max_silent_calls - 1]]
     assert ended == [None] * len(ended)  # cut, without a word
     for line in silent:
@@ -336,22 +338,22 @@ def test_a_call_that_says_nothing_ends_after_the_open_timeout() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", b"\xff" * 100, b"\x0a" * 5000, b"GET / HTTP/1.1\r\n"])
-def test_bytes_that_are_no_frame_end_their_call(raw: bytes, siege: Siege) -> None:
-    for line in (siege.hostile.session(), siege.hostile.transfer()):
+def test_bytes_that_are_no_frame_end_their_call(raw: bytes, attack: Attack) -> None:
+    for line in (attack.hostile.session(), attack.hostile.transfer()):
         line.say_bytes(raw).abort_heard()
-    siege.finish()
+    attack.finish()
 
 
-def test_a_frame_is_refused_before_it_is_parsed_where_it_is_too_large(siege: Siege) -> None:
+def test_a_frame_is_refused_before_it_is_parsed_where_it_is_too_large(attack: Attack) -> None:
     many = pb.SessionFrame(request=pb.Request(part=[""] * (150 * KiB)))  # two bytes each
     raw = resealed(many.SerializeToString() + bytes(9), is_session=True)
-    told = siege.hostile.session().say_bytes(raw).abort_heard()
+    told = attack.hostile.session().say_bytes(raw).abort_heard()
     assert told is not None
     assert told.code is AbortCode.FRAME_TOO_LARGE
-    line = siege.hostile.session().say_bytes(bytes(2 << 20))
+    line = attack.hostile.session().say_bytes(bytes(2 << 20))
     assert line.abort_heard() is None
     assert line.status.name == "RESOURCE_EXHAUSTED"  # gRPC's own limit
-    siege.finish()
+    attack.finish()
 
 
 def test_a_page_may_be_larger_than_other_frames() -> None:
@@ -373,70 +375,70 @@ def test_no_more_is_let_in_than_the_largest_chunk_explains() -> None:
     "name", ["", "x" * 129, "a\nb", "a\0b", "\x1b[2J", "\u202egood", "x" * 8000]
 )
 def test_a_name_that_is_none_is_refused_and_logged_as_a_literal(
-    name: str, siege: Siege, caplog: pytest.LogCaptureFixture
+    name: str, attack: Attack, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(AssertionError, match="no Welcome"):
-        siege.hostile.greeted(name)
+        attack.hostile.greeted(name)
     for record in caplog.records:
         if record.name == "streamlink.server" and record.levelno == logging.WARNING:
             assert "refused" in record.message
             assert record.message.isprintable()
             assert len(record.message) < 1000
-    siege.finish()
+    attack.finish()
 
 
-def test_streams_of_another_session_and_unknown_ones_are_refused_by_name(siege: Siege) -> None:
-    exchange = siege.federation.peer("good").ask("echo", SPEC, attempt=FIRST)
+def test_streams_of_another_session_and_unknown_ones_are_refused_by_name(attack: Attack) -> None:
+    exchange = attack.federation.peer("good").ask("echo", SPEC, attempt=FIRST)
     theirs = exchange.incoming.pump.stream.stream_id
     for session_id, number, code in (
-        (siege.session_id, theirs, AbortCode.UNKNOWN_STREAM),
-        (siege.session_id, (1 << 64) - 1, AbortCode.UNKNOWN_STREAM),
+        (attack.session_id, theirs, AbortCode.UNKNOWN_STREAM),
+        (attack.session_id, (1 << 64) - 1, AbortCode.UNKNOWN_STREAM),
         ("no session", theirs, AbortCode.SESSION_LOST),
         ("", 0, AbortCode.SESSION_LOST),
     ):
-        told = siege.hostile.attached(session_id, number).abort_heard()
+        told = attack.hostile.attached(session_id, number).abort_heard()
         assert told is not None
         assert told.code is code
     exchange_models(exchange, pattern_model(SPEC), MemoryStore())
 
 
-def test_a_stream_that_is_opened_again_and_again_ends(siege: Siege) -> None:
-    exchange = siege.ask()
-    number, calls = siege.asked.returns, 0
+def test_a_stream_that_is_opened_again_and_again_ends(attack: Attack) -> None:
+    exchange = attack.ask()
+    number, calls = attack.asked.returns, 0
     while exchange.incoming.error is None and calls < 2000:
-        line = siege.hostile.attached(siege.session_id, number)
+        line = attack.hostile.attached(attack.session_id, number)
         calls += 1
         if calls % 16 == 0:
             line.end()
     assert "opens call after call" in str(exchange.incoming.error)
     exchange.end(AbortCode.CANCELLED, "over")
-    siege.finish()
+    attack.finish()
 
 
-def test_a_session_that_floods_ends_by_name_and_its_place_is_free_again(siege: Siege) -> None:
+def test_a_session_that_floods_ends_by_name_and_its_place_is_free_again(attack: Attack) -> None:
     for frames in (
         [f.Heartbeat(n) for n in range(400)],
         [f.Cancel(n, "") for n in range(400)],
         [f.Request((1 << 64) - 1, ""), *[f.Request(n, "") for n in range(400)]],
         [f.Welcome(1, "x", "y", 4096, 1.0)],
     ):
-        line, _ = siege.hostile.greeted("flooder")
-        peer = siege.federation.peer("flooder")
+        line, _ = attack.hostile.greeted("flooder")
+        peer = attack.federation.peer("flooder")
         line.say(*frames)
         told = line.abort_heard()
         assert told is not None
         assert told.code is AbortCode.PROTOCOL_ERROR
-        siege.federation.wait_left("flooder")
+        attack.federation.wait_left("flooder")
         assert not peer.is_here
-    siege.finish()
+    attack.finish()
 
 
-def test_what_a_session_keeps_of_facts_is_bounded_where_they_are_given(siege: Siege) -> None:
+def test_what_a_session_keeps_of_facts_is_bounded_where_they_are_given(attack: Attack) -> None:
     with pytest.raises(LocalProtocolError, match="one request or reply takes 196608"):
-        siege.federation.peer("good").ask(
+        attack.federation.peer("good").ask(
             "echo", SPEC, attempt=FIRST, metadata={"a": "x" * (200 * KiB)}
         )
-    siege.finish()
+    attack.finish()
 
 
 # --- names are no paths -------------------------------------------------------------------
@@ -552,31 +554,31 @@ def test_a_receiver_that_names_no_stream_is_no_receiver(stream: str) -> None:
 
 
 def test_hundreds_of_hostile_frames_change_nothing_for_a_client_beside_them() -> None:
-    held = besiege(250, seed=2026)
+    held = load_server(250, seed=2026)
     assert held.is_held, held
     assert held.calls > 30
     assert held.outcomes["protocol_error"] > 0
 
 
-def test_nothing_is_left_of_a_siege(siege: Siege) -> None:
+def test_nothing_is_left_of_an_attack(attack: Attack) -> None:
     process = psutil.Process()
 
-    def attack() -> None:
-        with HostileClient(siege.federation.address) as hostile:
+    def pass_by() -> None:
+        with HostileClient(attack.federation.address) as hostile:
             lines: list[Line] = [hostile.session() for _ in range(3)]
             lines.append(hostile.attached("no session", 5))
             lines.append(hostile.session().say_bytes(b"\xff" * 999))
             hostile.greeted("passing")[0].say(f.Goodbye("done")).abort_heard()
             for line in lines:
                 line.end()
-        siege.federation.wait_left("passing")
+        attack.federation.wait_left("passing")
 
-    attack()
-    siege.finish()
+    pass_by()
+    attack.finish()
     threads, files = process.num_threads(), process.num_fds()
     for _ in range(5):
-        attack()
-    siege.finish()
+        pass_by()
+    attack.finish()
     until = time.monotonic() + WAIT
     while process.num_threads() > threads + 2 and time.monotonic() < until:
         threading.Event().wait(0.05)

@@ -15,7 +15,7 @@ from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.scatter import Plan
 from streamlink.rounds.stored import SpooledUpdate
 
-__all__ = ["POINTS", "Fate"]
+__all__ = ["POINTS", "RoundPoint"]
 
 _EVENTS = {
     "offering": Happening.TASK_OFFERED,
@@ -42,14 +42,14 @@ not know. *noted*: it does. *between rounds*: nothing is under way. *all done*: 
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class RoundPoint:
     """The server dies at ``point``, in round ``round``, the ``count``-th time."""
 
     point: str
     round: int = 0
     count: int = 1
 
-    def await_it(self) -> None:
+    def arm(self) -> None:
         """Arrange for it, in the process that is to die."""
         rounds, left = [-1], [self.count]
 

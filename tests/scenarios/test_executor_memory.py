@@ -1,6 +1,6 @@
 """What a client's executors hold in memory, measured in a process of its own.
 
-``python -m tests.test_executor_memory PORT KIND DIRECTORY`` is that process.
+``python -m tests.scenarios.test_executor_memory PORT KIND DIRECTORY`` is that process.
 """
 
 from __future__ import annotations
