@@ -14,6 +14,7 @@ from streamlink.model.spec import ModelSpec
 
 __all__ = [
     "Check",
+    "ChecksWriting",
     "Expiring",
     "HasIdentity",
     "ModelInPlace",
@@ -159,6 +160,19 @@ class ModelStore(Protocol):
 
     def begin(self, spec: ModelSpec) -> ModelSink:
         """Return a sink for the next model; its ``commit`` replaces the present one atomically."""
+
+
+@runtime_checkable
+class ChecksWriting(Protocol):
+    """A store that can tell, before a model is there, whether the next one could be written."""
+
+    def check_writable(self) -> None:
+        """Raise where it could not; nothing stays behind.
+
+        Raises:
+            StoreError: this process may not write there, or the place cannot be a store.
+            StoreFull: the disk takes no file.
+        """
 
 
 # --- what outlives the process that receives it ------------------------------------------------

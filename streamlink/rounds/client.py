@@ -33,6 +33,7 @@ class Client:
         config: settings of this end; chunk size and limits are negotiated with the server.
 
     Raises:
+        TypeError: ``executor`` is none, such as a function; says which executor takes it.
         ConnectFailed: nobody answers at ``address`` within ``connect_timeout``.
         StreamAborted: the server refused us; the reason says why.
         AuthenticationFailed: one end does not accept the other's certificate, token or name.
@@ -42,6 +43,7 @@ class Client:
     def __init__(
         self, address: str, name: str, executor: Executor, config: LinkConfig | None = None
     ) -> None:
+        _require_executor(executor)
         self.name = name
         self.outcomes: list[TaskOutcome] = []
         """What became of the last 256 tasks that were done."""
@@ -108,3 +110,20 @@ class Client:
             self.tasks_done += 1
             self.outcomes.append(outcome)
             del self.outcomes[:-KEPT_OUTCOMES]
+
+
+def _require_executor(executor: object) -> None:
+    """Find what cannot do a task now, rather than when the first one comes."""
+    if isinstance(executor, type):
+        raise TypeError(
+            f"{executor.__name__} is a class and not an executor; pass one of its objects"
+        )
+    if callable(getattr(executor, "execute", None)):
+        return
+    name = getattr(executor, "__name__", "") or f"a {type(executor).__name__}"
+    raise TypeError(
+        f"{name} is not an executor: it has no method execute(task, assignment); for a function of "
+        "(tensor, start, values) pass StreamingExecutor(function), for one of (model, task) "
+        "WholeExecutor(function, model), for one of two directories OnDiskExecutor(function, "
+        "directory)"
+    )

@@ -25,7 +25,7 @@ from streamlink.errors import (
 )
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
-from streamlink.model.interfaces import ModelStore
+from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
 from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
 from streamlink.rounds.events import Filter, Happening, RoundEvent
@@ -36,6 +36,7 @@ from streamlink.rounds.record import JobRecord, JobState
 from streamlink.rounds.recovery import recover
 from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
 from streamlink.rounds.scatter import Metadata, Plan
+from streamlink.rounds.spool import check_spool
 from streamlink.rounds.spooled import SpooledRound, store_at
 from streamlink.rounds.stored import SpooledUpdate
 from streamlink.stores.anything import as_store
@@ -80,6 +81,7 @@ class ScatterAndGather:
 
     Raises:
         ModelError: ``store`` is none, or a pattern of ``part`` matches none of its tensors.
+        StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
             is not given; or it does not fit the model in the store.
         ValueError: ``gather="spool"`` without a directory; or the job waits for more clients than
@@ -104,6 +106,8 @@ class ScatterAndGather:
     ) -> None:
         self._server = server
         self._store = as_store(store)
+        if isinstance(self._store, ChecksWriting):
+            self._store.check_writable()
         self._config = config or RoundConfig()
         # What cannot work is refused here, before anybody is waited for.
         self._config.require_room(server.config.grpc)
@@ -119,6 +123,8 @@ class ScatterAndGather:
             for client, reason in ledger.barred.items():
                 server.bar(client, reason)
         self._spool = Path(spool) if spool is not None else None
+        if self._spool is not None:
+            check_spool(self._spool)
         if self._config.gather == "spool" and self._spool is None:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(

@@ -31,14 +31,21 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.report import RoundReport
-from streamlink.rounds.stored import write_durably
+from streamlink.rounds.stored import aside_of, write_durably
 from streamlink.stores.sealed import seal, unseal
+from streamlink.stores.writable import require_replaceable
 
 __all__ = ["Ledger", "Run", "name_of", "unfinished_job"]
 
 logger = logging.getLogger("streamlink.rounds")
 
 _FORMAT = 1
+_NOT_WRITTEN = "the ledger cannot be written"
+_IF_DAMAGED = (
+    "name another file, or if it was a ledger, put a copy of it back; only where there is none "
+    "remove it: the job then begins at its first round with the model that is in the store, "
+    "updates in the spool are not used, and clients that were thrown out may come back"
+)
 _SHOWN = 16  # digits of a digest that a message shows
 _LISTS = ("part", "clients", "forgotten", "reports")
 _REPORTS_KEPT = 100
@@ -57,7 +64,7 @@ def unfinished_job(path: Path) -> str | None:
     """Return the name of the job that can go on by the ledger at ``path``; None: none can."""
     try:
         page = _read(path)
-    except CorruptStore:  # or there is none
+    except StoreError:  # there is none, or it cannot be read
         return None
     return None if page.is_finished and page.is_over else page.job
 
@@ -135,7 +142,7 @@ class Ledger:
         RoundError: the file tells of another job, or of one that is not over and shall not go on;
             or the store has none of its models. Says what to do.
         CorruptStore: the file is damaged.
-        StoreError: it, or the model, cannot be read; or there is no directory for it.
+        StoreError: it, or the model, cannot be read; or it cannot be written.
     """
 
     def __init__(
@@ -150,6 +157,7 @@ class Ledger:
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise StoreError(f"{self.path}: there is no such directory for the ledger; make it")
+        require_replaceable(self.path, aside_of(self.path), _NOT_WRITTEN)
         self.is_resumed = False
         """Whether this run was begun by a server before this one."""
         self._store = store
@@ -344,24 +352,35 @@ class Ledger:
         with self._lock:
             page = replace(self._page, **changes)
             data = seal({"format": _FORMAT, **asdict(page)})
-            write_durably(self.path, data, "the ledger cannot be written")
+            write_durably(self.path, data, _NOT_WRITTEN)
             self._page = page
 
 
 def _read(path: Path) -> _Page:
+    data = _bytes_of(path)
     try:
-        facts = unseal(path.read_bytes(), path)
+        facts = unseal(data, path)
         if (version := facts.pop("format")) != _FORMAT:
             raise ValueError(f"its format is {version!r}, not {_FORMAT}")
         lists = {key: tuple(facts.pop(key)) for key in _LISTS}
         intent, barred = facts.pop("intent"), dict(facts.pop("barred", {}))
         known: dict[str, Any] = {**facts, **lists}
         return _Page(**known, barred=barred, intent=_Intent(**intent) if intent else None)
-    except (CorruptStore, OSError, ValueError, LookupError, TypeError) as error:
+    except (CorruptStore, ValueError, LookupError, TypeError) as error:
         why = error.what if isinstance(error, CorruptStore) else error
-        advice = "give another file, or if it was one, remove it to begin anew"
-        what = f"this is no ledger of rounds: {why}; {advice}"
+        what = f"this is no ledger of rounds, or a damaged one: {why}; {_IF_DAMAGED}"
         raise CorruptStore(what, path=str(path)) from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(
+            f"{path}: the ledger cannot be read: {error.strerror or error}; let this process (user "
+            f"{os.geteuid()}) read and write it, and do not remove it: it knows which rounds are "
+            "done"
+        ) from error
 
 
 def _newest(reports: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:

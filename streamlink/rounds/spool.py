@@ -41,11 +41,22 @@ from streamlink.rounds.stored import (
     sync_directory,
 )
 from streamlink.stores.expiry import expire_updates
+from streamlink.stores.writable import require_writable
 
-__all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate"]
+__all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate", "check_spool"]
 
 _OURS = (MANIFEST_NAME, f"{MANIFEST_NAME}.part")
 _CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon
+
+
+def check_spool(directory: Path) -> None:
+    """Find out whether updates could be stored in ``directory``, before a client is asked for one.
+
+    Raises:
+        StoreError: this process may not write there, or it is no directory.
+        StoreFull: the disk takes no file.
+    """
+    require_writable(directory, "the spool cannot be used")
 
 
 class Spool:

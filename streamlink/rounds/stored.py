@@ -36,6 +36,7 @@ __all__ = [
     "SpooledContributor",
     "SpooledUpdate",
     "StoreAt",
+    "aside_of",
     "spool_errors",
     "stored_digest",
     "sync_directory",
@@ -289,7 +290,7 @@ def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used
     Raises:
         StoreError: the disk does not take it.
     """
-    aside = path.with_name(f"{path.name}.part")
+    aside = aside_of(path)
     with spool_errors(path, what):
         try:
             with aside.open("wb") as file:
@@ -302,6 +303,11 @@ def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used
                 aside.unlink()
             raise
         sync_directory(path.parent)
+
+
+def aside_of(path: Path) -> Path:
+    """Return where ``write_durably`` writes a file before it takes its name."""
+    return path.with_name(f"{path.name}.part")
 
 
 def sync_directory(directory: Path) -> None:

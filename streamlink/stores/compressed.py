@@ -24,6 +24,7 @@ from streamlink.stores.files import close_all, disk_errors, read_bytes, read_int
 from streamlink.stores.packing import MIN_SAVING, CompressedSink, partial_path
 from streamlink.stores.slz import read_contents
 from streamlink.stores.stamps import Stamp
+from streamlink.stores.writable import require_replaceable
 
 __all__ = ["CompressedSource", "CompressedStore"]
 
@@ -194,6 +195,10 @@ class CompressedStore:
             StoreError: another writer is at work.
         """
         return CompressedSink(self._path, spec, self._level, self._reserve, self._min_saving)
+
+    def check_writable(self) -> None:
+        """Find out whether a model could be stored here; raises ``StoreError`` if not."""
+        require_replaceable(self._path, partial_path(self._path), "no model can be stored here")
 
     def expire(self, seconds: float) -> None:
         """Remove what an attempt interrupted longer ago than ``seconds`` has left.

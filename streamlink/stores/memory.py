@@ -141,9 +141,15 @@ class MemoryStore:
 
     Args:
         arrays: the first model; ``None`` for none yet. They are read, never written.
+
+    Raises:
+        UnsupportedDtype: an array's elements cannot travel.
+        ModelError: this is no mapping of names to NumPy arrays; says what to use instead.
     """
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
+        if arrays is not None:
+            _require_arrays(arrays)
         self._arrays = dict(arrays) if arrays is not None else None
         self._is_shared = True
         self._spare: dict[str, Array] | None = None
@@ -209,6 +215,19 @@ class _NextArrays:
 
     def discard(self) -> None:
         self._model.discard()
+
+
+def _require_arrays(arrays: object) -> None:
+    """Find what this store cannot hold now, rather than when a round begins."""
+    found = list(arrays.values()) if isinstance(arrays, Mapping) else [arrays]
+    wrong = next((each for each in found if not isinstance(each, np.ndarray)), None)
+    if wrong is not None or not isinstance(arrays, Mapping):
+        raise ModelError(
+            f"a MemoryStore holds NumPy arrays, name → array, not a {type(wrong).__name__}; for a "
+            "torch module, or tensors, begin with an empty one: store = MemoryStore(); "
+            "copy_model(module, store); and at the end copy_model(store, module)"
+        )
+    spec_of(arrays)
 
 
 def spec_of(arrays: Mapping[str, Array]) -> ModelSpec:

@@ -30,6 +30,7 @@ from streamlink.stores.partial import Partial, find_partials
 from streamlink.stores.shards import ShardSink
 from streamlink.stores.sidecar import read_leaves
 from streamlink.stores.stamps import Stamp
+from streamlink.stores.writable import require_writable
 
 __all__ = ["SafetensorsSource", "SafetensorsStore"]
 
@@ -293,6 +294,10 @@ class SafetensorsStore:
             StoreError: another writer is at work.
         """
         return ShardSink(self._directory, spec, self._shard_bytes, self._reserve, identity=identity)
+
+    def check_writable(self) -> None:
+        """Find out whether a model could be stored here; raises ``StoreError`` if not."""
+        require_writable(self._directory, "no model can be stored here")
 
     def resume(self, spec_digest: bytes, identity: str) -> ShardSink | None:
         """Return the sink of an interrupted attempt at this very model; ``None``: there is none.

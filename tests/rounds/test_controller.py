@@ -5,14 +5,17 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from streamlink.config import LinkConfig, RoundConfig
-from streamlink.errors import ModelError, RoundError
+from streamlink.errors import ModelError, RoundError, StoreError
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
 from streamlink.rounds.streaming import StreamingExecutor
@@ -226,3 +229,28 @@ def test_the_stated_peak_grows_with_clients_and_windows_only() -> None:
         one, two, four = (job.peak_bytes(clients) for clients in (1, 2, 4))
     assert four - two == 2 * (two - one)
     assert two - one >= 2 * SMALL.stream.stream_bytes
+
+
+@pytest.mark.parametrize("which", ["store", "spool", "ledger"])
+def test_what_a_job_cannot_write_is_refused_before_it_waits_for_clients(
+    which: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    places: dict[str, Any] = {"store": MemoryStore(initial()), which: tmp_path / "file" / "below"}
+    with Federation() as federation, pytest.raises(StoreError, match=r"file/below: .*directory"):
+        ScatterAndGather(federation.server, **places)
+
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (trained(0), r"has no method execute.*pass StreamingExecutor\(function\)"),
+        (StreamingExecutor, "StreamingExecutor is a class"),
+        (7, "a int is not an executor"),
+    ],
+)
+def test_a_client_whose_work_is_no_executor_never_connects(work: Any, words: str) -> None:
+    with Federation() as federation:
+        with pytest.raises(TypeError, match=words):
+            Client(federation.address, "site-1", work)
+        assert federation.server.peers == []

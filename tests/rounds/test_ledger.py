@@ -23,7 +23,7 @@ from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_store
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.sealed import seal, unseal
-from tests.support.disk import largest_file
+from tests.support.disk import largest_file, with_rights, without_rights
 from tests.support.peers import ODD, initial
 
 RULES = RoundConfig(num_rounds=3)
@@ -217,8 +217,33 @@ def test_a_damaged_ledger_is_refused_in_words(place: Place, change: str) -> None
     }[change]
     assert damaged != text
     place.file.write_text(damaged)
-    with pytest.raises(CorruptStore, match=r"no ledger of rounds.*remove it to begin anew"):
+    with pytest.raises(CorruptStore, match=r"no ledger of rounds.*then begins at its first round"):
         place.ledger()
+
+
+def test_a_ledger_that_cannot_be_read_is_not_to_be_removed(place: Place) -> None:
+    place.file.mkdir()
+    with pytest.raises(StoreError, match=r"cannot be written: this is a directory"):
+        place.ledger()
+    place.file.rmdir()
+    place.run(place.ledger(), 1)
+    with without_rights() as own:
+        file = own / place.file.name
+        with with_rights():
+            own.chmod(0o777)
+            file.write_bytes(place.file.read_bytes())
+            file.chmod(0)
+        with pytest.raises(StoreError) as unreadable:
+            Ledger(file, MemoryStore(initial()), RULES)
+    told = str(unreadable.value)
+    assert f"{file}: the ledger cannot be read: Permission denied; let this process (user" in told
+    assert "do not remove it" in told
+
+
+def test_a_ledger_that_cannot_be_written_is_refused_before_the_first_round() -> None:
+    with without_rights() as own:
+        with pytest.raises(StoreError, match=r"the ledger cannot be written: Permission denied"):
+            Ledger(own / "model.rounds.json", MemoryStore(initial()), RULES)
 
 
 def test_a_model_without_stored_digests_is_known_by_its_files(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlink.copying import copy_model
 from streamlink.errors import ModelError, StoreError, TornModel, UnsupportedDtype
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.spec import ModelSpec
@@ -126,3 +128,19 @@ def test_many_small_tensors_come_as_one_payload_of_views() -> None:
     payload = model.read(2, 3996)
     assert len(payload) == 1000
     assert [view.nbytes for view in payload[:2]] == [2, 4]
+
+
+@pytest.mark.parametrize("wrong", [torch.nn.Linear(2, 2), {"w": torch.zeros(2)}, {"w": [1.0]}, 7])
+def test_a_store_of_what_is_no_array_is_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ModelError, match=r"holds NumPy arrays, .*copy_model\(module, store\)"):
+        MemoryStore(wrong)
+
+
+def test_a_module_goes_through_a_memory_store_as_the_error_says() -> None:
+    module, other, store = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2), MemoryStore()
+    copy_model(module, store)
+    copy_model(store, other)
+    assert all(
+        torch.equal(one, same)
+        for one, same in zip(module.parameters(), other.parameters(), strict=True)
+    )

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,6 +54,31 @@ def largest_file(length: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def without_rights() -> Iterator[Path]:
+    """Yield a directory in which this process may read and not write, also where it is root's."""
+    with tempfile.TemporaryDirectory() as name:
+        directory, user = Path(name), os.geteuid()
+        directory.chmod(0o755 if user == 0 else 0o555)
+        os.seteuid(65534 if user == 0 else user)
+        try:
+            yield directory
+        finally:
+            os.seteuid(user)
+            directory.chmod(0o755)
+
+
+@contextlib.contextmanager
+def with_rights() -> Iterator[None]:
+    """Within ``without_rights``, act as the user that this process began as."""
+    user = os.geteuid()
+    os.seteuid(os.getuid())
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def peak_of(work: Callable[[], object]) -> int:
