@@ -100,23 +100,46 @@ class AbortCode(IntEnum):
     SOURCE_CHANGED = 20
     NAME_TAKEN = 21
     BY_OPERATOR = 22
+    GOODBYE = 23
 
 
 class StreamlinkError(Exception):
-    """Base of everything streamlink raises on purpose."""
+    """Base of everything streamlink raises on purpose.
+
+    Attributes:
+        code: what a peer is told where the error ends a stream or a session.
+    """
+
+    code: AbortCode = AbortCode.TASK_FAILED
+
+
+def code_of(error: BaseException) -> AbortCode:
+    """Return the code under which a peer is told of ``error``, one of ours or not."""
+    if isinstance(error, StreamlinkError):
+        return error.code
+    if not isinstance(error, Exception):
+        return AbortCode.CANCELLED  # an interrupt: somebody wanted no more of it
+    return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
 
 
 # --- protocol ---------------------------------------------------------------
 
 
 class ProtocolError(StreamlinkError):
-    """A rule of the wire was broken on stream ``stream_id`` (0: the session itself)."""
+    """A rule of the wire was broken on stream ``stream_id`` (0: the session itself).
+
+    Args:
+        what: which one, and by whom.
+        stream_id: where.
+        code: what the peer is told; None: the code of the class.
+    """
 
     code = AbortCode.PROTOCOL_ERROR
 
-    def __init__(self, what: str, *, stream_id: int = 0) -> None:
+    def __init__(self, what: str, *, stream_id: int = 0, code: AbortCode | None = None) -> None:
         self.what = what
         self.stream_id = stream_id
+        self.code = self.code if code is None else code
         super().__init__(what)
 
     def __str__(self) -> str:
@@ -151,7 +174,10 @@ class FrameTooLarge(RemoteProtocolError):
 
 
 class StreamAborted(StreamlinkError):
-    """A stream or session ended early: ``code`` and ``reason`` say why, ``by_peer`` who said so."""
+    """A stream or session ended early: ``code`` and ``reason`` say why, ``by_peer`` who said so.
+
+    A session that one end left on purpose has the code ``GOODBYE``.
+    """
 
     def __init__(self, code: AbortCode, reason: str, *, by_peer: bool, who: str = "") -> None:
         self.code = code
@@ -161,6 +187,8 @@ class StreamAborted(StreamlinkError):
         super().__init__(code, reason)
 
     def __str__(self) -> str:
+        if self.code is AbortCode.GOODBYE:
+            return f"{self.who or 'the peer' if self.by_peer else 'this side'} left: {self.reason}"
         side = f"by {self.who or 'the peer'}" if self.by_peer else "by us"
         return f"aborted {side} ({self.code.name.lower()}): {self.reason}"
 
@@ -253,6 +281,8 @@ class CommunicationTimeout(StreamTimeout):
 class TransportError(StreamlinkError, ConnectionError):
     """The carrier under a stream failed; raised from the carrier's own error."""
 
+    code = AbortCode.SESSION_LOST
+
 
 class ConnectFailed(TransportError):
     """No connection to the server could be made."""
@@ -281,6 +311,8 @@ class SecurityError(StreamlinkError, ValueError):
 
 class ModelError(StreamlinkError, ValueError):
     """A model, or a description of one, cannot be used as asked."""
+
+    code = AbortCode.SPEC_MISMATCH
 
 
 class SpecMismatch(ModelError):
@@ -345,6 +377,8 @@ class NonFiniteUpdate(ModelError):
 
 class StoreError(StreamlinkError, OSError):
     """A stored model cannot be read or written."""
+
+    code = AbortCode.STORE_FAILED
 
     def __init__(self, what: str) -> None:
         self.what = what

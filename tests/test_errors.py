@@ -43,6 +43,7 @@ from streamlink.errors import (
     TransportError,
     UnknownCodec,
     UnsupportedDtype,
+    code_of,
 )
 
 CLASSES = {
@@ -217,3 +218,34 @@ def test_the_abort_codes_of_the_wire_stay_what_they_are() -> None:
 def test_every_timeout_travels_under_a_code_of_its_own() -> None:
     kinds = (OpenTimeout, AckTimeout, ReadTimeout, CommunicationTimeout)
     assert len({kind.code for kind in kinds}) == len(kinds)
+
+
+def test_a_session_that_was_left_on_purpose_is_no_fault_of_anybody() -> None:
+    theirs = StreamAborted(AbortCode.GOODBYE, "the job is done", by_peer=True, who="the server")
+    assert str(theirs) == "the server left: the job is done"
+    ours = StreamAborted(AbortCode.GOODBYE, "the client is closing", by_peer=False)
+    assert str(ours) == "this side left: the client is closing"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), AbortCode.CANCELLED),
+        (ValueError("bad"), AbortCode.TASK_FAILED),
+        (OSError("no space"), AbortCode.STORE_FAILED),
+        (StoreError("no space"), AbortCode.STORE_FAILED),
+        (TransportError("cut"), AbortCode.SESSION_LOST),
+        (ModelError("another model"), AbortCode.SPEC_MISMATCH),
+        (RoundError("no client came"), AbortCode.TASK_FAILED),
+        (ProtocolError("a rule"), AbortCode.PROTOCOL_ERROR),
+        (ProtocolError("taken", code=AbortCode.NAME_TAKEN), AbortCode.NAME_TAKEN),
+        (StreamAborted(AbortCode.REFUSED, "full", by_peer=True), AbortCode.REFUSED),
+    ],
+)
+def test_every_error_has_one_code_on_the_wire(error: BaseException, code: AbortCode) -> None:
+    assert code_of(error) is code
+
+
+def test_the_code_of_one_error_is_not_that_of_its_class() -> None:
+    assert ProtocolError("taken", code=AbortCode.NAME_TAKEN).code is AbortCode.NAME_TAKEN
+    assert ProtocolError.code is AbortCode.PROTOCOL_ERROR

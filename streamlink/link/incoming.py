@@ -17,9 +17,10 @@ from streamlink.errors import (
     StoreFull,
     StreamAborted,
     StreamlinkError,
+    code_of,
 )
 from streamlink.link.description import KnownSpecs, described
-from streamlink.link.faults import abort_code, abort_reason
+from streamlink.link.faults import abort_reason
 from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
 from streamlink.model.digest import DigestBuilder
@@ -338,6 +339,7 @@ class IncomingModel:
                 f"the model that arrived from {self.peer} has digest {self.digest}, the one sent "
                 f"{sent}: its source changed under the transfer, or memory is faulty",
                 stream_id=self.pump.stream.stream_id,
+                code=AbortCode.DIGEST_MISMATCH,
             )
 
 
@@ -372,7 +374,7 @@ def receive_model(
         _fill(model, sink, tell)
         sink.commit(lambda _: model.committing())
     except BaseException as error:
-        model.abort(abort_code(error), abort_reason(error))
+        model.abort(code_of(error), abort_reason(error))
         if sink is not None:
             _leave(model, sink, error)
         raise

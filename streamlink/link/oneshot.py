@@ -75,6 +75,7 @@ Told = Callable[[str, str, int, int], None]
 reads the network, too: what waits here for long costs the connection."""
 
 _PASSING = {
+    AbortCode.GOODBYE,
     AbortCode.SESSION_LOST,
     AbortCode.CANCELLED,
     AbortCode.REFUSED,

@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted, StreamlinkError
-from streamlink.link.faults import abort_code, abort_reason
+from streamlink.errors import (
+    AbortCode,
+    LocalProtocolError,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+)
+from streamlink.link.faults import abort_reason
 from streamlink.link.lookout import Lookout
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
@@ -278,7 +284,7 @@ def send_model(
     try:
         return model.send(source, metrics, tell, check)
     except BaseException as error:
-        model.abort(abort_code(error), abort_reason(error))
+        model.abort(code_of(error), abort_reason(error))
         raise
 
 

@@ -33,17 +33,12 @@ _PASSING = (AbortCode.SESSION_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
 
 def is_goodbye(error: StreamlinkError | None) -> bool:
     """Whether a session ended with it because the server said goodbye."""
-    return (
-        isinstance(error, StreamAborted)
-        and error.code is AbortCode.SESSION_LOST
-        and error.reason.startswith("left: ")
-    )
+    return isinstance(error, StreamAborted) and error.by_peer and error.code is AbortCode.GOODBYE
 
 
 def is_lost(error: StreamlinkError | None) -> bool:
     """Whether a session ended with it, and without the server's word."""
-    code = getattr(error, "code", None)
-    return code is AbortCode.SESSION_LOST and not is_goodbye(error)
+    return error is not None and error.code is AbortCode.SESSION_LOST
 
 
 def join_again(

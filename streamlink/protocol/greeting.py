@@ -20,12 +20,11 @@ def agree_version(hello: Hello) -> int:
     """
     version = min(hello.version_max, VERSION_MAX)
     if version < max(hello.version_min, VERSION_MIN):
-        error = RemoteProtocolError(
+        raise RemoteProtocolError(
             f"{hello.name} speaks versions {hello.version_min} to {hello.version_max}, this server "
-            f"{VERSION_MIN} to {VERSION_MAX}; upgrade the older side"
+            f"{VERSION_MIN} to {VERSION_MAX}; upgrade the older side",
+            code=AbortCode.VERSION,
         )
-        error.code = AbortCode.VERSION
-        raise error
     return version
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.config import LinkConfig
-from streamlink.errors import StreamAborted, StreamlinkError
+from streamlink.errors import StreamlinkError
 from streamlink.link import Traffic
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.rejoin import is_goodbye
@@ -66,8 +66,8 @@ class Client:
         while not self._link.wait_idle(1.0):
             pass  # a task that is just ending may finish its last line
         error = self._link.error
-        if isinstance(error, StreamAborted) and is_goodbye(error):
-            logger.info("the server said goodbye: %s", error.reason)
+        if is_goodbye(error):
+            logger.info("%s", error)
             return self.outcomes
         if error is not None:
             raise error

@@ -26,7 +26,12 @@ _MAX_METRICS = 1024  # as many as a message may have
 _MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
 _MAX_SHOWN = 100
 _GOES_NOT_ON = "this executor is not pure, and begins an update at its beginning only"
-_CALLED_OFF = (AbortCode.STALE_ATTEMPT, AbortCode.CANCELLED, AbortCode.SESSION_LOST)
+_CALLED_OFF = (
+    AbortCode.STALE_ATTEMPT,
+    AbortCode.CANCELLED,
+    AbortCode.SESSION_LOST,
+    AbortCode.GOODBYE,
+)
 
 
 def _nothing() -> None:

@@ -13,8 +13,8 @@ from streamlink.errors import (
     ModelError,
     RoundError,
     StoreError,
-    StreamAborted,
     StreamlinkError,
+    code_of,
 )
 from streamlink.link import Attempt
 from streamlink.link.outgoing import OutgoingModel, send_model
@@ -228,7 +228,7 @@ class Scatter:
                 # The gather waits on the other stream: end it, with the reason.
                 logger.debug("sending to %s ended: %s", exchange.peer, error)
                 reason = f"sending it the model failed: {error}"
-                exchange.incoming.abort(_code_of(error), reason)
+                exchange.incoming.abort(code_of(error), reason)
 
         thread = threading.Thread(target=run, name=f"send-{exchange.peer}", daemon=True)
         thread.start()
@@ -246,11 +246,6 @@ _HAPPENINGS = {
     Step.AGGREGATED: (Happening.AFTER_AGGREGATION, Happening.BEFORE_PERSIST),
     Step.PERSISTED: (Happening.AFTER_PERSIST,),
 }
-
-
-def _code_of(error: Exception) -> AbortCode:
-    is_lost = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
-    return AbortCode.SESSION_LOST if is_lost else AbortCode.CANCELLED
 
 
 def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> None:

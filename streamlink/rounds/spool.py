@@ -19,9 +19,16 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamlink.errors import AbortCode, StoreError, StoreFull, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    StoreError,
+    StoreFull,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+)
 from streamlink.link import Attempt
-from streamlink.link.faults import abort_code, abort_reason
+from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.model.committing import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
@@ -359,7 +366,7 @@ class Spool:
                 awaited = [each for each in self._entries.values() if each.stored is None]
             for entry in awaited:
                 if (error := entry.failure()) is not None:
-                    entry.incoming.abort(abort_code(error), abort_reason(error))
+                    entry.incoming.abort(code_of(error), abort_reason(error))
 
     # --- small parts ----------------------------------------------------------------------
 

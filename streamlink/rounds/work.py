@@ -11,10 +11,9 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
-from streamlink.errors import ModelError, StoreError, StreamlinkError
+from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
 from streamlink.link import Update
 from streamlink.link.client import Assignment
-from streamlink.link.faults import abort_code
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
 from streamlink.model.interfaces import ModelSink, ModelSource
@@ -74,7 +73,7 @@ class TaskStreams:
         self._assignment.close(self.incoming, *([self.outgoing] if self.outgoing else []))
 
     def _fail(self, error: BaseException) -> None:
-        code = abort_code(error)
+        code = code_of(error)
         is_ours = isinstance(error, StreamlinkError)
         reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
         self.incoming.abort(code, reason)

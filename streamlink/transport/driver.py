@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from streamlink.clock import running_time
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of
 from streamlink.protocol.events import Event
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.machine import GREETINGS
@@ -183,7 +183,7 @@ class Pump(Generic[M]):
         """End the machine for what came over ``call``, unless that is an old one."""
         with self.locked() as (machine, _):
             if self._is_current(call):
-                machine.abort(getattr(error, "code", AbortCode.PROTOCOL_ERROR), str(error))
+                machine.abort(code_of(error), str(error))
 
     def _note(self, frame: Frame, now: float) -> None:
         """Count the time without a call until ``frame``, and forget it where that moves."""

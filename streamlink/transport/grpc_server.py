@@ -21,6 +21,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
     TransportClosed,
+    code_of,
 )
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
@@ -50,7 +51,7 @@ STREAMS_PER_SESSION = 4
 
 _LAST_WORDS_SECONDS = 1.0  # what the end of a call that was given up may take to leave
 _ANSWER_SECONDS = 5.0  # what a call that is refused may take to hear it
-_UNKNOWN = AbortCode.SESSION_LOST, "this server does not know this session"
+_UNKNOWN = f.Abort(AbortCode.SESSION_LOST, "this server does not know this session")
 _REMEMBERED = 256  # sessions that ended, so that who comes back is told why
 
 
@@ -96,7 +97,7 @@ class GrpcServer:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
-        self._ended: dict[str, tuple[AbortCode, str]] = {}
+        self._ended: dict[str, f.Abort] = {}
         self._farewell = Farewell()
         self._is_closing = False
         self._log = Sparing(logger)  # for what strangers can cause as often as they like
@@ -245,12 +246,12 @@ class GrpcServer:
             return Pump(SessionMachine(self.config, peer="a client")), False
         with self._lock:
             session = self._sessions.get(first.resume)
-            code, why = self._ended.get(first.resume, _UNKNOWN)
+            ended = self._ended.get(first.resume, _UNKNOWN)
         if session is not None and session.goes_on_with(first):
             return session.pump, True
         self._farewell.told(first.resume)
-        self._log.warning("%.130r cannot go on with its session: %.500s", first.name, why)
-        raise StreamAborted(code, why, by_peer=False)
+        self._log.warning("%.130r cannot go on with its session: %.500s", first.name, ended.reason)
+        raise StreamAborted(ended.code, ended.reason, by_peer=False)
 
     def _greet(self, pump: Pump[SessionMachine]) -> None:
         event = None
@@ -296,13 +297,13 @@ class GrpcServer:
         if self._is_closing:
             raise _refusal("the server is closing")
         if (why := self.barred.get(hello.name)) is not None:
-            raise _coded(AbortCode.CANCELLED, why)  # no refusal: it need not try again
+            raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
         for session in list(self._sessions.values()):
             if session.peer == hello.name and not session.closed.is_set():
                 # The same process greets anew where it has not heard its welcome.
                 if not (session.is_away or session.is_of(hello)):
                     what = f"a client named {hello.name!r} is already here; names must differ"
-                    raise _coded(AbortCode.NAME_TAKEN, what)
+                    raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
                 # Not "lost": the old process, if it lives after all, shall not take its place back.
                 session.abort(AbortCode.NAME_TAKEN, f"{hello.name} came back as another process")
                 del self._sessions[session.session_id]
@@ -315,11 +316,8 @@ class GrpcServer:
     def _forget(self, session: Session) -> None:
         with self._lock:
             self._sessions.pop(session.session_id, None)
-            error = session.error
-            why = error.reason if isinstance(error, StreamAborted) else str(error)
-            is_goodbye = isinstance(error, StreamAborted) and why.startswith("left: ")
-            code = AbortCode.SESSION_LOST if is_goodbye else getattr(error, "code", None)
-            self._ended[session.session_id] = code or AbortCode.SESSION_LOST, why
+            if session.error is not None:
+                self._ended[session.session_id] = _abort_for(session.error)
             while len(self._ended) > _REMEMBERED:
                 del self._ended[next(iter(self._ended))]
         if self._on_closed is not None:
@@ -385,16 +383,16 @@ class GrpcServer:
             raise ProtocolError("a transfer begins with attach")
         with self._lock:
             session = self._sessions.get(attach.session_id)
-            why = self._ended.get(attach.session_id, _UNKNOWN)[1]
+            ended = self._ended.get(attach.session_id, _UNKNOWN)
         if session is None:
-            raise StreamAborted(AbortCode.SESSION_LOST, why, by_peer=False)
+            raise StreamAborted(AbortCode.SESSION_LOST, ended.reason, by_peer=False)
         self._guard.check_name(session.peer, certified_names(context))
         pump = session.stream(attach.stream_id)
         if pump is None:
             was = session.withdrawn(attach.stream_id)
             code = AbortCode.STALE_ATTEMPT if was else AbortCode.UNKNOWN_STREAM
             what = f"was the {was}, which is over" if was else "was never offered"
-            raise _coded(code, what, attach.stream_id)
+            raise ProtocolError(what, stream_id=attach.stream_id, code=code)
         return session, attach.stream_id, pump
 
 
@@ -471,15 +469,9 @@ def _start_timer(seconds: float, action: Callable[[], object]) -> threading.Time
 
 def _abort_for(error: StreamlinkError) -> f.Abort:
     """Return what a call is told that is not taken; a session's own end in its own words."""
-    code = getattr(error, "code", AbortCode.PROTOCOL_ERROR)
-    return f.Abort(code, error.reason if isinstance(error, StreamAborted) else str(error))
+    reason = error.reason if isinstance(error, StreamAborted) else str(error)
+    return f.Abort(code_of(error), reason)
 
 
 def _refusal(what: str) -> ProtocolError:
-    return _coded(AbortCode.REFUSED, what)
-
-
-def _coded(code: AbortCode, what: str, stream_id: int = 0) -> ProtocolError:
-    error = ProtocolError(what, stream_id=stream_id)
-    error.code = code
-    return error
+    return ProtocolError(what, code=AbortCode.REFUSED)

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from streamlink.errors import AbortCode, SourceChanged, StreamlinkError, TransportClosed
+from streamlink.errors import StreamlinkError, TransportClosed, code_of
 from streamlink.protocol.events import Accepted, Committed, Delivered, Event, Failed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
@@ -219,7 +219,7 @@ class SendPump(Pump[SendStream]):
                 payload = supply(offset, nbytes)
         except BaseException as error:
             self._supply_error = error
-            self.abort(_code_of(error), f"{type(error).__name__}: {error}")
+            self.abort(code_of(error), f"{type(error).__name__}: {error}")
         else:
             self._drawn = self._write_front(offset, payload)
 
@@ -429,12 +429,6 @@ class ReceivePump(Pump[ReceiveStream]):
 
 def _why_closed(machine: ReceiveStream) -> StreamlinkError:
     return machine.error or TransportClosed(f"{machine.name} is already done")
-
-
-def _code_of(error: BaseException) -> AbortCode:
-    if isinstance(error, SourceChanged):
-        return error.code
-    return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
 
 
 def _log_silence(machine: StreamMachine) -> None:

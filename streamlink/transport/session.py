@@ -276,12 +276,11 @@ class Session:
         with self._lock:
             others = self._calls.keys() - {stream_id}
             if len(others) >= most:
-                error = ProtocolError(
+                raise ProtocolError(
                     f"{self.peer} has {most} transfer calls open, the most a session may have",
                     stream_id=stream_id,
+                    code=AbortCode.REFUSED,
                 )
-                error.code = AbortCode.REFUSED
-                raise error
             # We may see a break that the client, which has to come back, hears of only by silence.
             timeouts = self.config.timeouts
             pump.unnoticed_seconds = longer_than_reconnect(timeouts, timeouts.session_timeout)
@@ -339,11 +338,7 @@ class Session:
             case Failed(error):
                 self._end(error)
             case Left(reason):
-                self._end(
-                    StreamAborted(
-                        AbortCode.SESSION_LOST, f"left: {reason}", by_peer=True, who=self.peer
-                    )
-                )
+                self._end(StreamAborted(AbortCode.GOODBYE, reason, by_peer=True, who=self.peer))
 
     def _note_streams(self) -> None:
         """Tell the session where its streams have moved: breaks may follow faster than beats."""
@@ -371,7 +366,7 @@ class Session:
             return [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
 
     def _own_goodbye(self) -> StreamAborted:
-        return StreamAborted(AbortCode.CANCELLED, f"left: {self._left_because}", by_peer=False)
+        return StreamAborted(AbortCode.GOODBYE, self._left_because, by_peer=False)
 
     def _settle(self, number: int, outcome: Reply | StreamlinkError) -> None:
         with self._lock:
@@ -393,7 +388,8 @@ class Session:
             self._committed.clear()
         for number in numbers:
             self._settle(number, error)
-        why = error.reason if isinstance(error, StreamAborted) else str(error)
+        is_goodbye = error.code is AbortCode.GOODBYE
+        why = error.reason if isinstance(error, StreamAborted) and not is_goodbye else str(error)
         extra = noted("session ended", peer=self.peer, reason=why)
         logger.info("the session with %s ended: %s", self.peer, why, extra=extra)
         for stream in streams:

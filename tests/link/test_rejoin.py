@@ -33,7 +33,9 @@ def aborted(code: AbortCode, reason: str = "gone") -> StreamAborted:
     [
         (None, (False, False)),
         (aborted(AbortCode.SESSION_LOST), (True, False)),
-        (aborted(AbortCode.SESSION_LOST, "left: the job is done"), (False, True)),
+        (aborted(AbortCode.SESSION_LOST, "left: gone"), (True, False)),  # no reason is ever parsed
+        (aborted(AbortCode.GOODBYE, "the job is done"), (False, True)),
+        (StreamAborted(AbortCode.GOODBYE, "we are", by_peer=False), (False, False)),
         (aborted(AbortCode.CANCELLED), (False, False)),
         (aborted(AbortCode.NAME_TAKEN), (False, False)),
         (ProtocolError("a rule was broken"), (False, False)),

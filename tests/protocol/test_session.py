@@ -632,9 +632,9 @@ def test_a_client_refused_at_its_return_ends_with_the_reason() -> None:
     client, _ = pair()
     client.detach(now=1.0)
     client.attach(now=1.0)
-    client.receive(Abort(AbortCode.SESSION_LOST, "left: done"), now=1.0)
+    client.receive(Abort(AbortCode.GOODBYE, "done"), now=1.0)
     assert isinstance(client.error, StreamAborted)
-    assert client.error.reason == "left: done"
+    assert client.error.code is AbortCode.GOODBYE
 
 
 def test_another_session_is_not_taken_for_the_one_that_was_lost() -> None:

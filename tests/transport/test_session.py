@@ -140,7 +140,7 @@ def test_a_goodbye_ends_both_with_its_reason(pair: Pair) -> None:
     pair.server.close("enough")
     assert pair.client.closed.wait(WAIT)
     assert isinstance(pair.client.error, StreamAborted)
-    assert pair.client.error.reason == "left: enough"
+    assert pair.client.error.reason == "enough"
     assert pair.closed == [pair.server]
 
 
@@ -220,7 +220,7 @@ def test_streams_die_with_the_session(pair: Pair, is_ours: bool) -> None:
     assert pair.server.stream(7) is pump
     (pair.server if is_ours else pair.client).close("lunch")
     assert pair.server.closed.wait(WAIT)
-    with pytest.raises(StreamlinkError, match="the session with site-1 ended: left: lunch"):
+    with pytest.raises(StreamlinkError, match=r"ended: .* left: lunch"):
         pump.wait_room()
     assert pair.server.stream(7) is None
 

@@ -32,6 +32,7 @@ class AbortCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ABORT_CODE_SOURCE_CHANGED: _ClassVar[AbortCode]
     ABORT_CODE_NAME_TAKEN: _ClassVar[AbortCode]
     ABORT_CODE_BY_OPERATOR: _ClassVar[AbortCode]
+    ABORT_CODE_GOODBYE: _ClassVar[AbortCode]
 
 class UpdateKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -60,6 +61,7 @@ ABORT_CODE_SESSION_LOST: AbortCode
 ABORT_CODE_SOURCE_CHANGED: AbortCode
 ABORT_CODE_NAME_TAKEN: AbortCode
 ABORT_CODE_BY_OPERATOR: AbortCode
+ABORT_CODE_GOODBYE: AbortCode
 UPDATE_KIND_VALUES: UpdateKind
 UPDATE_KIND_DIFFERENCES: UpdateKind
 

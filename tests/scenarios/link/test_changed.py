@@ -12,8 +12,7 @@ import pytest
 import safetensors.numpy
 
 import streamlink
-from streamlink.errors import AbortCode, SourceChanged, StreamAborted
-from streamlink.link.faults import abort_code
+from streamlink.errors import AbortCode, SourceChanged, StreamAborted, code_of
 from streamlink.link.lookout import Lookout
 from streamlink.link.oneshot import send
 from streamlink.link.outgoing import OutgoingModel
@@ -135,7 +134,7 @@ def test_a_file_that_changes_under_its_transfer_is_told_at_both_ends(
     source = open_model(file.parent if make is stored else file)
     error = require_refused(source, receiver, lambda: change(file))
     assert error.path == str(file)
-    assert abort_code(error) is AbortCode.SOURCE_CHANGED
+    assert code_of(error) is AbortCode.SOURCE_CHANGED
     require_nothing_kept(receiver, tmp_path, caplog)
     source.close()
 
