@@ -32,6 +32,7 @@ class Outcome:
 
     weights: dict[str, float]
     metrics: dict[str, float]
+    client_metrics: dict[str, dict[str, float]]
     metadata: dict[str, Mapping[str, str]]
 
 
@@ -205,4 +206,4 @@ class Lockstep:
             metadata[peer.name] = hear_out(exchange)
             summarise(exchange, scatter.belongs)
             exchange.close()
-        return Outcome(gather.weights, gather.metrics, metadata)
+        return Outcome(gather.weights, gather.metrics, gather.client_metrics, metadata)
