@@ -122,9 +122,10 @@ def views(draw: st.DrawFn) -> Array:
     """A view of 24 elements, with steps of its own."""
     shapes: list[tuple[int, ...]] = [(24,), (4, 6), (2, 3, 4)]
     memory = _MEMORY.reshape(draw(st.sampled_from(shapes)))
+    sizes: tuple[int, ...] = memory.shape
     cuts = [
         slice(draw(st.integers(0, size)), draw(st.integers(0, size)), draw(st.integers(1, 3)))
-        for size in memory.shape
+        for size in sizes
     ]
     return memory[tuple(cuts)]
 
