@@ -17,6 +17,7 @@ exception.
 from typing import TYPE_CHECKING, Any
 
 from streamlink.allocator import tune_allocator
+from streamlink.cancel import CancelToken
 from streamlink.config import (
     GrpcConfig,
     JobConfig,
@@ -128,6 +129,7 @@ __all__ = [
     "show_progress",
     "Reporter",
     "tune_allocator",
+    "CancelToken",
     # errors
     "StreamlinkError",
 ]

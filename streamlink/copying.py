@@ -6,9 +6,11 @@ and stores; these take what users have as it is, and close what they opened them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.link import oneshot
 from streamlink.link.oneshot import Told
@@ -35,6 +37,7 @@ def send(
     retry: float = 60.0,
     progress: Told = _ignore,
     guard: bool = False,
+    cancel: CancelToken | None = None,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -53,8 +56,10 @@ def send(
             that is sent with that, so that a change is noticed in any model, and the transfer of
             equal arrays goes on after this process was started again. Price: one more read, a copy
             of each block, 16 bytes of memory for each MiB. Nobody may write before that is done.
+        cancel: ends it, from any thread; the receiver is told, and keeps what it can.
 
     Raises:
+        Cancelled: ``cancel`` was.
         SourceChanged: somebody wrote to ``model`` meanwhile; the receiver keeps nothing of it.
         ModelError: ``model`` cannot be read as one; nothing was connected to.
         StoreError: it is a path or a store without a model that can be read; as above.
@@ -64,8 +69,11 @@ def send(
     with _opened(model) as source:
         if guard:
             total = source.spec.nbytes
-            source = GuardedSource(source, lambda done: progress(to, "noting", done, total))
-        return oneshot.send(source, to, name=name, config=config, retry=retry, progress=progress)
+            tell = _checked(lambda done: progress(to, "noting", done, total), cancel)
+            source = GuardedSource(source, tell)
+        return oneshot.send(
+            source, to, name=name, config=config, retry=retry, progress=progress, cancel=cancel
+        )
 
 
 def receive(
@@ -76,6 +84,7 @@ def receive(
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
     progress: Told = _ignore,
+    cancel: CancelToken | None = None,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
@@ -92,8 +101,10 @@ def receive(
         on_listening: told the port, once it can be reached.
         timeout: how long to wait while no sender is here (seconds); None: for ever.
         progress: ``progress(peer, phase, done, total)`` is told how far it is (bytes).
+        cancel: ends it, from any thread; what has come is kept where the place can.
 
     Raises:
+        Cancelled: ``cancel`` was.
         ModelError: nothing can be received into ``into``; the port was never opened.
         AddressInUse: the address is taken.
         ConnectFailed: no sender came within ``timeout``.
@@ -107,6 +118,7 @@ def receive(
         on_listening=on_listening,
         timeout=timeout,
         progress=progress,
+        cancel=cancel,
     )
 
 
@@ -115,6 +127,7 @@ def copy_model(
     into: AnyPlace,
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
+    cancel: CancelToken | None = None,
 ) -> None:
     """Copy every byte and commit; whatever fails, the place has been told to discard.
 
@@ -123,8 +136,10 @@ def copy_model(
         into: see ``AnyPlace``.
         piece_bytes: how much is read at a time (bytes).
         progress: told the bytes copied, then that number plus the steps of the commit.
+        cancel: ends it, from any thread; a commit that has begun is not ended.
 
     Raises:
+        Cancelled: ``cancel`` was; the place keeps what it had.
         ModelError: ``source`` cannot be read, or nothing can go into ``into``.
         SpecMismatch: source and place have different tensors.
         StoreError: there is no model to read, or the disk is full or broken.
@@ -134,11 +149,16 @@ def copy_model(
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     sink_for = as_sink(into)
     with _opened(source) as opened:
-        copy.copy_model(opened, sink_for(opened.spec), piece_bytes, progress)
+        total = opened.spec.nbytes
+        tell = _checked(progress, cancel, until=total)
+        copy.copy_model(opened, sink_for(opened.spec), piece_bytes, tell)
 
 
 def digest_of(
-    source: AnySource, piece_bytes: int = BLOCK_BYTES, progress: Progress | None = None
+    source: AnySource,
+    piece_bytes: int = BLOCK_BYTES,
+    progress: Progress | None = None,
+    cancel: CancelToken | None = None,
 ) -> str:
     """Read the whole source, ``piece_bytes`` at a time, and return its digest in hexadecimal.
 
@@ -146,8 +166,10 @@ def digest_of(
         source: see ``AnySource``.
         piece_bytes: how much is read at a time (bytes).
         progress: told the bytes read.
+        cancel: ends it, from any thread.
 
     Raises:
+        Cancelled: ``cancel`` was.
         ModelError: ``source`` cannot be read as a model.
         StoreError: there is no model at the path or in the store, or it cannot be read.
         ValueError: ``piece_bytes`` is not positive.
@@ -155,7 +177,21 @@ def digest_of(
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     with _opened(source) as opened:
-        return digest.digest_of(opened, piece_bytes, progress)
+        return digest.digest_of(opened, piece_bytes, _checked(progress, cancel))
+
+
+def _checked(
+    progress: Progress | None, cancel: CancelToken | None, until: float = math.inf
+) -> Progress:
+    """Return ``progress`` that looks at the token at each step, up to byte ``until``."""
+
+    def told(done: int) -> None:
+        if cancel is not None and done <= until:
+            cancel.check()
+        if progress is not None:
+            progress(done)
+
+    return told
 
 
 @contextmanager

@@ -22,6 +22,7 @@
     │  └─ NonFiniteUpdate (peer, tensor, index, setting)
     ├─ StoreError, also an OSError
     │  └─ CorruptStore (path, tensor, inside, offset) · StoreFull
+    ├─ Cancelled (reason)            this side called ``CancelToken.cancel``
     └─ RoundError (failures by peer)
        ├─ QuorumNotReached
        ├─ JobAborted (reason)
@@ -41,6 +42,7 @@ __all__ = [
     "AckTimeout",
     "AddressInUse",
     "AuthenticationFailed",
+    "Cancelled",
     "ChecksumError",
     "CommunicationTimeout",
     "ConnectFailed",
@@ -120,6 +122,20 @@ def code_of(error: BaseException) -> AbortCode:
     if not isinstance(error, Exception):
         return AbortCode.CANCELLED  # an interrupt: somebody wanted no more of it
     return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
+
+
+class Cancelled(StreamlinkError):
+    """This side has ended the call with its ``CancelToken``.
+
+    Attributes:
+        reason: why, as ``cancel`` was told.
+    """
+
+    code = AbortCode.CANCELLED
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"ended here: {reason}")
 
 
 # --- protocol ---------------------------------------------------------------

@@ -18,13 +18,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import psutil
 
+from streamlink.cancel import CancelToken
 from streamlink.errors import StreamlinkError
 
 __all__ = ["Fleet", "FleetError", "Member", "Reporter"]
@@ -42,13 +43,18 @@ class FleetError(StreamlinkError):
 
 
 class Reporter:
-    """The child's end: tells facts about this process. Without a pipe it tells nobody."""
+    """The child's end: tells facts about this process. Without a pipe it tells nobody.
+
+    With a pipe SIGTERM, which the parent sends, and which the kernel sends where the parent was
+    killed, raises ``KeyboardInterrupt``, once; a program that has a handler of its own keeps it.
+    """
 
     def __init__(self, fd: int | None) -> None:
         self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
         if self._file is not None:
             # Both ways to be ended by the parent, asked or orphaned, leave time to clean up.
-            signal.signal(signal.SIGTERM, _interrupt)
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _interrupt)
             _die_with_parent()
 
     def tell(self, **facts: Any) -> None:
@@ -101,9 +107,18 @@ class Fleet:
     Args:
         sample_seconds: how often memory is sampled.
         end_seconds: how long a process that was asked to end may take before it is killed.
+        cancel: ends ``run``. Without it Ctrl-C and SIGTERM are held back while a process begins,
+            and while the processes are ended.
     """
 
-    def __init__(self, *, sample_seconds: float = 0.25, end_seconds: float = END_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        sample_seconds: float = 0.25,
+        end_seconds: float = END_SECONDS,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self._has_token, self._cancel = cancel is not None, cancel or CancelToken()
         self.members: list[Member] = []
         self._sample_seconds = sample_seconds
         self._end_seconds = end_seconds
@@ -121,17 +136,19 @@ class Fleet:
 
         Raises:
             FleetError: the server failed or never listened, or a client ended before it began.
+            Cancelled: the token was; after every process has ended.
             KeyboardInterrupt: after every process has ended.
         """
         try:
-            head = self._start("server", "server", server)
-            port = self._wait_port(head)
-            for name, command in clients(port):
-                self._start("client", name, command)
-            self._watch(head)
-            self._end_clients()
+            with self._cancel.calling(self._wake):
+                head = self._start("server", "server", server)
+                port = self._wait_port(head)
+                for name, command in clients(port):
+                    self._start("client", name, command)
+                self._watch(head)
+                self._end_clients()
         except BaseException:
-            with _uninterrupted():
+            with nullcontext() if self._has_token else _uninterrupted():
                 self._end_all()
             raise
         if head.process.returncode != 0:
@@ -143,7 +160,8 @@ class Fleet:
     # --- steps ------------------------------------------------------------------------
 
     def _start(self, role: str, name: str, command: Sequence[str]) -> Member:
-        with _deferred():
+        self._cancel.check()
+        with nullcontext() if self._has_token else _deferred():
             reads, writes = os.pipe()
             process = subprocess.Popen(
                 [*command, "--report-fd", str(writes)],
@@ -171,9 +189,8 @@ class Fleet:
 
     def _wait_port(self, head: Member) -> int:
         with self._told:
-            self._told.wait_for(
-                lambda: "port" in head.facts or "has_ended" in head.facts, START_SECONDS
-            )
+            self._told.wait_for(lambda: "port" in head.facts or self._is_over(head), START_SECONDS)
+        self._cancel.check()
         if "port" in head.facts:
             return int(head.facts["port"])
         if "has_ended" in head.facts:
@@ -185,11 +202,19 @@ class Fleet:
         while head.process.poll() is None:
             self._sample()
             with self._told:
-                self._told.wait_for(lambda: "has_ended" in head.facts, self._sample_seconds)
+                self._told.wait_for(lambda: self._is_over(head), self._sample_seconds)
             if "has_ended" in head.facts:
                 self._code_of(head)
                 return
+            self._cancel.check()
             self._check_clients(head)
+
+    def _is_over(self, head: Member) -> bool:
+        return "has_ended" in head.facts or self._cancel.is_cancelled
+
+    def _wake(self, reason: str) -> None:
+        with self._told:
+            self._told.notify_all()
 
     def _check_clients(self, head: Member) -> None:
         """Do not let the server wait for a client that never began.
@@ -291,7 +316,11 @@ def _deferred() -> Iterator[None]:
     with _heeding(lambda number, frame: late.append(number)):
         yield
     for number in late[:1]:
-        signal.raise_signal(number)
+        answer = signal.getsignal(number)
+        if callable(answer):
+            answer(number, None)  # what it raises arises here, and in no callback
+        elif answer is signal.SIG_DFL:
+            signal.raise_signal(number)
 
 
 @contextmanager

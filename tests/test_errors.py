@@ -13,6 +13,7 @@ from streamlink.errors import (
     AckTimeout,
     AddressInUse,
     AuthenticationFailed,
+    Cancelled,
     ChecksumError,
     CommunicationTimeout,
     ConnectFailed,
@@ -94,6 +95,7 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
     *((kind("chunk 7 twice", stream_id=3), ["chunk 7 twice", 3]) for kind in PROTOCOL),
     *((kind(**STALL), list(STALL.values())) for kind in TIMEOUTS),
     (CommunicationTimeout(stage="processing", **STALL), ["processing", *STALL.values()]),
+    (Cancelled("enough of it"), ["enough of it"]),
     (
         StreamAborted(AbortCode.STALE_ATTEMPT, "round 2 is over", by_peer=True, who="site-1"),
         ["stale_attempt", "round 2 is over", "by site-1"],

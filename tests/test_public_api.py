@@ -29,7 +29,7 @@ NAMES = [
     "Assignment",
     "PerModel", "ModelFacts", "on_floats", "RoundEvent", "Happening",
     "JobState", "serve_metrics", "MetricsCollector",
-    "Fleet", "show_progress", "Reporter", "tune_allocator",
+    "Fleet", "show_progress", "Reporter", "tune_allocator", "CancelToken",
     "StreamlinkError",
 ]  # fmt: skip
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.incoming import IncomingModel, KnownSpecs
@@ -25,6 +26,7 @@ __all__ = ["Assignment", "ClientLink"]
 
 logger = logging.getLogger("streamlink.client")
 
+_RECHECK_SECONDS = 1.0  # short, so that an embedder's Ctrl-C is heard
 _LAST_SECONDS = 5.0  # most that the end of a client waits for its own threads
 _LAST_TRY_SECONDS = 2.0  # one try to join again takes up to half of it
 
@@ -194,6 +196,7 @@ class ClientLink:
         StreamAborted: the server refused us; its reason says why.
         AuthenticationFailed: one end does not accept the other's certificate, token or name.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        Cancelled: ``cancel`` was, before there was a session.
     """
 
     def __init__(
@@ -203,9 +206,10 @@ class ClientLink:
         name: str,
         serve: Callable[[Assignment], None],
         config: LinkConfig | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
-        config = config or LinkConfig()
-        self._grpc = GrpcClient(address, config, name=name)
+        config, self._cancel = config or LinkConfig(), cancel or CancelToken()
+        self._grpc = GrpcClient(address, config, name=name, cancel=self._cancel)
         self._serve = serve
         self._known = KnownSpecs(self._grpc.config.limits.max_tensors)
         self._assignments: set[Assignment] = set()
@@ -214,7 +218,7 @@ class ClientLink:
         self._is_closing, self._is_over = threading.Event(), threading.Event()
         self._error: StreamlinkError | None = None
         try:
-            self._session = once_free(self._connect, name, config.timeouts)
+            self._session = once_free(self._connect, name, config.timeouts, self._cancel)
             self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
             self._keeper.start()
         except BaseException:
@@ -226,10 +230,16 @@ class ClientLink:
         """Wait until the last session has ended; False: not within ``seconds``."""
         return self._is_over.wait(seconds)
 
-    def wait_idle(self, seconds: float) -> bool:
-        """Wait until no task is being done; False: not within ``seconds``."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._assignments, seconds)
+    def wait_finished(self) -> None:
+        """Wait until the last session has ended and no task is being done.
+
+        Raises:
+            Cancelled: the token was, before that.
+        """
+        with self._cancel.calling(lambda _: self._wake()), self._changed:
+            while not self._is_over.is_set() or self._assignments:
+                self._cancel.check()
+                self._changed.wait(_RECHECK_SECONDS)
 
     @property
     def traffic(self) -> Traffic:
@@ -276,6 +286,11 @@ class ClientLink:
         finally:  # whatever was raised: nobody waits for ever
             self._error = error
             self._is_over.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
         """Begin a new session; return why that was not possible."""

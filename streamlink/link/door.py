@@ -19,23 +19,23 @@ class Visit:
         self.session = session
         self.request = request
         self.incoming: IncomingModel | None = None
-        self._unwanted_because: str | None = None
+        self._unwanted: StreamAborted | None = None
 
     @property
     def peer(self) -> str:
         """The sender's name."""
         return self.session.peer
 
-    def end(self, reason: str) -> None:
+    def end(self, code: AbortCode, reason: str) -> None:
         """End its transfer, whether or not that has begun."""
-        self._unwanted_because = reason
+        self._unwanted = StreamAborted(code, reason, by_peer=False)
         if self.incoming is not None:
-            self.incoming.abort(AbortCode.BY_OPERATOR, reason)
+            self.incoming.abort(code, reason)
 
     def check(self) -> None:
         """Raise ``StreamAborted`` where nobody wants its model any more."""
-        if self._unwanted_because is not None:
-            raise StreamAborted(AbortCode.BY_OPERATOR, self._unwanted_because, by_peer=False)
+        if self._unwanted is not None:
+            raise self._unwanted
 
     def makes_way_for(self, other: Visit) -> bool:
         """Tell whether ``other`` is this very sender, which lost its connection and is back."""
@@ -58,7 +58,7 @@ class Door:
         self._changed = threading.Condition()
         self._inside: Visit | None = None
         self._waiting: Visit | None = None
-        self._closed_because: str | None = None
+        self._closed: StreamAborted | None = None
 
     def knock(self, session: Session, request: Request) -> None:
         """Answer a request: let the sender in, or tell it why not."""
@@ -85,24 +85,24 @@ class Door:
             StreamAborted: the door was closed.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed_because, seconds)
+            self._changed.wait_for(lambda: self._waiting or self._closed, seconds)
             self.check()
             visit, self._waiting = self._waiting, None
             return visit
 
     def check(self) -> None:
         """Raise ``StreamAborted`` where nobody is let in any more."""
-        if self._closed_because is not None:
-            raise StreamAborted(AbortCode.BY_OPERATOR, self._closed_because, by_peer=False)
+        if self._closed is not None:
+            raise self._closed
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, code: AbortCode = AbortCode.BY_OPERATOR) -> None:
         """Let nobody in any more, and end the transfer of who is inside; any thread may."""
         with self._changed:
-            self._closed_because = reason
+            self._closed = StreamAborted(code, reason, by_peer=False)
             inside = self._inside
             self._changed.notify_all()
         if inside is not None:
-            inside.end(reason)
+            inside.end(code, reason)
 
     def leave(self, visit: Visit) -> None:
         """Let the next sender in."""

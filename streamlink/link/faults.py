@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from streamlink.errors import Cancelled
+
 __all__ = ["abort_reason"]
 
 
 def abort_reason(error: BaseException) -> str:
     """Return what to tell the peer of an error of ours, in words."""
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | Cancelled):
         return "interrupted by its user"
     return str(error) or type(error).__name__

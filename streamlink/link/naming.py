@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import running_time
 from streamlink.config import TimeoutConfig
 from streamlink.errors import AbortCode, StreamAborted
@@ -26,10 +27,13 @@ logger = logging.getLogger("streamlink.client")
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0
 
 
-def once_free(connect: Callable[[], T], name: str, timeouts: TimeoutConfig) -> T:
+def once_free(
+    connect: Callable[[], T], name: str, timeouts: TimeoutConfig, cancel: CancelToken
+) -> T:
     """Return what ``connect`` does, called again while the server says that the name is taken.
 
     Raises:
+        Cancelled: ``cancel`` was; ``connect`` has to look at it, too.
         StreamAborted: it still is after ``session_timeout`` and ``connect_timeout``.
     """
     patience = timeouts.session_timeout + timeouts.connect_timeout
@@ -44,11 +48,15 @@ def once_free(connect: Callable[[], T], name: str, timeouts: TimeoutConfig) -> T
                 patience,
             )
 
+    def pause(seconds: float) -> None:
+        cancel.wait(seconds)
+
     tries = Retrying(
         retry=retry_if_exception(_is_taken),
         stop=lambda state: running_time() >= until,
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
         before_sleep=log,
+        sleep=pause,
         reraise=True,
     )
     try:

@@ -22,6 +22,7 @@ from tenacity import (
     wait_random,
 )
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -63,6 +64,7 @@ logger = logging.getLogger("streamlink.transfer")
 
 TOPIC = "push"
 _STREAM, _IDENTITY = "stream", "identity"
+_STOPPED = "interrupted by its user"
 _MOST_DIGITS = 19  # a number of that many fits 64 bits
 _HEARD_SECONDS = 2.0  # what a sender that is told of a failure may take to leave by itself
 
@@ -106,6 +108,7 @@ def receive(
     progress: Told = _ignore,
     door: Door | None = None,
     traffic: Traffic | None = None,
+    cancel: CancelToken | None = None,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
@@ -123,9 +126,11 @@ def receive(
         progress: told how far it is.
         door: of topic ``TOPIC``, to be closed by who wants this to end.
         traffic: counts what moves.
+        cancel: ends it; what has come is kept for another time, as after any other end.
 
     Raises:
         StreamAborted: the door was closed.
+        Cancelled: ``cancel`` was.
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
         ConnectFailed: no sender came within ``timeout``.
@@ -133,28 +138,39 @@ def receive(
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     _expire(into, config or LinkConfig())
-    door = door or Door(TOPIC)
+    door, cancel = door or Door(TOPIC), cancel or CancelToken()
     server = GrpcServer(listen, config or LinkConfig(), on_request=door.knock, traffic=traffic)
     reason = "the receiver has stopped"
     try:
-        on_listening(server.port)
-        while True:
-            visit = door.next(timeout)
-            if visit is None:
-                raise ConnectFailed(f"no sender came to {listen} within {timeout:g} s")
-            try:
-                receipt = _take(server, visit, into, progress)
-                reason = "the model was taken"
-                return receipt
-            except StreamlinkError as error:
-                door.check()
-                if not _may_go_on(into, error):
-                    raise
-                logger.warning("%s: %s; waiting for the next sender", visit.peer, error)
-            finally:
-                door.leave(visit)
+        with cancel.calling(lambda _: door.close(_STOPPED, AbortCode.CANCELLED)):
+            on_listening(server.port)
+            receipt = _take_one(server, door, into, progress, timeout, listen)
+        reason = "the model was taken"
+        return receipt
+    except StreamlinkError:
+        cancel.check()
+        raise
     finally:
         server.close(reason)
+
+
+def _take_one(
+    server: GrpcServer, door: Door, into: Into, progress: Told, timeout: float | None, listen: str
+) -> Receipt:
+    """Wait for senders until one has brought its model, whole."""
+    while True:
+        visit = door.next(timeout)
+        if visit is None:
+            raise ConnectFailed(f"no sender came to {listen} within {timeout:g} s")
+        try:
+            return _take(server, visit, into, progress)
+        except StreamlinkError as error:
+            door.check()
+            if not _may_go_on(into, error):
+                raise
+            logger.warning("%s: %s; waiting for the next sender", visit.peer, error)
+        finally:
+            door.leave(visit)
 
 
 def _expire(into: object, config: LinkConfig) -> None:
@@ -243,6 +259,7 @@ def send(
     retry: float = 60.0,
     progress: Told = _ignore,
     traffic: Traffic | None = None,
+    cancel: CancelToken | None = None,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -257,8 +274,10 @@ def send(
         retry: how long to try again without coming any further (seconds); 0: not once.
         progress: told how far it is.
         traffic: counts what moves, over all attempts.
+        cancel: ends it; the receiver is told, and keeps what it can for another time.
 
     Raises:
+        Cancelled: ``cancel`` was.
         ConnectFailed: nobody answers there, or it is busy with another model.
         SourceChanged: somebody wrote to the model meanwhile; the receiver keeps nothing of it.
         StreamlinkError: the transfer failed; no part of it is visible at the receiver.
@@ -271,12 +290,14 @@ def send(
         retry,
         progress,
         traffic or Traffic(),
+        cancel or CancelToken(),
     )
     again = Retrying(
         retry=retry_if_exception(_is_passing),
         stop=sending.is_hopeless,
         wait=wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2),
         before_sleep=sending.log,
+        sleep=sending.pause,
         reraise=True,
     )
     return again(sending.attempt)
@@ -294,8 +315,9 @@ class _Sending:
         retry: float,
         progress: Told,
         traffic: Traffic,
+        cancel: CancelToken,
     ) -> None:
-        self._traffic = traffic
+        self._traffic, self._cancel = traffic, cancel
         self._model, self._to, self._name = model, to, name
         self._config, self._retry = config, retry
         self._progress = progress
@@ -307,7 +329,16 @@ class _Sending:
 
     def attempt(self) -> Receipt:
         """Connect, send, and wait for the commit."""
-        client = GrpcClient(self._to, self._config, name=self._name, traffic=self._traffic)
+        try:
+            return self._attempt()
+        except StreamlinkError:
+            self._cancel.check()  # else what the cancelling led to would be a reason to try again
+            raise
+
+    def _attempt(self) -> Receipt:
+        client = GrpcClient(
+            self._to, self._config, name=self._name, traffic=self._traffic, cancel=self._cancel
+        )
         try:
             session = client.connect(
                 lambda session, request: session.reply(request, error="this end only sends")
@@ -327,6 +358,10 @@ class _Sending:
         """Tell whether it is long enough that nothing moved."""
         return running_time() - self._since >= self._retry
 
+    def pause(self, seconds: float) -> None:
+        """Wait before the next attempt, unless there shall be none."""
+        self._cancel.wait(seconds)
+
     def log(self, state: RetryCallState) -> None:
         """Say why there will be another attempt."""
         if state.outcome is not None:
@@ -343,7 +378,8 @@ class _Sending:
         )
         client.open_transfer(session, outgoing.pump)
         try:
-            return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
+            with self._cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, _STOPPED)):
+                return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
         except (ModelError, StoreError):
             outgoing.pump.wait_over(_HEARD_SECONDS)  # or the goodbye overtakes the reason
             raise
@@ -357,7 +393,8 @@ class _Sending:
         seconds = session.config.timeouts.open_timeout
         try:
             asked = session.request(TOPIC, metadata={_IDENTITY: self._identity})
-            reply = asked.result(timeout=seconds)
+            with self._cancel.calling(lambda _: session.abort(AbortCode.CANCELLED, _STOPPED)):
+                reply = asked.result(timeout=seconds)
         except FutureTimeout as error:
             raise ConnectFailed(
                 f"{self._to} does not answer within {seconds:g} s (open_timeout)"

@@ -8,9 +8,17 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Self
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, JobAborted, RoundError, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    JobAborted,
+    RoundError,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.model.spec import ModelSpec
@@ -34,7 +42,7 @@ def _last_words(error: BaseException) -> str:
     for each in (error, error.__cause__):
         if isinstance(each, JobAborted):
             return str(each)
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | Cancelled):
         return "the server was stopped"
     return f"the server failed: {str(error) or type(error).__name__}"
 
@@ -200,13 +208,26 @@ class Peer:
 class Server:
     """Listens on ``address`` (``host:port``; port 0: any free one). A context manager.
 
+    Args:
+        address: where.
+        config: settings of this end.
+        cancel: ends whatever waits for clients, and the jobs that run on this server.
+
     Raises:
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
 
-    def __init__(self, address: str = "127.0.0.1:0", config: LinkConfig | None = None) -> None:
+    def __init__(
+        self,
+        address: str = "127.0.0.1:0",
+        config: LinkConfig | None = None,
+        *,
+        cancel: CancelToken | None = None,
+    ) -> None:
         self.config = config or LinkConfig()
+        self.cancel = cancel or CancelToken()
+        """Ends what waits on this server."""
         self._changed = threading.Condition()
         self._peers: dict[str, Peer] = {}
         self._host = address.rpartition(":")[0]
@@ -265,14 +286,16 @@ class Server:
 
         Raises:
             RoundError: fewer came.
+            Cancelled: the server's token was.
         """
         least = count if enough is None else enough
         until = running_time() + seconds
-        with self._changed:
+        with self.cancel.calling(self._wake), self._changed:
             here = {*self._peers, *counted}
             while not (len(here) >= count and here | self.barred.keys() >= set(named)):
                 if (left := until - running_time()) <= 0:
                     break
+                self.cancel.check()
                 check()
                 self._changed.wait(min(left, _CHECK_SECONDS))
                 here = {*self._peers, *counted}
@@ -296,15 +319,23 @@ class Server:
 
         ``check`` is called every second meanwhile; what it raises ends the wait. ``unless`` is a
         session that is about to end, and does not count any more.
+
+        Raises:
+            Cancelled: the server's token was.
         """
         until = running_time() + seconds
-        with self._changed:
+        with self.cancel.calling(self._wake), self._changed:
             while (peer := self._here(name, unless)) is None:
                 if (left := until - running_time()) <= 0:
                     return None
+                self.cancel.check()
                 check()
                 self._changed.wait(min(left, _CHECK_SECONDS))
             return peer
+
+    def _wake(self, reason: str) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _here(self, name: str, unless: Peer | None) -> Peer | None:
         peer = self._peers.get(name)

@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 from typing import Self
 
+from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import Traffic
@@ -31,6 +32,7 @@ class Client:
         name: this site's name; no two clients of a server may share one.
         executor: does the tasks.
         config: settings of this end; chunk size and limits are negotiated with the server.
+        cancel: ends connecting, and ``run``.
 
     Raises:
         TypeError: ``executor`` is none, such as a function; says which executor takes it.
@@ -38,10 +40,17 @@ class Client:
         StreamAborted: the server refused us; the reason says why.
         AuthenticationFailed: one end does not accept the other's certificate, token or name.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        Cancelled: ``cancel`` was.
     """
 
     def __init__(
-        self, address: str, name: str, executor: Executor, config: LinkConfig | None = None
+        self,
+        address: str,
+        name: str,
+        executor: Executor,
+        config: LinkConfig | None = None,
+        *,
+        cancel: CancelToken | None = None,
     ) -> None:
         _require_executor(executor)
         self.name = name
@@ -50,7 +59,7 @@ class Client:
         self.tasks_done = 0
         self._executor = executor
         self._busy = threading.Lock()
-        self._link = ClientLink(address, name=name, serve=self._serve, config=config)
+        self._link = ClientLink(address, name=name, serve=self._serve, config=config, cancel=cancel)
 
     def run(self) -> list[TaskOutcome]:
         """Do tasks until the server has no more; returns what was done (see ``outcomes``).
@@ -60,11 +69,9 @@ class Client:
         Raises:
             StreamAborted: the server failed, or was lost for longer than ``rejoin_timeout``.
             StreamTimeout: the same, where its connection was lost before that.
+            Cancelled: the token was; a task that runs is called off when this client is closed.
         """
-        while not self._link.wait(1.0):
-            pass  # short waits, so that Ctrl-C is heard
-        while not self._link.wait_idle(1.0):
-            pass  # a task that is just ending may finish its last line
+        self._link.wait_finished()
         error = self._link.error
         if is_goodbye(error):
             logger.info("%s", error)

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import running_time
 from streamlink.config import RoundConfig
 from streamlink.errors import (
@@ -32,6 +33,7 @@ from streamlink.rounds.events import Filter, Happening, RoundEvent
 from streamlink.rounds.gather import OutOfTime
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep import Lockstep
+from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord, JobState
 from streamlink.rounds.recovery import recover
 from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
@@ -78,6 +80,8 @@ class ScatterAndGather:
             or a ``Ledger`` over ``store``. None: nothing is kept.
         resume: go on after the last round in the ledger, with what is in the spool; where nothing
             is to resume, begin. It needs a ledger.
+        cancel: ends ``run`` and ``wait_for_clients``, as the server's own token does. What is in
+            the spool stays for ``resume``, as after an interrupt.
 
     Raises:
         ModelError: ``store`` is none, or a pattern of ``part`` matches none of its tensors.
@@ -103,6 +107,7 @@ class ScatterAndGather:
         metadata: Metadata = _no_facts,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         resume: bool = False,
+        cancel: CancelToken | None = None,
     ) -> None:
         self._server = server
         self._store = as_store(store)
@@ -129,7 +134,7 @@ class ScatterAndGather:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
-            record=JobRecord(job),
+            orders=Orders(server.cancel, cancel or CancelToken()), record=JobRecord(job),
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -144,6 +149,7 @@ class ScatterAndGather:
         Raises:
             QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stands.
             JobAborted: an operator has ended the job.
+            Cancelled: the token was.
             RoundError: not enough clients came at all.
             StoreError: the model cannot be read or stored.
         """
@@ -213,8 +219,7 @@ class ScatterAndGather:
         self._recovered = []
         tell_round(report)
         self._plan.record.count(report)
-        belongs = Attempt(self._plan.job, number, report.attempt)
-        self._plan.tell(Happening.ROUND_DONE, belongs, report=report)
+        self._plan.tell(Happening.ROUND_DONE, Attempt(self._plan.job, number, report.attempt))
         return report
 
     def standings(self) -> list[Standing]:
@@ -354,7 +359,7 @@ class ScatterAndGather:
                 seconds = time.monotonic() - began
                 return RoundReport(
                     number, attempt, seconds, outcome.weights, outcome.metrics, missing,
-                    outcome.metadata, client_metrics=outcome.client_metrics,
+                    outcome.metadata,
                 )  # fmt: skip
         raise QuorumNotReached(
             f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures

@@ -32,7 +32,6 @@ class Outcome:
 
     weights: dict[str, float]
     metrics: dict[str, float]
-    client_metrics: dict[str, dict[str, float]]
     metadata: dict[str, Mapping[str, str]]
 
 
@@ -206,4 +205,4 @@ class Lockstep:
             metadata[peer.name] = hear_out(exchange)
             summarise(exchange, scatter.belongs)
             exchange.close()
-        return Outcome(gather.weights, gather.metrics, gather.client_metrics, metadata)
+        return Outcome(gather.weights, gather.metrics, metadata)

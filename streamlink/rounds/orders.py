@@ -1,4 +1,4 @@
-"""What an operator has ordered of a job that runs: that it ends.
+"""What was ordered of a job that runs, by an operator or through a token: that it ends.
 
 Orders come from other threads and are looked at by the one that runs the rounds: at each event of
 a round, and every second while it waits.
@@ -6,6 +6,7 @@ a round, and every second while it waits.
 
 from __future__ import annotations
 
+from streamlink.cancel import CancelToken
 from streamlink.errors import JobAborted
 
 __all__ = ["Orders"]
@@ -14,7 +15,8 @@ __all__ = ["Orders"]
 class Orders:
     """Whether a job shall go on. Any thread may order; the rounds' thread obeys."""
 
-    def __init__(self) -> None:
+    def __init__(self, *tokens: CancelToken) -> None:
+        self._tokens = tokens
         self._reason: str | None = None
 
     def abort(self, reason: str) -> None:
@@ -31,7 +33,10 @@ class Orders:
         """Go on, if that is still wanted.
 
         Raises:
-            JobAborted: it is not.
+            JobAborted: an operator wants no more of it.
+            Cancelled: a token was.
         """
+        for token in self._tokens:
+            token.check()
         if self._reason is not None:
             raise JobAborted(self._reason)

@@ -33,7 +33,6 @@ from streamlink.rounds.events import (
 )
 from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord
-from streamlink.rounds.report import RoundReport
 
 __all__ = ["Metadata", "Plan", "Scatter"]
 
@@ -63,21 +62,13 @@ class Plan:
             return 1.0
         return (self.weights or {}).get(peer, given)
 
-    def tell(
-        self,
-        what: Happening,
-        attempt: Attempt,
-        peer: str = "",
-        detail: str = "",
-        *,
-        report: RoundReport | None = None,
-    ) -> None:
+    def tell(self, what: Happening, attempt: Attempt, peer: str = "", detail: str = "") -> None:
         """Tell the embedder what happened; what it raises ends the round, unless that is over.
 
         Raises:
             JobAborted: an operator wants no more of this job.
         """
-        event = RoundEvent(what, attempt, peer, detail, report)
+        event = RoundEvent(what, attempt, peer, detail)
         self.record.note(event)
         if what not in _PAST:
             self.orders.check()

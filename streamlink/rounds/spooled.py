@@ -10,7 +10,13 @@ from contextlib import closing
 from pathlib import Path
 
 from streamlink.clock import running_time
-from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    QuorumNotReached,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource, ModelStore
@@ -89,7 +95,7 @@ class SpooledRound:
                 self._gather(peers, source, spool, rule)
                 return self._combine(source, spool, rule, began)
             except BaseException as error:
-                is_interrupted = not isinstance(error, Exception)
+                is_interrupted = isinstance(error, Cancelled) or not isinstance(error, Exception)
                 self._scatter.end(f"{self._belongs} is over: {error}")
                 self._blame_ourselves(error)
                 raise
@@ -236,7 +242,6 @@ class SpooledRound:
         return RoundReport(
             self._belongs.round, max(self._attempts.values(), default=1), seconds, gather.weights,
             gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
-            gather.client_metrics,
         )  # fmt: skip
 
     def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:

@@ -18,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -51,7 +52,13 @@ class GrpcClient:
     """Connects, greets, and opens the transfers the server offered."""
 
     def __init__(
-        self, address: str, config: LinkConfig, *, name: str, traffic: Traffic | None = None
+        self,
+        address: str,
+        config: LinkConfig,
+        *,
+        name: str,
+        traffic: Traffic | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
         self._connector = Connector(address, config)
         self._read_token = token_reader(config.security)
@@ -63,6 +70,7 @@ class GrpcClient:
         self.epoch = ""
         """Names the server's process that welcomed us last."""
         self._is_closing = threading.Event()
+        self._cancel = cancel or CancelToken()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._session_pump: Pump[SessionMachine] | None = None
@@ -87,7 +95,9 @@ class GrpcClient:
         Raises:
             ConnectFailed: nobody answers within ``seconds``.
             StreamAborted: the server refused us; its reason says why.
+            Cancelled: the token was.
         """
+        self._cancel.check()
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout)
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self._hello())
         pump: Pump[SessionMachine] = Pump(machine)
@@ -99,7 +109,12 @@ class GrpcClient:
         self.ticker.add(pump)
         if self._is_closing.is_set():  # looked at once ``close`` can see the pump
             pump.abort(AbortCode.CANCELLED, "the client is closing")
-        welcome = _wait_welcome(pump)
+        try:
+            with self._cancel.calling(lambda reason: pump.abort(AbortCode.CANCELLED, reason)):
+                welcome = _wait_welcome(pump)
+        except StreamlinkError:
+            self._cancel.check()
+            raise
         self.epoch = welcome.epoch
         stream = self.config.stream.model_copy(update={"chunk_bytes": welcome.chunk_bytes})
         session = Session(
@@ -200,6 +215,7 @@ class GrpcClient:
         """
         until, patience = time.monotonic() + seconds, _MUTE_SECONDS
         while not self._is_ready(min(patience, until - time.monotonic())):
+            self._cancel.check()
             if time.monotonic() >= until:
                 raise self._unreachable(seconds)
             patience *= 2
@@ -208,16 +224,21 @@ class GrpcClient:
     def _is_ready(self, seconds: float) -> bool:
         """Wait up to ``seconds`` for the session's connection; returns whether it stands."""
         ready: Any = None
+
+        def give_up(_: str = "") -> None:
+            if ready is not None and not ready.cancelled():  # gRPC takes no second one
+                ready.cancel()
+
         try:
             ready = grpc.channel_ready_future(self._session_line.channel)
-            ready.result(timeout=max(0.0, seconds))
-        except grpc.FutureTimeoutError:
+            with self._cancel.calling(give_up):
+                ready.result(timeout=max(0.0, seconds))
+        except (grpc.FutureTimeoutError, grpc.FutureCancelledError):
             return False
         except ValueError as error:
             raise ConnectFailed(f"{self.address}: the connection was closed here") from error
         finally:
-            if ready is not None:
-                ready.cancel()  # else gRPC goes on watching the connection, also a closed one
+            give_up()  # else gRPC goes on watching the connection, also a closed one
         return True
 
     def _unreachable(self, seconds: float) -> StreamlinkError:

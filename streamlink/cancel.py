@@ -1,0 +1,99 @@
+"""``CancelToken``: ends a blocking call from another thread.
+
+Whoever may block takes a token, and looks at it where it is safe to stop. So the exception arises
+at a place of our choosing, unlike ``KeyboardInterrupt``, which arises wherever the main thread is:
+within a destructor or a callback the interpreter swallows it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from streamlink.errors import Cancelled
+
+__all__ = ["CancelToken"]
+
+logger = logging.getLogger("streamlink.cancel")
+
+
+class CancelToken:
+    """Ends the blocking calls it was given to, once any thread calls ``cancel``.
+
+    They raise ``Cancelled`` within about a second, and leave everything as after any other error:
+    the peer has been told, and nothing half-written is visible. One token may be given to many
+    calls, one after another or at the same time. It cannot be used again once it is cancelled.
+
+    Not for signal handlers: ``cancel`` takes a lock that the interrupted thread may hold.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+        self._reason = ""
+        self._numbers = itertools.count()
+        self._acts: dict[int, Callable[[str], None]] = {}
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End the calls that have this token, from any thread; the first reason stands."""
+        with self._lock:
+            if self._cancelled.is_set():
+                return
+            self._reason = reason
+            self._cancelled.set()
+            acts, self._acts = list(self._acts.values()), {}
+        for act in acts:
+            _call(act, reason)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether ``cancel`` was called."""
+        return self._cancelled.is_set()
+
+    @property
+    def reason(self) -> str:
+        """What ``cancel`` was given; empty before."""
+        return self._reason
+
+    def check(self) -> None:
+        """Raise if ``cancel`` was called.
+
+        Raises:
+            Cancelled: it was.
+        """
+        if self._cancelled.is_set():
+            raise Cancelled(self._reason)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until ``cancel`` is called, for at most ``seconds``; return whether it was."""
+        return self._cancelled.wait(seconds)
+
+    @contextmanager
+    def calling(self, act: Callable[[str], None]) -> Iterator[None]:
+        """Within the block, let ``cancel`` call ``act(reason)`` to end a wait.
+
+        ``act`` runs in the thread that cancels, or here where that was before. It must not block,
+        and it may run a moment after the block has ended.
+        """
+        with self._lock:
+            number = next(self._numbers)
+            is_late = self._cancelled.is_set()
+            if not is_late:
+                self._acts[number] = act
+        if is_late:
+            _call(act, self._reason)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._acts.pop(number, None)
+
+
+def _call(act: Callable[[str], None], reason: str) -> None:
+    try:
+        act(reason)
+    except Exception:  # the other waits have to end all the same
+        logger.exception("a wait could not be ended")
