@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,11 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("streamlink")
+
+# A shell without job control lets its background jobs ignore Ctrl-C, and so would every process of
+# a suite that runs there; the tests interrupt themselves and each other.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -150,21 +153,52 @@ def test_an_interrupt_ends_everyone_even_those_who_do_not_listen() -> None:
     assert_all_ended(fleet)
 
 
-def test_an_interrupt_while_a_process_begins_waits_until_it_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fleet, begin = Fleet(), subprocess.Popen
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt this process while each process of a fleet begins."""
+    begin = subprocess.Popen
 
-    def interrupted(*args: object, **kwargs: object) -> object:
+    def interrupting(*args: object, **kwargs: object) -> object:
         process = begin(*args, **kwargs)  # type: ignore[call-overload]
         signal.raise_signal(signal.SIGINT)
         return process
 
-    monkeypatch.setattr(subprocess, "Popen", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(subprocess, "Popen", interrupting)
+
+
+@contextmanager
+def answering(answer: Any) -> Iterator[None]:
+    """Answer SIGINT so, whatever this process inherited."""
+    before = signal.signal(signal.SIGINT, answer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_while_a_process_begins_waits_until_it_is_known() -> None:
+    fleet = Fleet()
+    with answering(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         fleet.run(child(SERVER + STAYS), lambda port: [])
     assert len(fleet.members) == 1
     assert_all_ended(fleet)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_that_the_program_ignores_is_ignored_while_a_process_begins() -> None:
+    fleet = Fleet()
+    with answering(signal.SIG_IGN):
+        assert fleet.run(child(SERVER), lambda port: []).process.returncode == 0
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_while_a_process_begins_is_answered_once_it_is_over() -> None:
+    # By a call, not by a second signal: what it raises cannot arise inside a destructor.
+    fleet, frames = Fleet(), list[object]()
+    with answering(lambda number, frame: frames.append(frame)):
+        fleet.run(child(SERVER), lambda port: [])
+    assert frames == [None]
 
 
 def test_last_words_that_were_cut_off_are_left_out() -> None:
