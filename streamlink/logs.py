@@ -38,6 +38,7 @@ def configure(
     file: str | Path | None = None,
     json: bool = False,
     rich: Console | None = None,
+    site: str = "",
 ) -> None:
     """Send streamlink's log to stderr, and to ``file`` too if one is named.
 
@@ -48,6 +49,8 @@ def configure(
         file: appended to; its directory is made when missing.
         json: write JSON objects instead of lines.
         rich: write to this console instead of stderr, so that lines and progress bars share it.
+        site: whose lines these are, where several processes share a terminal: each has it,
+            and what is raised takes one line. The file has the traceback.
 
     Raises:
         ValueError: ``level`` is no level.
@@ -56,13 +59,15 @@ def configure(
     logger = logging.getLogger(_LOGGER)
     logger.setLevel(level.upper() if isinstance(level, str) else level)
     outputs = [_screen(rich, json)]
+    outputs[0].setFormatter(_JsonLines(site) if json else _Lines(site))
     if file is not None:
         outputs.append(_file(Path(file)))
     for output in logger.handlers[:]:
         logger.removeHandler(output)
         output.close()
-    for output in outputs:
+    for output in outputs[1:]:
         output.setFormatter(_JsonLines() if json else _Lines())
+    for output in outputs:
         logger.addHandler(output)
 
 
@@ -144,8 +149,10 @@ class _Lines(logging.Formatter):
     The time is this machine's, with its distance from UTC, so that logs of two sites compare.
     """
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    def __init__(self, site: str = "") -> None:
+        who = site.replace("%", "%%") + ": " if site else ""
+        super().__init__(f"%(asctime)s %(levelname)s %(name)s: {who}%(message)s")
+        self._site = site
 
     def formatTime(  # noqa: N802 (logging's name)
         self, record: logging.LogRecord, datefmt: str | None = None
@@ -158,18 +165,25 @@ class _Lines(logging.Formatter):
 
     # Indented, because an exception may quote the peer, and a quote must not pass for a record.
     def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 (logging's name)
+        if self._site and not logging.getLogger(_LOGGER).isEnabledFor(logging.DEBUG):
+            return ""
         return "\n".join(f"  {escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class _JsonLines(logging.Formatter):
     """One object a line. JSON escapes control characters by its own rules."""
 
+    def __init__(self, site: str = "") -> None:
+        super().__init__()
+        self._facts: Mapping[str, Fact] = {"site": site} if site else {}
+
     def format(self, record: logging.LogRecord) -> str:
         facts, event = getattr(record, "facts", {}), getattr(record, "event", "")
         is_summary = getattr(record, "is_summary", False)  # its text is the facts once more
         text = event if is_summary else record.getMessage()
         at = datetime.fromtimestamp(record.created, UTC)
-        line = _line(facts, at, record.levelname, record.name, text, event)
+        own = {**self._facts, **facts}
+        line = _line(own, at, record.levelname, record.name, text, event)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return jsonlib.dumps(line, default=str)

@@ -107,6 +107,27 @@ def test_a_traceback_is_indented_and_escaped(capsys: pytest.CaptureFixture[str])
     assert rest[-1] == r"  \x1b[31mred"
 
 
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_where_sites_share_a_terminal_each_line_names_its_site_and_the_file_has_the_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], level: str
+) -> None:
+    logs.configure(level, tmp_path / "log", site="100%d\n")
+    try:
+        raise ValueError("no")
+    except ValueError:
+        LOG.exception("failed")
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith(r" ERROR streamlink.somewhere: 100%d\n: failed")
+    assert bool(rest) == (level == "debug")
+    assert "  ValueError: no" in (tmp_path / "log").read_text()
+
+
+def test_json_names_the_site(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(json=True, site="site-1")
+    LOG.info("hello")
+    assert json.loads(capsys.readouterr().err)["site"] == "site-1"
+
+
 def test_json_carries_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(json=True)
     try:

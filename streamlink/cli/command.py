@@ -21,7 +21,7 @@ from streamlink import logs
 from streamlink.cli.faults import CommandError, JobFailed, exit_code, sentence
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
-from streamlink.errors import StreamlinkError
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 
 __all__ = ["Common", "a_job", "command"]
 
@@ -70,9 +70,8 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:
             own = {name: given[name] for name in own_names}
-            is_child = given.get("report_fd") is not None
             in_json = given["json_logs"]
-            with _in_words(given["log_level"], is_child, in_json), _interruptible(), _all(in_json):
+            with _in_words(given), _interruptible(), _all(in_json):
                 function(**own, common=_common(names, given))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
@@ -110,9 +109,16 @@ def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
     console = Console(stderr=True, force_terminal=False if given["json_logs"] else None)
     if given["log_level"].lower() not in LEVELS:
         raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {given['log_level']!r}")
-    logs.configure(given["log_level"], given["log_file"], given["json_logs"], rich=console)
+    logs.configure(
+        given["log_level"], given["log_file"], given["json_logs"], rich=console, site=_site(given)
+    )
     config = config_from(names, given) if names else JobConfig()
     return Common(config, console, *(given[name] for name in _LOG_OPTIONS))
+
+
+def _site(given: dict[str, Any]) -> str:
+    """Return the name of a client that shares the terminal with others; empty: it does not."""
+    return given.get("name", "") if given.get("report_fd") is not None else ""
 
 
 @contextmanager
@@ -126,18 +132,29 @@ def _all(in_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _in_words(log_level: str, is_child: bool, in_json: bool) -> Iterator[None]:
+def _in_words(given: dict[str, Any]) -> Iterator[None]:
     """End the command with an exit code, and with ``error: ...`` where it failed."""
+    log_level, in_json, site = given["log_level"], given["json_logs"], _site(given)
+    is_child = given.get("report_fd") is not None
     try:
         yield
     except (StreamlinkError, ValidationError, OSError, KeyboardInterrupt) as error:
         if log_level.lower() == "debug":
             logger.debug("the command ended early", exc_info=True)
-        if not isinstance(error, KeyboardInterrupt):
-            _say(f"error: {sentence(error)}", "failed", exit_code(error), in_json)
+        if is_child and _is_servers_word(error):
+            pass  # the server shares this terminal, and has said it
+        elif not isinstance(error, KeyboardInterrupt):
+            who = f"{site}: " if site else ""
+            _say(f"error: {who}{sentence(error)}", "failed", exit_code(error), in_json)
         elif not is_child:  # of a fleet, only the one at the terminal answers it
             _say("stopped", "stopped", exit_code(error), in_json)
         raise typer.Exit(exit_code(error)) from None
+
+
+def _is_servers_word(error: BaseException) -> bool:
+    """Tell whether a client has failed only because its server did."""
+    cause = error.__cause__
+    return isinstance(cause, StreamAborted) and cause.by_peer and cause.code is AbortCode.CANCELLED
 
 
 def _say(text: str, event: str, code: int, in_json: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from streamlink.cli.faults import CommandError
 from streamlink.rounds.executor import Executor
 from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.traces import place_of
 
 __all__ = ["executor_for"]
 
@@ -91,4 +92,5 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _what(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    place = place_of(error)
+    return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")

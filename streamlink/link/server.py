@@ -19,6 +19,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.model.spec import ModelSpec
@@ -42,9 +43,11 @@ def _last_words(error: BaseException) -> str:
     for each in (error, error.__cause__):
         if isinstance(each, JobAborted):
             return str(each)
+        if isinstance(each, RoundError):  # also where a command has put it into other words
+            return f"the server failed: {abort_reason(each)}"
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return "the server was stopped"
-    return f"the server failed: {str(error) or type(error).__name__}"
+    return f"the server failed: {abort_reason(error)}"
 
 
 class Exchange:

@@ -345,7 +345,7 @@ class ScatterAndGather:
             try:
                 outcome = self._lockstep.run(belongs, peers, began=since, is_last=is_last)
             except ContributorFailed as failed:
-                logger.warning("%s: %s", belongs, failed)
+                logger.debug("%s: %s", belongs, failed)  # who is dropped is told with the reason
                 failures.update(_causes(failed))
                 self._grace(peers, failures, {failed.peer} if failed.was_awaited else set())
                 for peer in peers:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment
 from streamlink.link.outgoing import Receipt
+from streamlink.rounds.traces import users_frames
 
 __all__ = ["Executor", "Task", "TaskOutcome", "TaskResult"]
 
@@ -25,6 +26,7 @@ _MAX_METRICS = 1024  # as many as a message may have
 # What of a reply is the user's fits any message limit, with the other facts and their framing.
 _MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
 _MAX_SHOWN = 100
+_MAX_FRAMES = 50
 _GOES_NOT_ON = "this executor is not pure, and begins an update at its beginning only"
 _CALLED_OFF = (
     AbortCode.STALE_ATTEMPT,
@@ -127,9 +129,12 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         logger.log(logging.WARNING if is_called_off else logging.ERROR, "%s ended: %s", task, error)
         assignment.reply(error=str(error))
     except Exception as error:
-        logger.exception("%s: the work raised", task)
         text = f"{type(error).__name__}: {error}"
-        assignment.reply(error=text, traceback=traceback.format_exc(limit=50))
+        # Our frames above the user's are the same for every error, and hide the line to change.
+        error.__traceback__ = users_frames(error.__traceback__)
+        logger.exception("%s: the work raised %s", task, text)
+        told = "".join(traceback.format_exception(error, limit=_MAX_FRAMES))
+        assignment.reply(error=text, traceback=told)
     else:
         # Outcomes are kept; ``progress`` would keep the streams' machines with them.
         return replace(outcome, task=replace(outcome.task, progress=_nothing))

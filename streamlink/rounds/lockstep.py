@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from streamlink.link import Attempt
+from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
@@ -186,7 +187,7 @@ class Lockstep:
                 logger.debug("%s: not offered to %s: %s", early.belongs, peer.name, failed)
 
     def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:
-        reason = f"{scatter.belongs} is over: {error}"
+        reason = f"{scatter.belongs} is over: {abort_reason(error)}"
         try:
             if isinstance(error, ContributorFailed) and error.peer in scatter.exchanges:
                 tell_traceback(scatter.exchanges[error.peer])

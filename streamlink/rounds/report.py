@@ -113,7 +113,10 @@ def tell_traceback(exchange: Exchange) -> None:
         return
     logger.error("%s: the task raised %s", exchange.peer, reply.error[:_TRACEBACK_WIDTH])
     # A line each: it came from outside, and a record's line breaks are escaped.
-    for line in reply.traceback.splitlines()[-_TRACEBACK_LINES:]:
+    lines = reply.traceback.splitlines()[-_TRACEBACK_LINES:]
+    if lines[-1] == reply.error:
+        lines.pop()  # the line above has said it
+    for line in lines:
         logger.error("%s: | %s", exchange.peer, line[:_TRACEBACK_WIDTH])
 
 

@@ -13,6 +13,7 @@ from streamlink.errors import (
     ModelError,
     RoundError,
     StoreError,
+    StreamAborted,
     StreamlinkError,
     code_of,
 )
@@ -227,8 +228,7 @@ class Scatter:
                     self._fault = error
                 # The gather waits on the other stream: end it, with the reason.
                 logger.debug("sending to %s ended: %s", exchange.peer, error)
-                reason = f"sending it the model failed: {error}"
-                exchange.incoming.abort(code_of(error), reason)
+                exchange.incoming.abort(code_of(error), _why(error))
 
         thread = threading.Thread(target=run, name=f"send-{exchange.peer}", daemon=True)
         thread.start()
@@ -246,6 +246,13 @@ _HAPPENINGS = {
     Step.AGGREGATED: (Happening.AFTER_AGGREGATION, Happening.BEFORE_PERSIST),
     Step.PERSISTED: (Happening.AFTER_PERSIST,),
 }
+
+
+def _why(error: Exception) -> str:
+    """Return why the model did not get there; a task that raised is no fault of the sending."""
+    if isinstance(error, StreamAborted) and error.code is AbortCode.TASK_FAILED:
+        return f"its task failed: {error.reason}"
+    return f"sending it the model failed: {error}"
 
 
 def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> None:

@@ -18,6 +18,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Attempt
+from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
@@ -96,7 +97,7 @@ class SpooledRound:
                 return self._combine(source, spool, rule, began)
             except BaseException as error:
                 is_interrupted = isinstance(error, Cancelled) or not isinstance(error, Exception)
-                self._scatter.end(f"{self._belongs} is over: {error}")
+                self._scatter.end(f"{self._belongs} is over: {abort_reason(error)}")
                 self._blame_ourselves(error)
                 raise
             finally:
@@ -182,7 +183,7 @@ class SpooledRound:
         return StreamAborted(AbortCode.CANCELLED, reason, by_peer=False)
 
     def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: RoundRule) -> None:
-        logger.warning("%s: the update of %s failed: %s", self._belongs, name, error)
+        logger.debug("%s: the update of %s failed: %s", self._belongs, name, error)
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
             tell_traceback(exchange)

@@ -442,18 +442,24 @@ def test_a_disk_that_is_too_small_is_said_in_one_line(place: Path) -> None:
         (["--task", "tasks.py:number"], "something that is no function called 'number'"),
         (["--task", "no.such.module:f"], "importing no.such.module raised ModuleNotFoundError"),
         (["--task", "broken.py:f"], "--task: importing broken.py raised SyntaxError"),
-        (["--executor", "tasks.py:refuse"], "raised OSError: no GPU for site-1"),
+        (["--task", "imports.py:f"], "raised KeyError: 'k' ({place}/helper.py, line 3, in look)"),
+        (["--task", "absence.py:f"], "No module named 'nowhere' ({place}/absence.py, line 2)"),
+        (["--executor", "tasks.py:refuse"], "no GPU for site-1 ({place}/tasks.py, line 5, in "),
         (["--executor", "tasks.py:wrong"], "returned int, which has no method execute"),
         (["--executor", "tasks.py:wrong", "--weight", "2"], "--weight goes with --task"),
         (["--task", "tasks:add", "--weight", "nan"], "--weight must be finite and not negative"),
     ],
 )
 def test_work_that_cannot_be_used_is_one_line(
-    place: Path, options: list[str], sentence: str
+    place: Path, options: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "broken.py").write_text("def f(:\n")
+    (place / "imports.py").write_text("from helper import x\n")
+    (place / "helper.py").write_text("import os\ndef look():\n    return {}['k']\nx = look()\n")
+    (place / "absence.py").write_text("import os\nimport nowhere\n")
+    monkeypatch.delitem(sys.modules, "helper", raising=False)
     error = Outcome("client", "--server", ABSENT, "--name", "site-1", *options).error
-    assert sentence in error
+    assert sentence.format(place=place) in error
 
 
 def test_an_absent_server_is_one_line_that_names_the_setting(place: Path) -> None:

@@ -155,11 +155,28 @@ def test_a_task_that_raises_is_quoted_by_the_servers_log(place: Path, fill: Fill
     assert leftovers(place) == []
 
 
+def test_a_task_that_raises_takes_few_lines_and_each_names_its_site(
+    place: Path, fill: Fill
+) -> None:
+    fill("none")
+    with Command(job("fail", "--log-file", "x.log"), place) as running:
+        assert running.end() == 1
+    lines = running.log.splitlines()
+    assert sum("Traceback" in line for line in lines) == 1
+    assert len(lines) < 30, running.log
+    said = [line for line in lines if "RuntimeError: boom in a" in line]
+    assert all(re.search(r"site-\d: ", line) for line in said), running.log
+    assert not any("ended" in line for line in said)  # what the others are told has no part of it
+    own = [(place / f"x.site-{number}.log").read_text() for number in (1, 2)]
+    assert any("Traceback" in log for log in own)
+
+
 def test_a_client_that_cannot_begin_ends_the_job_at_once(place: Path, fill: Fill) -> None:
     fill("none")
     with Command(job("only_first"), place) as running:
         assert running.end() == 1
-    assert "error: --executor tasks.py:only_first raised OSError: no GPU for site-2" in running.log
+    who = "error: site-2: --executor tasks.py:only_first"
+    assert f"{who} raised OSError: no GPU for site-2 ({place}/tasks.py, line " in running.log
     assert "error: site-2 ended before it began, exit code 2" in running.log
 
 

@@ -8,7 +8,13 @@ from concurrent.futures import Future
 
 import pytest
 
-from streamlink.errors import AbortCode, JobAborted, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    JobAborted,
+    QuorumNotReached,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.link.client import Assignment
 from streamlink.link.server import Peer, Server
 from streamlink.protocol.frames import Attempt
@@ -81,6 +87,21 @@ def test_a_server_that_fails_says_so_to_its_clients() -> None:
         assert link.wait(WAIT)
         assert "the server failed" in str(link.error)
         assert "disk on fire" in str(link.error)
+
+
+def test_what_one_site_raised_is_not_told_to_the_others() -> None:
+    failures = {"site-2": ValueError("patient 4711 has no scan")}
+    failure = QuorumNotReached("round 0: 1 of 2 clients left (min_clients)", failures)
+    told_by_a_command = StreamlinkError(str(failure))
+    told_by_a_command.__cause__ = failure
+    for error in (failure, told_by_a_command):
+        with Federation() as federation:
+            link = federation.link("site-1")
+            federation.peer("site-1")
+            federation.server.__exit__(type(error), error, None)
+            assert link.wait(WAIT)
+            assert "the server failed: round 0: 1 of 2 clients left" in str(link.error)
+            assert "4711" not in str(link.error)
 
 
 def test_an_operators_abort_and_an_interrupt_are_no_failure_of_the_server() -> None:

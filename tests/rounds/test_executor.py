@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -270,7 +271,27 @@ def test_a_bug_in_the_task_comes_with_its_traceback(federation: Federation) -> N
     reply = exchange.wait_reply(WAIT)
     assert reply is not None
     assert reply.error == "KeyError: 'learning_rate'"
-    assert "in buggy" in reply.traceback
+    first, *frames = reply.traceback.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert frames[0].endswith(", in buggy")  # none of our frames stands above it
+    assert not any("streamlink/rounds" in line for line in frames)
+
+
+def test_a_bug_in_the_task_is_logged_with_what_it_says_and_the_users_lines_only(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    def buggy(tensor: TensorSpec, start: int, values: Array) -> Array:
+        raise KeyError("learning_rate")
+
+    exchange, _ = asked(federation, buggy)
+    with pytest.raises(StreamAborted):
+        exchange_models(exchange, ArrayModel(initial()), MemoryStore())
+    exchange.wait_reply(WAIT)
+    (record,) = [each for each in caplog.records if each.name == "streamlink.executor"]
+    assert record.getMessage().endswith("the work raised KeyError: 'learning_rate'")
+    assert record.exc_info is not None
+    frames = traceback.extract_tb(record.exc_info[2])
+    assert [each.name for each in frames] == ["buggy"]
 
 
 def test_an_executor_that_opens_nothing_is_answered_for(federation: Federation) -> None:
