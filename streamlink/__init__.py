@@ -36,6 +36,7 @@ from streamlink.link import Attempt
 from streamlink.link.client import Assignment
 from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
+from streamlink.link.transfers import TransferFacts
 from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
 from streamlink.model.mapped import RangeFunction, map_model
@@ -100,6 +101,7 @@ __all__ = [
     "send",
     "receive",
     "Receipt",
+    "TransferFacts",
     # rounds
     "Server",
     "ScatterAndGather",

@@ -15,6 +15,7 @@ from streamlink.config import LinkConfig
 from streamlink.link import oneshot
 from streamlink.link.oneshot import Told
 from streamlink.link.outgoing import Receipt
+from streamlink.link.transfers import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
@@ -38,6 +39,7 @@ def send(
     progress: Told = _ignore,
     guard: bool = False,
     cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -57,6 +59,7 @@ def send(
             equal arrays goes on after this process was started again. Price: one more read, a copy
             of each block, 16 bytes of memory for each MiB. Nobody may write before that is done.
         cancel: ends it, from any thread; the receiver is told, and keeps what it can.
+        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
 
     Raises:
         Cancelled: ``cancel`` was.
@@ -72,7 +75,14 @@ def send(
             tell = _checked(lambda done: progress(to, "noting", done, total), cancel)
             source = GuardedSource(source, tell)
         return oneshot.send(
-            source, to, name=name, config=config, retry=retry, progress=progress, cancel=cancel
+            source,
+            to,
+            name=name,
+            config=config,
+            retry=retry,
+            progress=progress,
+            cancel=cancel,
+            on_transfer=on_transfer,
         )
 
 
@@ -85,6 +95,7 @@ def receive(
     timeout: float | None = None,
     progress: Told = _ignore,
     cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
@@ -102,6 +113,7 @@ def receive(
         timeout: how long to wait while no sender is here (seconds); None: for ever.
         progress: ``progress(peer, phase, done, total)`` is told how far it is (bytes).
         cancel: ends it, from any thread; what has come is kept where the place can.
+        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
 
     Raises:
         Cancelled: ``cancel`` was.
@@ -119,6 +131,7 @@ def receive(
         timeout=timeout,
         progress=progress,
         cancel=cancel,
+        on_transfer=on_transfer,
     )
 
 

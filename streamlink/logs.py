@@ -193,7 +193,7 @@ def _line(
     facts: Mapping[str, Fact], at: datetime, level: str, name: str, message: str, event: str
 ) -> dict[str, object]:
     line: dict[str, object] = {**facts}
-    if (rate := _rate(facts)) is not None:
+    if "rate_bytes_per_second" not in facts and (rate := _rate(facts)) is not None:
         line["rate_bytes_per_second"] = rate
     line |= {"time": at.isoformat(), "level": level, "logger": name, "message": message}
     return line | ({"event": event} if event else {})

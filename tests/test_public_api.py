@@ -23,7 +23,7 @@ NAMES = [
     "AnySource", "AnyPlace", "ArrayModel", "TorchModel", "as_model", "GeneratedModel", "map_model",
     "RangeFunction", "digest_of", "copy_model",
     "MemoryStore", "SafetensorsStore", "CompressedStore", "open_model", "open_store",
-    "send", "receive", "Receipt",
+    "send", "receive", "Receipt", "TransferFacts",
     "Server", "ScatterAndGather", "RoundReport", "Standing", "Attempt", "Client", "Executor",
     "StreamingExecutor", "WholeExecutor", "OnDiskExecutor", "Task", "TaskResult", "TaskOutcome",
     "Assignment",

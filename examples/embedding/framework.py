@@ -1,8 +1,9 @@
-"""Put streamlink under a framework of your own: its rounds, its callbacks, its trainer, its log.
+"""Put streamlink under a framework of your own: its rounds, its callbacks, its trainer.
 
 *Acme* is a small framework that knows nothing of streamlink. ``run_job`` is what is between the
 two: it admits a job by its memory, runs the rounds one by one and lets Acme decide after each
-whether there is another, sends facts both ways, and clips what comes and adds noise to it.
+whether there is another, hands it the facts of each transfer, sends small facts both ways, and
+clips what comes and adds noise to it.
 
     python examples/embedding/framework.py
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import logging
 import sys
 import threading
 from collections import Counter
@@ -44,23 +44,26 @@ class AcmeTrainer:
         return float(np.mean(error**2))
 
 
-class AcmeCallback(logging.Handler):
+class AcmeCallback:
     """What Acme's users write to hear how their job goes."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.events: Counter[str] = Counter()
-        self.moved = 0
+        self._transfers: list[streamlink.TransferFacts] = []
 
     def on_round(self, number: int, loss: float, sites: list[str]) -> bool:
         """Return whether the model is good enough."""
         print(f"round {number}: loss {loss:.4f}; {', '.join(sites)}")
         return loss < 0.1
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take the facts of each transfer from streamlink's log into Acme's."""
-        if getattr(record, "event", "") == "transfer done":
-            self.moved += int(getattr(record, "facts", {})["bytes"])
+    def on_transfer(self, facts: streamlink.TransferFacts) -> None:
+        """Keep what each transfer was; called from several threads."""
+        self._transfers.append(facts)
+
+    @property
+    def moved(self) -> int:
+        """The bytes of all transfers that came to their end."""
+        return sum(each.bytes for each in self._transfers if each.error is None)
 
 
 # --- what is between the two ------------------------------------------------
@@ -70,7 +73,7 @@ def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> streamlink.Me
     """Run rounds until Acme is content, and return the store with the model."""
     store = streamlink.MemoryStore({"w": np.zeros(WIDTH, np.float32)})
     rate = 0.5
-    with streamlink.Server("127.0.0.1:0", LINK) as server:
+    with streamlink.Server("127.0.0.1:0", LINK, on_transfer=acme.on_transfer) as server:
         job = streamlink.ScatterAndGather(
             server,
             store,
@@ -145,11 +148,9 @@ def main() -> None:
     options.add_argument("--memory", default="1GiB", help="that the server may take")
     given = options.parse_args()
     acme = AcmeCallback()
-    logging.getLogger("streamlink").addHandler(acme)
-    logging.getLogger("streamlink").setLevel(logging.INFO)
     store = run_job(acme, given.rounds, streamlink.parse_size(given.memory))
     print("events:", ", ".join(f"{what} {count}" for what, count in acme.events.items()))
-    print(f"transfers in Acme's log: {acme.moved} bytes")
+    print(f"transfers told to Acme: {acme.moved} bytes")
     print(f"model: {streamlink.digest_of(store)}")
 
 

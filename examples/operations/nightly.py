@@ -110,7 +110,7 @@ def tell_rounds(commands: Commands) -> None:
     """Print who is in which round: whose update's transfer was completed, and who was late."""
     updates: dict[int, list[str]] = {}
     for record in commands.log("server.log"):
-        if record["message"] == "transfer done" and record["direction"] == "up":
+        if record["message"] == "transfer done" and record["direction"] == "received":
             updates.setdefault(record["round"], []).append(record["peer"])
         elif record["level"] == "WARNING":
             print(f"warning: {record['message']}")

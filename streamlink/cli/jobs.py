@@ -31,7 +31,6 @@ from streamlink.cli.tasks import executor_for
 from streamlink.config import RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
-from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
@@ -210,7 +209,7 @@ def client(
 
 
 class _Told:
-    """An executor whose transfers are logged as they end, and watched while they run."""
+    """An executor whose transfers are watched while they run."""
 
     def __init__(self, work: Executor, name: str) -> None:
         self._work = work
@@ -219,10 +218,7 @@ class _Told:
         self.is_pure = bool(getattr(work, "is_pure", False))
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        outcome = self._work.execute(task, assignment)
-        _tell_transfer("down", task, outcome.received)
-        _tell_transfer("up", task, outcome.sent)
-        return outcome
+        return self._work.execute(task, assignment)
 
     def standings(self) -> Sequence[Standing]:
         """Return how far the task that runs is, where the executor can say."""
@@ -234,21 +230,6 @@ class _Told:
         # Before the executor opens the update's stream it has the model to itself.
         phase = "working" if model.is_complete and update is None else "streaming"
         return [Standing("server", phase, up, down.received_bytes, down.total_bytes)]
-
-
-def _tell_transfer(direction: str, task: Task, receipt: Receipt) -> None:
-    stats = receipt.stats
-    summary(
-        logger,
-        peer="server",
-        direction=direction,
-        round=task.round,
-        bytes=stats.received_bytes,
-        seconds=round(receipt.seconds, 3),
-        chunks=stats.chunks,
-        repairs=stats.repairs,
-        resumes=stats.resumes,
-    )
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

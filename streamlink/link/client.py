@@ -16,6 +16,7 @@ from streamlink.link.naming import once_free
 from streamlink.link.outgoing import OutgoingModel
 from streamlink.link.pace import Pace
 from streamlink.link.rejoin import is_lost, join_again
+from streamlink.link.transfers import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
 from streamlink.transport.grpc_client import GrpcClient
@@ -35,12 +36,18 @@ class Assignment:
     """One request from the server, as the client's work sees it."""
 
     def __init__(
-        self, grpc: GrpcClient, session: Session, request: Request, known: KnownSpecs
+        self,
+        grpc: GrpcClient,
+        session: Session,
+        request: Request,
+        known: KnownSpecs,
+        on_transfer: OnTransfer | None = None,
     ) -> None:
         self._grpc = grpc
         self._session = session
         self._request = request
         self._known = known
+        self._on_transfer = on_transfer
         self._progress = 0
         self._pace = Pace()
         self._incoming: IncomingModel | None = None
@@ -87,6 +94,7 @@ class Assignment:
             attempt=self.attempt,
             known=self._known,
             start=self._request.sends_from,
+            notice=self._notice("received"),
         )
         self._grpc.open_transfer(self._session, model.pump)
         return model
@@ -102,9 +110,13 @@ class Assignment:
             attempt=self.attempt,
             update=update,
             start=self._request.returns_from,
+            notice=self._notice("sent"),
         )
         self._grpc.open_transfer(self._session, model.pump)
         return model
+
+    def _notice(self, direction: Direction) -> TransferNotice:
+        return TransferNotice("server", direction, self.attempt, self._on_transfer)
 
     def progress(self) -> None:
         """Say that the work has moved; keeps the server's *processing* clock from expiring.
@@ -207,8 +219,10 @@ class ClientLink:
         serve: Callable[[Assignment], None],
         config: LinkConfig | None = None,
         cancel: CancelToken | None = None,
+        on_transfer: OnTransfer | None = None,
     ) -> None:
         config, self._cancel = config or LinkConfig(), cancel or CancelToken()
+        self._on_transfer = on_transfer
         self._grpc = GrpcClient(address, config, name=name, cancel=self._cancel)
         self._serve = serve
         self._known = KnownSpecs(self._grpc.config.limits.max_tensors)
@@ -316,7 +330,7 @@ class ClientLink:
     # --- tasks --------------------------------------------------------------------------
 
     def _on_request(self, tasks: dict[int, Assignment], session: Session, request: Request) -> None:
-        assignment = Assignment(self._grpc, session, request, self._known)
+        assignment = Assignment(self._grpc, session, request, self._known, self._on_transfer)
         with self._changed:
             tasks[request.request_id] = assignment
             self._assignments.add(assignment)

@@ -23,6 +23,7 @@ from streamlink.link.description import KnownSpecs, described
 from streamlink.link.faults import abort_reason
 from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
+from streamlink.link.transfers import TransferNotice
 from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import ModelSink, Payload, ResumableSink, is_prompt
 from streamlink.model.spec import ModelSpec
@@ -62,15 +63,15 @@ class IncomingModel:
         attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
         start: int = 0,
+        notice: TransferNotice | None = None,
     ) -> None:
         self.peer = peer
         self.start = start
         self.pump = ReceivePump(ReceiveStream(config, stream_id=stream_id, peer=peer, name=name))
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
-        self.began_at = time.monotonic()
-        self.ended_at: float | None = None
-        """When the last byte was here (monotonic seconds)."""
+        self._notice = notice or TransferNotice(peer, "received", attempt)
+        self._began_at = time.monotonic()
         self._belongs = attempt
         self._known = KnownSpecs() if known is None else known
         self.resumed_at = 0
@@ -212,7 +213,6 @@ class IncomingModel:
             self.metrics = event.metrics
             self._check_digest(event.digest)
             self.is_complete = True
-            self.ended_at = time.monotonic()
 
     def recall(self, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
         """Take the bytes that are here from before into the digest; the sender hears of it.
@@ -265,7 +265,8 @@ class IncomingModel:
 
     def receipt(self) -> Receipt:
         """Return what it was, and what it took."""
-        seconds = time.monotonic() - self.began_at
+        seconds = time.monotonic() - self._began_at
+        self._notice.done(self.stats, self.digest, start=self._first)
         return Receipt(self.digest, seconds, self.stats, self.metrics, self.resumed_at)
 
     def hold(self, reason: str, waiting_for: str) -> None:
@@ -279,8 +280,15 @@ class IncomingModel:
     def abort(self, code: AbortCode, reason: str) -> None:
         """End the stream and tell the peer why."""
         self.pump.abort(code, reason)
+        if self.error is not None:
+            self._notice.failed(self.stats, self.error, start=self._first)
 
     # --- small parts ------------------------------------------------------------------------
+
+    @property
+    def _first(self) -> int:
+        """The first byte that travels: those below are here already, or are not needed."""
+        return max(self.start, self.resumed_at)
 
     def _wait_for(self, kind: type[E], seconds: float | None) -> E | None:
         until = None if seconds is None else time.monotonic() + seconds

@@ -42,6 +42,7 @@ from streamlink.link.door import Door, Visit
 from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, Resume, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, Tell, send_model
+from streamlink.link.transfers import OnTransfer, TransferNotice
 from streamlink.model.interfaces import (
     Expiring,
     HasIdentity,
@@ -109,6 +110,7 @@ def receive(
     door: Door | None = None,
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
@@ -127,6 +129,7 @@ def receive(
         door: of topic ``TOPIC``, to be closed by who wants this to end.
         traffic: counts what moves.
         cancel: ends it; what has come is kept for another time, as after any other end.
+        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
 
     Raises:
         StreamAborted: the door was closed.
@@ -144,7 +147,7 @@ def receive(
     try:
         with cancel.calling(lambda _: door.close(_STOPPED, AbortCode.CANCELLED)):
             on_listening(server.port)
-            receipt = _take_one(server, door, into, progress, timeout, listen)
+            receipt = _take_one(server, door, into, progress, timeout, listen, on_transfer)
         reason = "the model was taken"
         return receipt
     except StreamlinkError:
@@ -155,7 +158,13 @@ def receive(
 
 
 def _take_one(
-    server: GrpcServer, door: Door, into: Into, progress: Told, timeout: float | None, listen: str
+    server: GrpcServer,
+    door: Door,
+    into: Into,
+    progress: Told,
+    timeout: float | None,
+    listen: str,
+    on_transfer: OnTransfer | None,
 ) -> Receipt:
     """Wait for senders until one has brought its model, whole."""
     while True:
@@ -163,7 +172,7 @@ def _take_one(
         if visit is None:
             raise ConnectFailed(f"no sender came to {listen} within {timeout:g} s")
         try:
-            return _take(server, visit, into, progress)
+            return _take(server, visit, into, progress, on_transfer)
         except StreamlinkError as error:
             door.check()
             if not _may_go_on(into, error):
@@ -178,20 +187,23 @@ def _expire(into: object, config: LinkConfig) -> None:
         into.expire(config.timeouts.partial_expiry)
 
 
-def _take(server: GrpcServer, visit: Visit, into: Into, progress: Told) -> Receipt:
+def _take(
+    server: GrpcServer, visit: Visit, into: Into, progress: Told, on_transfer: OnTransfer | None
+) -> Receipt:
     session = visit.session
     incoming = visit.incoming = IncomingModel(
         session.config,
         stream_id=server.new_stream_id(),
         peer=visit.peer,
         name=f"model from {visit.peer}",
+        notice=TransferNotice(visit.peer, "received", on_transfer=on_transfer),
     )
     identity = visit.request.metadata.get(_IDENTITY, "")
     visit.check()  # after its model is there to be aborted: now nobody is overlooked
     session.offer(incoming.pump)
     server.ticker.add(incoming.pump)
     session.reply(visit.request, metadata={_STREAM: str(incoming.pump.stream.stream_id)})
-    logger.info("receiving a model from %s", visit.peer)
+    logger.info("← %s: a model begins", visit.peer)
     try:
         receipt = receive_model(
             incoming,
@@ -260,6 +272,7 @@ def send(
     progress: Told = _ignore,
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -275,6 +288,7 @@ def send(
         progress: told how far it is.
         traffic: counts what moves, over all attempts.
         cancel: ends it; the receiver is told, and keeps what it can for another time.
+        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
 
     Raises:
         Cancelled: ``cancel`` was.
@@ -291,6 +305,7 @@ def send(
         progress,
         traffic or Traffic(),
         cancel or CancelToken(),
+        on_transfer,
     )
     again = Retrying(
         retry=retry_if_exception(_is_passing),
@@ -316,8 +331,10 @@ class _Sending:
         progress: Told,
         traffic: Traffic,
         cancel: CancelToken,
+        on_transfer: OnTransfer | None,
     ) -> None:
         self._traffic, self._cancel = traffic, cancel
+        self._on_transfer = on_transfer
         self._model, self._to, self._name = model, to, name
         self._config, self._retry = config, retry
         self._progress = progress
@@ -375,6 +392,7 @@ class _Sending:
             peer=session.peer,
             name=f"model to {self._to}",
             is_resumable=True,
+            notice=TransferNotice(self._to, "sent", on_transfer=self._on_transfer),
         )
         client.open_transfer(session, outgoing.pump)
         try:

@@ -16,6 +16,7 @@ from streamlink.errors import (
 )
 from streamlink.link.faults import abort_reason
 from streamlink.link.lookout import Lookout
+from streamlink.link.transfers import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
 from streamlink.model.spec import ModelSpec
@@ -99,13 +100,13 @@ class OutgoingModel:
         update: Update = Update(),
         is_resumable: bool = False,
         start: int = 0,
+        notice: TransferNotice | None = None,
     ) -> None:
         self.spec = spec
         self.start = start
         self.update = update
-        self.began_at = time.monotonic()
-        self.ended_at: float | None = None
-        """When the receiver had committed it (monotonic seconds)."""
+        self._notice = notice or TransferNotice(peer, "sent", attempt)
+        self._began_at = time.monotonic()
         self.pump = SendPump(
             SendStream(
                 config,
@@ -207,6 +208,8 @@ class OutgoingModel:
     def abort(self, code: AbortCode, reason: str) -> None:
         """End the stream and tell the peer why."""
         self.pump.abort(code, reason)
+        if self.error is not None:
+            self._notice.failed(self.stats, self.error, start=self._first)
 
     @property
     def stats(self) -> StreamStats:
@@ -256,9 +259,14 @@ class OutgoingModel:
             self._digest.update(view[max(0, known) :])
 
     def _receipt(self, metrics: Mapping[str, float]) -> Receipt:
-        self.ended_at = time.monotonic()
-        seconds = self.ended_at - self.began_at
+        seconds = time.monotonic() - self._began_at
+        self._notice.done(self.stats, self._hexdigest(), start=self._first)
         return Receipt(self._hexdigest(), seconds, self.stats, metrics, self.resumed_at)
+
+    @property
+    def _first(self) -> int:
+        """The first byte that travels: the receiver has those below."""
+        return max(self.start, self.resumed_at)
 
 
 def send_model(

@@ -22,6 +22,7 @@ from streamlink.errors import (
 from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.transfers import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.grpc_server import GrpcServer
@@ -118,10 +119,13 @@ class Exchange:
 class Peer:
     """A client that is here."""
 
-    def __init__(self, session: Session, server: GrpcServer) -> None:
+    def __init__(
+        self, session: Session, server: GrpcServer, on_transfer: OnTransfer | None = None
+    ) -> None:
         self.name = session.peer
         self._session = session
         self._server = server
+        self._on_transfer = on_transfer
         self._known = KnownSpecs(session.config.limits.max_tensors)
 
     @property
@@ -177,6 +181,7 @@ class Peer:
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
             start=begins[0],
+            notice=TransferNotice(self.name, "sent", attempt, self._on_transfer),
         )
         incoming = IncomingModel(
             config,
@@ -186,6 +191,7 @@ class Peer:
             attempt=attempt,
             known=self._known,
             start=begins[1],
+            notice=TransferNotice(self.name, "received", attempt, self._on_transfer),
         )
         for model in (outgoing, incoming):
             self._session.offer(model.pump)
@@ -212,9 +218,10 @@ class Server:
     """Listens on ``address`` (``host:port``; port 0: any free one). A context manager.
 
     Args:
-        address: where.
+        address: where it listens.
         config: settings of this end.
         cancel: ends whatever waits for clients, and the jobs that run on this server.
+        on_transfer: told the facts of each transfer that is over; see ``TransferFacts``.
 
     Raises:
         AddressInUse: the address is taken.
@@ -227,8 +234,10 @@ class Server:
         config: LinkConfig | None = None,
         *,
         cancel: CancelToken | None = None,
+        on_transfer: OnTransfer | None = None,
     ) -> None:
         self.config = config or LinkConfig()
+        self._on_transfer = on_transfer
         self.cancel = cancel or CancelToken()
         """Ends what waits on this server."""
         self._changed = threading.Condition()
@@ -384,7 +393,7 @@ class Server:
         with self._changed:
             if session.closed.is_set():
                 return  # it left before it was noted; nobody will say so again
-            self._peers[session.peer] = Peer(session, self._grpc)
+            self._peers[session.peer] = Peer(session, self._grpc, self._on_transfer)
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:

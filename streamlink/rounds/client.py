@@ -13,6 +13,7 @@ from streamlink.errors import StreamlinkError
 from streamlink.link import Traffic
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.rejoin import is_goodbye
+from streamlink.link.transfers import OnTransfer
 from streamlink.rounds.executor import Executor, TaskOutcome, serve
 
 __all__ = ["Client"]
@@ -33,6 +34,7 @@ class Client:
         executor: does the tasks.
         config: settings of this end; chunk size and limits are negotiated with the server.
         cancel: ends connecting, and ``run``.
+        on_transfer: told the facts of each transfer that is over; see ``TransferFacts``.
 
     Raises:
         TypeError: ``executor`` is none, such as a function; says which executor takes it.
@@ -51,6 +53,7 @@ class Client:
         config: LinkConfig | None = None,
         *,
         cancel: CancelToken | None = None,
+        on_transfer: OnTransfer | None = None,
     ) -> None:
         _require_executor(executor)
         self.name = name
@@ -59,7 +62,14 @@ class Client:
         self.tasks_done = 0
         self._executor = executor
         self._busy = threading.Lock()
-        self._link = ClientLink(address, name=name, serve=self._serve, config=config, cancel=cancel)
+        self._link = ClientLink(
+            address,
+            name=name,
+            serve=self._serve,
+            config=config,
+            cancel=cancel,
+            on_transfer=on_transfer,
+        )
 
     def run(self) -> list[TaskOutcome]:
         """Do tasks until the server has no more; returns what was done (see ``outcomes``).

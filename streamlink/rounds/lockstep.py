@@ -19,7 +19,7 @@ from streamlink.rounds.contributor import Contributor
 from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import ModelFacts, functions_of
 from streamlink.rounds.gather import GatherRules, LockstepGather
-from streamlink.rounds.report import hear_out, summarise, tell_traceback
+from streamlink.rounds.report import hear_out, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
 
 __all__ = ["Lockstep", "Outcome"]
@@ -204,6 +204,5 @@ class Lockstep:
         for peer in peers:
             exchange = scatter.exchanges[peer.name]
             metadata[peer.name] = hear_out(exchange)
-            summarise(exchange, scatter.belongs)
             exchange.close()
         return Outcome(gather.weights, gather.metrics, metadata)

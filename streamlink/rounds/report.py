@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from streamlink.errors import StreamlinkError
-from streamlink.link import Attempt
 from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Exchange
 from streamlink.link.turn import is_its_turn
@@ -18,7 +16,6 @@ __all__ = [
     "Standing",
     "hear_out",
     "standing_of",
-    "summarise",
     "tell_round",
     "tell_traceback",
 ]
@@ -118,26 +115,3 @@ def tell_traceback(exchange: Exchange) -> None:
         lines.pop()  # the line above has said it
     for line in lines:
         logger.error("%s: | %s", exchange.peer, line[:_TRACEBACK_WIDTH])
-
-
-def summarise(exchange: Exchange, belongs: Attempt) -> None:
-    """Log a line of facts for each of the two transfers."""
-    for way, model in (("down", exchange.outgoing), ("up", exchange.incoming)):
-        stats, seconds = model.stats, (model.ended_at or time.monotonic()) - model.began_at
-        moved = stats.received_bytes - model.start
-        facts = {
-            "peer": exchange.peer,
-            "direction": way,
-            "round": belongs.round,
-            "attempt": belongs.attempt,
-            "bytes": moved,
-            "seconds": round(seconds, 3),
-            "rate": f"{moved / max(seconds, 1e-9) / 1e6:.4g}MB/s",
-            "chunks": stats.chunks,
-            "repairs": stats.repairs,
-            "resumes": stats.resumes,
-        }
-        text = " ".join(f"{name}={fact}" for name, fact in facts.items())
-        # The facts as such are for a log that is made of JSON.
-        extra = {"event": "transfer done", "facts": facts, "is_summary": True}
-        logger.info("transfer done %s", text, extra=extra)

@@ -26,7 +26,7 @@ from streamlink.rounds.combine import ContributorFailed
 from streamlink.rounds.comeback import is_lost
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
 from streamlink.rounds.ledger import Run
-from streamlink.rounds.report import RoundReport, hear_out, summarise, tell_traceback
+from streamlink.rounds.report import RoundReport, hear_out, tell_traceback
 from streamlink.rounds.rule import RoundRule
 from streamlink.rounds.scatter import Plan, Scatter
 from streamlink.rounds.spool import Spool
@@ -290,7 +290,6 @@ class SpooledRound:
         if exchange is None:  # its update was recovered; what it said beside it is lost
             return
         self._metadata[name] = hear_out(exchange)
-        summarise(exchange, Attempt(self._belongs.job, self._belongs.round, self._attempts[name]))
         exchange.close()
 
 

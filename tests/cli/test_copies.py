@@ -99,7 +99,7 @@ def test_a_model_is_copied_and_replaces_the_one_that_was_there(
 ) -> None:
     save(SafetensorsStore(target), pattern_model(float_spec(9)))
     with receive(target, address) as receiver, send(source, address, "--name", "me") as sender:
-        receiver.until("receiving a model from me")
+        receiver.until("← me: a model begins")
         check(source, target, told(sender), told(receiver))
 
 

@@ -86,7 +86,7 @@ def test_a_framework_runs_its_rounds_until_it_is_content() -> None:
     assert f"round done {len(losses)}\n" in text
     assert text.count("site-1 on node-1, site-2 on node-2") == len(losses)
     each_way = 2 * 40 * 4  # two sites, 40 elements of four bytes
-    assert f"transfers in Acme's log: {len(losses) * 2 * each_way} bytes" in text
+    assert f"transfers told to Acme: {len(losses) * 2 * each_way} bytes" in text
 
 
 def test_a_framework_gets_the_same_bits_twice() -> None:

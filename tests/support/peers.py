@@ -16,6 +16,7 @@ from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import Receipt, send_model
 from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.transfers import OnTransfer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -79,8 +80,10 @@ def echo(assignment: Assignment) -> None:
 class Federation:
     """A server on a free port and clients that come and go; all end with it."""
 
-    def __init__(self, config: LinkConfig = SMALL) -> None:
-        self.server = Server("127.0.0.1:0", config)
+    def __init__(
+        self, config: LinkConfig = SMALL, *, on_transfer: OnTransfer | None = None
+    ) -> None:
+        self.server = Server("127.0.0.1:0", config, on_transfer=on_transfer)
         self.address = f"127.0.0.1:{self.server.port}"
         self.config = config
         self._links: list[ClientLink | Client] = []

@@ -1,0 +1,170 @@
+"""What one transfer was, once it is over: facts for whoever embeds this, and a line in the log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streamlink.errors import StreamlinkError
+from streamlink.protocol.frames import Attempt
+from streamlink.protocol.stats import StreamStats
+
+__all__ = ["OnTransfer", "TransferFacts", "TransferNotice"]
+
+logger = logging.getLogger("streamlink.transfer")
+
+Direction = Literal["sent", "received"]
+ARROWS = {"sent": "→", "received": "←"}
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFacts:
+    """What one transfer was, and what it took: given to ``on_transfer`` when it is over.
+
+    An update that goes on in another stream, after its client was started again, is two transfers:
+    one that failed, and one with the rest of the bytes.
+    """
+
+    peer: str
+    """The name of the other end; ``server`` at a client, the address at a ``send``."""
+    direction: Literal["sent", "received"]
+    """From this end's side."""
+    attempt: Attempt | None
+    """The job, round and attempt it belonged to; None: to none, as of ``send`` and ``receive``."""
+    bytes: int
+    """That travelled and arrived; those that were there before do not count."""
+    total_bytes: int
+    """Of the whole model."""
+    seconds: float
+    """How long bytes were on their way: without the work of a client, waits for others, and broken
+    connections. A receiver counts from the first byte; 0: it was too short to tell."""
+    rate: float | None
+    """Bytes per second in that time; None: too few to tell."""
+    lasted_seconds: float
+    """From the request to the end, everything included."""
+    chunks: int
+    resumes: int
+    """How often it went on over another connection."""
+    repairs: int
+    """Chunks that arrived damaged and were sent again."""
+    digest: str
+    """Of what was transferred, hexadecimal; empty where it failed."""
+    error: StreamlinkError | None = None
+    """Why it failed; None: the receiver has it all, and has committed it."""
+
+    @property
+    def outcome(self) -> Literal["done", "failed"]:
+        """How it ended."""
+        return "done" if self.error is None else "failed"
+
+
+OnTransfer = Callable[[TransferFacts], None]
+"""``on_transfer(facts)``: called once for each transfer that is over, also for one that failed
+after its first chunk. It runs in one of the transfer's threads, so it must be quick; what it raises
+is logged and changes nothing."""
+
+
+class TransferNotice:
+    """Tells once how a transfer ended: whoever notices first says so.
+
+    Args:
+        peer: what the other end is called here.
+        direction: from this end's side.
+        attempt: what it belongs to; one without a job is none.
+        on_transfer: is told, too.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        direction: Direction,
+        attempt: Attempt | None = None,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        self._peer = peer
+        self._direction: Direction = direction
+        self._attempt = attempt if attempt is not None and attempt.job else None
+        self._on_transfer = on_transfer
+        self._began_at = time.monotonic()
+        self._lock = threading.Lock()
+        self._is_told = False
+
+    def done(self, stats: StreamStats, digest: str, *, start: int = 0) -> None:
+        """The receiver has committed it; bytes below ``start`` did not travel."""
+        self._end(stats, start, digest, None)
+
+    def failed(self, stats: StreamStats, error: StreamlinkError, *, start: int = 0) -> None:
+        """It failed; told only where something of it had travelled."""
+        if stats.chunks:
+            self._end(stats, start, "", error)
+
+    def _end(
+        self, stats: StreamStats, start: int, digest: str, error: StreamlinkError | None
+    ) -> None:
+        with self._lock:
+            if self._is_told:
+                return
+            self._is_told = True
+        facts = TransferFacts(
+            peer=self._peer,
+            direction=self._direction,
+            attempt=self._attempt,
+            bytes=max(0, stats.received_bytes - start),
+            total_bytes=stats.total_bytes,
+            seconds=stats.moving_seconds,
+            rate=stats.mean_rate,
+            lasted_seconds=time.monotonic() - self._began_at,
+            chunks=stats.chunks,
+            resumes=stats.resumes,
+            repairs=stats.repairs,
+            digest=digest,
+            error=error,
+        )
+        _log(facts)
+        self._tell(facts)
+
+    def _tell(self, facts: TransferFacts) -> None:
+        if self._on_transfer is None:
+            return
+        try:
+            self._on_transfer(facts)
+        except Exception:
+            logger.exception("on_transfer raised for a transfer with %s", facts.peer)
+
+
+def _log(facts: TransferFacts) -> None:
+    # The others of a failed attempt end with it: its reason has a line of its own already.
+    level = logging.INFO if facts.error is None else logging.DEBUG
+    event, noted = f"transfer {facts.outcome}", _noted(facts)
+    named = {"peer", "direction", "digest", "rate_bytes_per_second", "lasted_seconds", "reason"}
+    shown = {name: fact for name, fact in noted.items() if name not in named}
+    if facts.rate is not None:
+        shown["rate"] = f"{facts.rate / 1e6:.4g}MB/s"
+    text = " ".join(f"{name}={_value(fact)}" for name, fact in shown.items())
+    why = f": {facts.error}" if facts.error is not None else ""
+    # The facts as such are for a log that is made of JSON.
+    extra = {"event": event, "facts": noted, "is_summary": True}
+    arrow = ARROWS[facts.direction]
+    logger.log(level, "%s %s %s %s%s", event, arrow, facts.peer, text, why, extra=extra)
+
+
+def _noted(facts: TransferFacts) -> dict[str, Any]:
+    noted: dict[str, Any] = {"peer": facts.peer, "direction": facts.direction}
+    if facts.attempt is not None:
+        noted |= {"round": facts.attempt.round, "attempt": facts.attempt.attempt}
+    noted |= {"bytes": facts.bytes, "seconds": round(facts.seconds, 6)}
+    noted["lasted_seconds"] = round(facts.lasted_seconds, 3)
+    if facts.rate is not None:
+        noted["rate_bytes_per_second"] = round(facts.rate)
+    noted |= {"chunks": facts.chunks, "repairs": facts.repairs, "resumes": facts.resumes}
+    return noted | (
+        {"digest": facts.digest} if facts.error is None else {"reason": str(facts.error)}
+    )
+
+
+def _value(fact: Any) -> str:
+    return f"{fact:.4g}" if isinstance(fact, float) else str(fact)
