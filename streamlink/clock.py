@@ -29,6 +29,7 @@ class RunningClock:
         self._lock = threading.Lock()
         self._read_at = clock()
         self._missed = 0.0
+        self._pause = (0.0, 0.0)
 
     def __call__(self) -> float:
         """Return the time."""
@@ -48,6 +49,7 @@ class RunningClock:
             if gap > PAUSE_SECONDS:
                 # Time passes even on a machine so busy that every gap is a pause.
                 self._missed += gap - READ_SECONDS
+                self._pause = (now - self._missed, gap)
             self._read_at = now  # last: who sees it small again has to see what was missed
             return now - self._missed
 
@@ -56,6 +58,12 @@ class RunningClock:
         """How long this process has stood still until the clock was last read (seconds)."""
         with self._lock:
             return self._missed
+
+    def paused_since(self, time: float) -> float:
+        """Return how long the last standstill was (seconds); 0: it was over before ``time``."""
+        with self._lock:
+            ended_at, seconds = self._pause
+        return seconds if ended_at >= time else 0.0
 
 
 running_time = RunningClock()

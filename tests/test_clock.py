@@ -37,6 +37,18 @@ def test_what_the_process_slept_through_is_no_time() -> None:
     assert clock.missed == pytest.approx(3600.0 - READ_SECONDS)
 
 
+def test_a_standstill_is_known_to_whoever_was_there_when_it_ended() -> None:
+    time = Time()
+    clock = RunningClock(time)
+    assert clock.paused_since(clock()) == 0.0
+    began_at = clock()
+    time.now += 3600.0
+    clock()
+    assert clock.paused_since(began_at) == pytest.approx(3600.0)
+    time.now += 0.5
+    assert clock.paused_since(clock()) == 0.0
+
+
 def test_a_short_delay_is_time() -> None:
     time = Time()
     clock = RunningClock(time)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
 from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.naming import once_free
 from streamlink.link.outgoing import OutgoingModel
@@ -322,7 +322,11 @@ class ClientLink:
         if self._is_closing.is_set():
             session.close("the client is closing")
             return why
-        how = "was started again" if self._grpc.epoch != epoch else "had given this client up"
+        how = "had given this client up"
+        if self._grpc.epoch != epoch:
+            how = "was started again"
+        elif isinstance(why, StreamTimeout):
+            how = "is the same process, which was out of reach or stood still"
         passed = time.monotonic() - began
         logger.info("joined the %s again after %.1f s: it %s", server, passed, how)
         return None

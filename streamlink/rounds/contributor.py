@@ -147,9 +147,19 @@ class Contributor:
             self._answer.on_begin()
 
     def check(self) -> None:
-        """Raise ``ContributorFailed`` where it is known already that this update cannot be had."""
+        """Look after an update that nobody waits for just now; never blocks.
+
+        Its client may be lost meanwhile, or may be back: then it is asked at once, so that clients
+        that were lost together work side by side.
+
+        Raises:
+            ContributorFailed: it is known already that this update cannot be had.
+        """
+        if self._lost is not None:
+            self._is_back(0.0)
+            return
         error = self._answer.failure() or self.model.error
-        if error is not None and self._lost is None and not self.model.is_complete:
+        if error is not None and not self.model.is_complete:
             self._lose(error)
 
     # --- its bytes --------------------------------------------------------------------------

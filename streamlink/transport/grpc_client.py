@@ -67,6 +67,7 @@ class GrpcClient:
         self.name = name
         self.ticker = Ticker()
         self.traffic = traffic or Traffic()
+        self._instance = secrets.token_hex(8)  # so that the server knows us again in a new session
         self.epoch = ""
         """Names the server's process that welcomed us last."""
         self._is_closing = threading.Event()
@@ -266,7 +267,7 @@ class GrpcClient:
             version_min=VERSION_MIN,
             version_max=VERSION_MAX,
             name=self.name,
-            instance=secrets.token_hex(8),
+            instance=self._instance,
             chunk_bytes=self.config.stream.chunk_bytes,
             max_message_bytes=self.config.grpc.max_message_bytes,
             session_timeout=self.config.timeouts.session_timeout,

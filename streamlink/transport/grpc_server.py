@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -289,8 +290,9 @@ class GrpcServer:
     def _check_admission(self, hello: f.Hello) -> None:
         """Decide on a client that wants a new session.
 
-        One of the same name that is away is superseded: its process was started again. One that
-        is here is not: the later of two clients of one name is told so, and may try again.
+        One of the same name that is away is superseded: its process was started again, or has given
+        its session up. One that is here is not: the later of two clients of one name is told so,
+        and may try again.
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
             raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
@@ -300,12 +302,12 @@ class GrpcServer:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
         for session in list(self._sessions.values()):
             if session.peer == hello.name and not session.closed.is_set():
-                # The same process greets anew where it has not heard its welcome.
+                # The same process greets anew where it has not heard its welcome, or for too long
+                # nothing else.
                 if not (session.is_away or session.is_of(hello)):
                     what = f"a client named {hello.name!r} is already here; names must differ"
                     raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
-                # Not "lost": the old process, if it lives after all, shall not take its place back.
-                session.abort(AbortCode.NAME_TAKEN, f"{hello.name} came back as another process")
+                session.abort(*_superseded(session, hello))
                 del self._sessions[session.session_id]
         if len(self._sessions) >= self.config.grpc.max_clients:
             raise _refusal(
@@ -429,6 +431,18 @@ class _Reader(threading.Thread):
     def _over(self) -> None:
         self._pump.detach(self._call)
         self._then()
+
+
+def _superseded(session: Session, hello: f.Hello) -> tuple[AbortCode, str]:
+    """Return why a session ends whose client begins another one, and the code of that."""
+    if not session.is_of(hello):
+        # Not "lost": the old process, if it lives after all, shall not take its place back.
+        return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
+    why = f"{hello.name} gave this session up and began another"
+    paused = running_time.paused_since(session.began_at)
+    if paused > min(hello.session_timeout, session.config.timeouts.session_timeout):
+        why += f", after this process had stood still for {paused:.1f} s"
+    return AbortCode.SESSION_LOST, why
 
 
 def agreed(config: LinkConfig, chunk_bytes: int) -> LinkConfig:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -79,6 +80,7 @@ class Session:
         self.config = config
         self.error: StreamlinkError | None = None
         self.closed = threading.Event()
+        self.began_at = running_time()
         self._left_because = "session closed"
         self._pump = pump
         self._on_request = on_request

@@ -111,6 +111,24 @@ def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
             link.close()
 
 
+def test_a_client_that_gave_its_session_up_is_not_taken_for_another_process() -> None:
+    with Federation(config(reconnect_timeout=60)) as federation:
+        with Relay("127.0.0.1", federation.server.port) as relay:
+            link = joined(relay)
+            first, given_up = federation.peer("site-1")._session, link._session
+            relay.refuse()
+            relay.reset()
+            assert given_up.closed.wait(WAIT)
+            assert not first.closed.is_set()  # the server would wait longer
+            relay.allow()
+            assert first.closed.wait(WAIT)
+            assert isinstance(first.error, StreamAborted)
+            assert first.error.code is AbortCode.SESSION_LOST
+            assert first.error.reason == "site-1 gave this session up and began another"
+            assert federation.peer("site-1").is_here
+            link.close()
+
+
 def test_a_server_that_stays_away_ends_the_client_in_time() -> None:
     with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
         link = joined(relay, rejoin_timeout=0.5)

@@ -5,6 +5,7 @@ A pause has to be as long as it is, so these tests sleep. Nothing else waits for
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import time
@@ -73,6 +74,30 @@ def test_a_server_that_was_stopped_blames_no_client(gather: str, tmp_path: Path)
             time.sleep(PAUSE)
         job.go_on(1)
         assert_undisturbed(job, 0, 1)
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_a_server_that_was_stopped_for_long_asks_its_clients_again_and_names_itself(
+    gather: str, tmp_path: Path
+) -> None:
+    rejoining = link(**{**HASTY, "rejoin_timeout": 60.0})
+    rules = {"link": link(heartbeat_interval=0.2, reconnect_timeout=60.0), "log": tmp_path / "log"}
+    rules |= {"clients_link": rejoining, "wait_time_after_min_received": 60}
+    with Job(tmp_path, gather=gather, fates={0: "wait", 1: "wait"}, **rules) as job:
+        for number in range(2):
+            job.reached(number)
+        with stopped(job.server):
+            for client in job.clients.values():
+                while fact(client, "log") != "session ended":
+                    pass
+        for number in range(2):
+            job.go_on(number)
+        assert fact(job.server, "contributors")["failures"] == {}
+        assert fact(job.server, "digest")
+    log = (tmp_path / "log").read_text()
+    assert "came back as another process" not in log
+    told = r"site-\d gave this session up and began another, after this process had stood still for"
+    assert re.search(told, log)
 
 
 def test_a_client_that_was_stopped_does_not_blame_the_server(tmp_path: Path) -> None:

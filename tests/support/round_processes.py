@@ -6,6 +6,7 @@ one process that has everything imported.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -81,11 +82,22 @@ def server(facts: Mapping[str, Any]) -> None:
     tell(digest=sl.digest_of(store.open()), wire=wire)
 
 
+class _Telling(logging.Handler):
+    """Tells the events of a log that have a name."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if name := getattr(record, "event", ""):
+            tell(log=name)
+
+
 def client(facts: Mapping[str, Any]) -> None:
     """Take part until the server says goodbye; what happens at ``STOPS_AT`` is its ``fate``.
 
-    At the end it tells how many bytes its work has ``seen``.
+    It tells what becomes of its session, and at the end how many bytes its work has ``seen``.
     """
+    sessions = logging.getLogger("streamlink.session")
+    sessions.setLevel(logging.INFO)
+    sessions.addHandler(_Telling())
     number, (fate, _, place) = facts["number"], facts["fate"].partition("@")
     work, once, seen = trained(number), threading.Event(), 0
 
