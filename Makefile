@@ -5,13 +5,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 WORKERS ?= 2
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
+QUICK  := not slow and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test lint types unit format proto fuzz soak cover bench bench-full clean
+.PHONY: help venv demo test test-all lint types unit format proto fuzz soak cover bench bench-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +23,10 @@ venv: $(VENV)/.dev ## make .venv with everything a developer needs
 demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, print a table
 	$(BIN)/python examples/hello_numpy_large/run.py
 
-test: lint types unit ## all checks: style, types, tests
+test: lint types unit ## style, types, and the tests of minutes: all but most real processes
+
+test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
+	$(PYTEST) -m "hypothesis or not ($(QUICK))" --hypothesis-profile=full
 
 lint: venv ## style and formatting, changing nothing
 	$(BIN)/ruff check
@@ -30,8 +35,8 @@ lint: venv ## style and formatting, changing nothing
 types: venv ## mypy --strict on package, tests, benchmarks and examples
 	$(BIN)/mypy
 
-unit: venv ## the tests, WORKERS=2 at a time, with the slowest ten
-	$(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
+unit: venv ## the tests of `make test` alone, WORKERS=2 at a time, with the slowest ten
+	$(PYTEST) -m "$(QUICK)"
 
 format: venv ## fix style and formatting
 	$(BIN)/ruff check --fix
@@ -51,7 +56,7 @@ soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow 
 	$(BIN)/python -m benchmarks soak --json benchmarks/results/soak.json
 
 cover: venv ## branch coverage of protocol and model; below 100 % fails
-	$(BIN)/pytest -q --cov --cov-report=term-missing
+	$(BIN)/pytest -q --hypothesis-profile=full --cov --cov-report=term-missing
 
 bench: $(VENV)/.bench ## the benchmarks, as tables
 	$(BIN)/python -m benchmarks

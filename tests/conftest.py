@@ -8,15 +8,24 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.process_guard import ProcessGuard
+
 # No deadline and no complaint about speed: a busy machine must not fail a right program. On a
 # developer's machine every run looks at other examples; where changes are judged, at the same ones.
 settings.register_profile(
-    "streamlink",
+    "full",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,
 )
-settings.load_profile("streamlink")
+settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+settings.load_profile("quick")  # `make test-all` asks for the other: --hypothesis-profile=full
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch which tests start processes."""
+    config.pluginmanager.register(ProcessGuard())
+
 
 # A shell without job control lets its background jobs ignore Ctrl-C, and so would every process of
 # a suite that runs there; the tests interrupt themselves and each other.

@@ -106,6 +106,7 @@ def test_a_wait_that_cannot_be_ended_keeps_no_other_from_ending(
 # --- the calls --------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_call_with_a_cancelled_token_does_not_begin(tmp_path: Path) -> None:
     token, arrays = sl.CancelToken(), {"w": np.zeros(4, np.float32)}
     token.cancel("enough")
@@ -243,6 +244,7 @@ def test_a_job_in_the_middle_of_a_round_ends_and_the_last_model_stands(
     assert sl.digest_of(store) == before
 
 
+@pytest.mark.processes
 def test_a_fleet_ends_everybody() -> None:
     token = sl.CancelToken()
     program = "import os, sys, threading; os.write(int(sys.argv[-1]), b'{\"port\": 1}\\n'); %s"

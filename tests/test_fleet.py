@@ -44,6 +44,7 @@ def assert_all_ended(fleet: Fleet) -> None:
         assert not psutil.pid_exists(member.process.pid)
 
 
+@pytest.mark.processes(quick=True)
 def test_a_fleet_runs_to_its_end_and_has_everybodys_facts() -> None:
     fleet, ports = Fleet(sample_seconds=0.01), list[int]()
     done = "tell(n=3)\ntell(peak_rss_bytes=5 << 40, cpu_seconds=1.5)"
@@ -62,6 +63,7 @@ def test_a_fleet_runs_to_its_end_and_has_everybodys_facts() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_running_process_is_sampled_from_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_running_process_is_sampled_from_outside(
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_server_may_go_on_for_long_after_its_clients_have_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_server_may_go_on_for_long_after_its_clients_have_left(
     assert head.facts["verified"] is True
 
 
+@pytest.mark.processes
 def test_clients_that_stay_after_the_server_has_ended_are_ended() -> None:
     fleet = Fleet(end_seconds=0.2)
     fleet.run(child(SERVER), lambda port: crew(f"base(); {STAYS}"))
@@ -108,6 +112,7 @@ def test_clients_that_stay_after_the_server_has_ended_are_ended() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_server_that_fails_is_an_error_with_its_exit_code() -> None:
     fleet = Fleet()
     with pytest.raises(FleetError, match="exit code 3; its log above"):
@@ -115,6 +120,7 @@ def test_a_server_that_fails_is_an_error_with_its_exit_code() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_server_that_never_listens_is_an_error() -> None:
     fleet = Fleet()
     with pytest.raises(FleetError, match="ended before it listened, exit code 4"):
@@ -122,6 +128,7 @@ def test_a_server_that_never_listens_is_an_error() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_server_that_falls_silent_and_stays_is_an_error() -> None:
     fleet = Fleet(end_seconds=0.2)
     with pytest.raises(FleetError, match="fell silent"):
@@ -129,6 +136,7 @@ def test_a_server_that_falls_silent_and_stays_is_an_error() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_a_client_that_ends_before_it_began_ends_the_fleet() -> None:
     fleet = Fleet(sample_seconds=0.01)
     with pytest.raises(FleetError, match="site-2 ended before it began, exit code 5"):
@@ -136,6 +144,7 @@ def test_a_client_that_ends_before_it_began_ends_the_fleet() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 def test_an_interrupt_ends_everyone_even_those_who_do_not_listen() -> None:
     fleet = Fleet(end_seconds=0.3)
 
@@ -176,6 +185,7 @@ def answering(answer: Any) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("interrupted")
 def test_an_interrupt_while_a_process_begins_waits_until_it_is_known() -> None:
     fleet = Fleet()
@@ -185,6 +195,7 @@ def test_an_interrupt_while_a_process_begins_waits_until_it_is_known() -> None:
     assert_all_ended(fleet)
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("interrupted")
 def test_an_interrupt_that_the_program_ignores_is_ignored_while_a_process_begins() -> None:
     fleet = Fleet()
@@ -192,6 +203,7 @@ def test_an_interrupt_that_the_program_ignores_is_ignored_while_a_process_begins
         assert fleet.run(child(SERVER), lambda port: []).process.returncode == 0
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("interrupted")
 def test_an_interrupt_while_a_process_begins_is_answered_once_it_is_over() -> None:
     # By a call, not by a second signal: what it raises cannot arise inside a destructor.
@@ -201,6 +213,7 @@ def test_an_interrupt_while_a_process_begins_is_answered_once_it_is_over() -> No
     assert frames == [None]
 
 
+@pytest.mark.processes
 def test_last_words_that_were_cut_off_are_left_out() -> None:
     fleet = Fleet()
     head = fleet.run(child(f"{SERVER} tell(n=1); os.write(fd, b'{{\"n\": 2')"), lambda port: [])
@@ -216,6 +229,7 @@ def test_a_reporter_without_a_pipe_tells_nobody() -> None:
     reporter.tell_usage()
 
 
+@pytest.mark.processes
 def test_a_reporter_tells_a_line_of_json_for_each_fact() -> None:
     program = (
         "from streamlink.fleet import Reporter\n"
@@ -249,6 +263,7 @@ finally:
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
 def test_a_child_whose_parent_is_killed_cleans_up_and_ends(tmp_path: Path) -> None:
     with Command([sys.executable, "-c", PARENT, ORPHAN], tmp_path) as parent:
@@ -263,6 +278,7 @@ def test_a_child_whose_parent_is_killed_cleans_up_and_ends(tmp_path: Path) -> No
 # --- small parts ------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_thinned_samples_keep_every_peak() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()

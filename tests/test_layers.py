@@ -6,6 +6,7 @@ functions and those for types only too: what a module mentions is what a reader 
 
 import ast
 import gc
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -56,6 +57,8 @@ GRPC = ("grpc", "grpc_health", "grpc_status", "google", "streamlink.transport._g
 
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADS = {"torch.load", "torch.save"}
+
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 
 MAX_LINES = 500
 VAGUE = ("Manager", "Handler", "Helper", "Helpers", "Util", "Utils")
@@ -223,6 +226,32 @@ def test_a_module_is_no_longer_than_one_can_read(path: Path) -> None:
 def test_a_class_says_what_it_is(path: Path) -> None:
     classes = [node.name for node in ast.walk(read(path)) if isinstance(node, ast.ClassDef)]
     assert not [name for name in classes if name.endswith(VAGUE)]
+
+
+# --- where tests are --------------------------------------------------------
+
+MIRRORED = [path for path in sorted((ROOT / "tests").iterdir()) if (PACKAGE / path.name).is_dir()]
+
+
+@pytest.mark.parametrize("folder", MIRRORED, ids=name_of)
+def test_a_folder_of_tests_has_those_of_the_modules_it_mirrors(folder: Path) -> None:
+    modules = [path.stem for path in (PACKAGE / folder.name).glob("*.py")]
+    files = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
+    assert not [f for f in files if not any(names(f, module) for module in modules)], (
+        "name these after a module (test_MODULE.py, test_MODULE_....py), or move them to scenarios/"
+    )
+
+
+def names(test: str, module: str) -> bool:
+    return test == module or test.startswith(f"{module}_")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_a_document_names_files_that_are_there(path: Path) -> None:
+    named = re.findall(
+        r"`((?:tests|streamlink|benchmarks|examples)/[\w./-]+)`", path.read_text("utf-8")
+    )
+    assert not [name for name in named if not (ROOT / name).exists()]
 
 
 # --- the checks themselves --------------------------------------------------

@@ -59,6 +59,7 @@ def test_it_brings_the_command(wheel: zipfile.ZipFile) -> None:
     assert "streamlink = streamlink.cli:main" in wheel.read(name).decode()
 
 
+@pytest.mark.processes(quick=True)
 def test_it_imports_from_where_it_was_unpacked(unpacked: Path) -> None:
     program = (
         f"import sys; sys.path.insert(0, {str(unpacked)!r}); "

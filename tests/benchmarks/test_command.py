@@ -32,12 +32,14 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+@pytest.mark.processes(quick=True)
 def test_one_program_is_run_and_written(order: list[str], tmp_path: Path) -> None:
     command.main(command.What.bulk, json_file=tmp_path / "out.json", quick=True)
     assert order == ["bulk"]
     assert list(json.loads((tmp_path / "out.json").read_text())["results"]) == ["bulk"]
 
 
+@pytest.mark.processes(quick=True)
 def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_met(
     order: list[str],
 ) -> None:

@@ -27,11 +27,13 @@ def _program(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.processes
 def test_the_example_gets_its_options_and_its_report_comes_back(tmp_path: Path) -> None:
     program = _program(tmp_path, WRITES_REPORT.format(text=json.dumps(report())))
     assert run_example(Job(keys=4, weights="random"), program=program) == report()
 
 
+@pytest.mark.processes
 def test_a_model_that_was_not_verified_is_a_failure(tmp_path: Path) -> None:
     text = json.dumps({**report(), "verified": False})
     program = _program(tmp_path, WRITES_REPORT.format(text=text))
@@ -39,12 +41,14 @@ def test_a_model_that_was_not_verified_is_a_failure(tmp_path: Path) -> None:
         run_example(Job(keys=4, weights="random"), program=program)
 
 
+@pytest.mark.processes
 def test_an_example_that_fails_is_quoted(tmp_path: Path) -> None:
     program = _program(tmp_path, "raise SystemExit('no room')")
     with pytest.raises(ExampleFailed, match="ended with 1: no room"):
         run_example(Job(), program=program)
 
 
+@pytest.mark.processes
 def test_an_example_that_hangs_is_given_up_on(tmp_path: Path) -> None:
     program = _program(tmp_path, "import threading; threading.Event().wait()")
     with pytest.raises(ExampleFailed, match="not done within"):

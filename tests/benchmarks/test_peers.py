@@ -12,6 +12,7 @@ from benchmarks.processes import Usage
 ODD = 3 * MiB + 8 * 1001  # no multiple of the message size: the last message is short
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("peer", [PLAIN, PLAIN_TUNED, FLIGHT, TCP], ids=lambda peer: peer.name)
 def test_every_peer_moves_an_odd_number_of_bytes(peer: Peer) -> None:
     if peer.missing:
@@ -21,6 +22,7 @@ def test_every_peer_moves_an_odd_number_of_bytes(peer: Peer) -> None:
     assert run.total_bytes == ODD
 
 
+@pytest.mark.processes
 def test_plain_grpc_with_acks_moves_the_same_bytes() -> None:
     load = Load(total_bytes=ODD, message_bytes=MiB, window_bytes=2 * MiB, acks=True)
     assert measure(PLAIN, load).total_bytes == ODD

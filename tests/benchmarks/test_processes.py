@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.processes import Sampler, Usage, Worker, WorkerFailed
 
+pytestmark = pytest.mark.processes
+
 MIB = 1 << 20
 HELD = 100 * MIB
 SLACK = 16 * MIB  # NumPy's own pages; and the kernel counts resident pages in batches

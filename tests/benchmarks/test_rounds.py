@@ -66,12 +66,14 @@ def test_work_on_one_element_leaves_the_others() -> None:
 # --- the programs, small ----------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_crowd_is_in_the_mean() -> None:
     ran = run_job(crowd.crowded(3, SMALL), crowd.sites(3))
     assert crowd.is_met(ran, 3)
     assert not crowd.is_met(ran, 4)
 
 
+@pytest.mark.processes
 def test_a_mean_that_is_another_one_fails_the_run() -> None:
     job = replace(crowd.crowded(2, SMALL), grows=7.0)
     with pytest.raises(WorkerFailed, match="bytes are wrong"):
@@ -87,6 +89,7 @@ def test_a_quick_run_measures_and_judges_nothing(name: str) -> None:
     assert {len(row) for row in result.rows} == {len(result.columns)}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "case", [executors.CASES[2], executors.CASES[-1]], ids=lambda case: case.name
 )
@@ -95,6 +98,7 @@ def test_a_client_with_its_models_on_the_disk_takes_part(case: executors.Case) -
     assert executors.is_met({case: ran.clients["site-1"].over_base_bytes}, SMALL.nbytes)
 
 
+@pytest.mark.processes
 def test_a_whole_client_trains_what_the_store_expects_over_several_rounds() -> None:
     layout = replace(SMALL, trains_one=True)
     facts = {"has_room": True}
@@ -105,10 +109,12 @@ def test_a_whole_client_trains_what_the_store_expects_over_several_rounds() -> N
     assert len(ran.steady_seconds) == 1
 
 
+@pytest.mark.processes
 def test_a_plain_socket_needs_what_the_line_gives() -> None:
     assert 0.1 < traverse.plain_seconds(2 * MIB, Line(10e6)) < 2.0
 
 
+@pytest.mark.processes
 def test_a_line_ends_with_those_who_opened_it() -> None:
     with ExitStack() as workers:
         end = workers.enter_context(Worker("benchmarks.traverse:drain", {}, name="drain"))

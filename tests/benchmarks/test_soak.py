@@ -1,6 +1,7 @@
 """The soak's verdict, and one short run of it."""
 
 import psutil
+import pytest
 
 from benchmarks import soak
 from benchmarks.soak import MIB, Seen, is_flat
@@ -41,6 +42,7 @@ def test_a_look_finds_this_process() -> None:
     assert seen.as_json()["at"] == [1.0]
 
 
+@pytest.mark.processes
 def test_a_short_soak_gives_right_models_and_judges_nothing() -> None:
     result = soak.run(quick=True)
     assert result.met is None

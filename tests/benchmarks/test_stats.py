@@ -91,6 +91,7 @@ def test_a_result_is_printed_with_its_claim_and_its_judgement() -> None:
     assert "claim NOT met" in out.getvalue()
 
 
+@pytest.mark.processes(quick=True)
 def test_the_environment_names_commit_date_machine_and_versions() -> None:
     facts = environment()
     assert facts["commit"]
@@ -100,6 +101,7 @@ def test_the_environment_names_commit_date_machine_and_versions() -> None:
     assert set(facts["versions"]) >= {"python", "grpcio", "numpy"}
 
 
+@pytest.mark.processes(quick=True)
 def test_json_carries_the_facts_and_where_they_come_from(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "found.json"
     write_json(path, [Result("bulk", "it is fast", (), (), facts={"rate": 3.5}, met=True)])

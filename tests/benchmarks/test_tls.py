@@ -22,6 +22,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
+@pytest.mark.processes
 def test_each_means_moves_an_odd_number_of_bytes_and_one_pair_judges_nothing(
     certificates: str,
 ) -> None:
@@ -33,6 +34,7 @@ def test_each_means_moves_an_odd_number_of_bytes_and_one_pair_judges_nothing(
     assert certificates not in str(found.facts)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("peer", [STREAMLINK, PLAIN], ids=lambda peer: peer.name)
 def test_a_load_with_certificates_is_moved_with_them_or_not_at_all(
     peer: Peer, tmp_path: Path
@@ -41,6 +43,7 @@ def test_a_load_with_certificates_is_moved_with_them_or_not_at_all(
         measure(peer, Load(ODD, MiB, certificates=str(tmp_path)))
 
 
+@pytest.mark.processes
 def test_certificates_that_cannot_be_made_are_an_error_in_words(certificates: str) -> None:
     with pytest.raises(RuntimeError, match="nothing is overwritten"):
         tls.make_certificates(certificates)

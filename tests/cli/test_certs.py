@@ -218,6 +218,7 @@ def test_a_hint_listens_where_its_clients_reach_it(
     assert shlex.split(visiting)[-1] == reached
 
 
+@pytest.mark.processes
 def test_the_hints_are_commands_that_work_from_the_folder_one_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +239,7 @@ def test_the_hints_are_commands_that_work_from_the_folder_one_is_in(
         assert server.end() == 0, server.log
 
 
+@pytest.mark.processes
 def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: Path) -> None:
     copy_model({"w": np.arange(5, dtype=np.float32)}, tmp_path / "model")
     (tmp_path / "tasks.py").write_text("def add(tensor, start, values): return values + 1\n")
@@ -275,6 +277,7 @@ def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: P
     ]
 
 
+@pytest.mark.processes
 def test_a_stranger_who_speaks_no_tls_leaves_the_log_json(made: Path, tmp_path: Path) -> None:
     own = made / "server"
     files = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")

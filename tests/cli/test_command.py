@@ -418,6 +418,7 @@ def test_an_export_that_fails_in_the_middle_leaves_what_was_there(place: Path) -
     assert {path: path.read_bytes() for path in place.glob("z*")} == before
 
 
+@pytest.mark.processes
 def test_a_disk_that_is_too_small_is_said_in_one_line(place: Path) -> None:
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (500_000, 500_000))\n"
     program = f"{limit}from streamlink.cli import main; main()"
@@ -506,6 +507,7 @@ def test_too_few_clients_are_a_failed_job(place: Path) -> None:
 # --- a job ------------------------------------------------------------------
 
 
+@pytest.mark.processes(quick=True)
 def test_a_server_and_a_client_run_a_job_from_the_command_line(place: Path) -> None:
     initial = pattern_model(float_spec(300_000, 5))
     server = streamlink(

@@ -94,6 +94,7 @@ def killed(process: Command) -> None:
 # --- it works -------------------------------------------------------------------------------
 
 
+@pytest.mark.processes(quick=True)
 def test_a_model_is_copied_and_replaces_the_one_that_was_there(
     source: Path, target: Path, address: str
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_model_is_copied_and_replaces_the_one_that_was_there(
         check(source, target, told(sender), told(receiver))
 
 
+@pytest.mark.processes
 def test_it_may_be_stored_compressed(source: Path, tmp_path: Path, address: str) -> None:
     with receive(tmp_path / "t.slz", address) as receiver, send(source, address) as sender:
         assert told(sender).digest == told(receiver).digest
@@ -112,6 +114,7 @@ def test_it_may_be_stored_compressed(source: Path, tmp_path: Path, address: str)
 # --- it goes on -----------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("count", [35, 90, 125])
 def test_a_receiver_that_is_killed_and_started_again_goes_on(
     source: Path, target: Path, address: str, count: int
@@ -127,6 +130,7 @@ def test_a_receiver_that_is_killed_and_started_again_goes_on(
     assert sent.before >= MiB
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("count", [3, 6, 9])
 def test_a_sender_that_is_killed_and_started_again_goes_on(
     source: Path, target: Path, address: str, count: int
@@ -140,6 +144,7 @@ def test_a_sender_that_is_killed_and_started_again_goes_on(
     assert sent.before >= (count - 2) * MiB - MiB
 
 
+@pytest.mark.processes
 def test_both_may_be_killed_again_and_again(source: Path, target: Path, address: str) -> None:
     for count in (35, 60):
         words = ("receive", target, "--listen", address, *SMALL)
@@ -153,6 +158,7 @@ def test_both_may_be_killed_again_and_again(source: Path, target: Path, address:
     assert sent.before >= 4 * MiB
 
 
+@pytest.mark.processes
 def test_a_receiver_that_is_interrupted_keeps_what_came(
     source: Path, target: Path, address: str
 ) -> None:
@@ -170,6 +176,7 @@ def test_a_receiver_that_is_interrupted_keeps_what_came(
     assert sent.before >= 4 * MiB
 
 
+@pytest.mark.processes
 def test_files_of_another_tool_go_on_as_long_as_they_are_not_written_again(
     tmp_path: Path, target: Path, address: str
 ) -> None:
@@ -185,6 +192,7 @@ def test_files_of_another_tool_go_on_as_long_as_they_are_not_written_again(
     assert sent.before >= MiB
 
 
+@pytest.mark.processes
 def test_a_changed_byte_in_what_was_kept_is_found(source: Path, target: Path, address: str) -> None:
     with dying("pwrite", 90, "receive", target, "--listen", address, *SMALL) as receiver:
         with send(source, address) as sender:
@@ -205,6 +213,7 @@ def test_a_changed_byte_in_what_was_kept_is_found(source: Path, target: Path, ad
 # --- it does not ----------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_second_sender_is_refused_in_words(source: Path, target: Path, address: str) -> None:
     words = ("send", source, address, *SMALL, "--name", "first")
     with receive(target, address) as receiver, dying("preadv", 5, *words, by="STOP") as first:

@@ -120,6 +120,7 @@ def leftovers(place: Path) -> list[str]:
 # --- jobs that end by themselves --------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compress", ["none", "zstd"])
 def test_a_job_runs_to_its_end(place: Path, fill: Fill, compress: Literal["none", "zstd"]) -> None:
     fill(compress)
@@ -142,6 +143,7 @@ def test_a_job_runs_to_its_end(place: Path, fill: Fill, compress: Literal["none"
     assert (place / "x.site-1.log").exists()
 
 
+@pytest.mark.processes
 def test_a_task_that_raises_is_quoted_by_the_servers_log(place: Path, fill: Fill) -> None:
     fill("none")
     with Command(job("fail", "--log-file", "x.log"), place) as running:
@@ -155,6 +157,7 @@ def test_a_task_that_raises_is_quoted_by_the_servers_log(place: Path, fill: Fill
     assert leftovers(place) == []
 
 
+@pytest.mark.processes
 def test_a_task_that_raises_takes_few_lines_and_each_names_its_site(
     place: Path, fill: Fill
 ) -> None:
@@ -171,6 +174,7 @@ def test_a_task_that_raises_takes_few_lines_and_each_names_its_site(
     assert any("Traceback" in log for log in own)
 
 
+@pytest.mark.processes
 def test_a_client_that_cannot_begin_ends_the_job_at_once(place: Path, fill: Fill) -> None:
     fill("none")
     with Command(job("only_first"), place) as running:
@@ -230,6 +234,7 @@ def interrupt_at(
     return running
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "event", ["started server", "listening on", "started site-1", "connected to", "offered to"]
 )
@@ -242,6 +247,7 @@ def test_ctrl_c_while_it_starts_leaves_the_store_as_it_was(
     assert stored_digest(place) == digest_after(0)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compress", ["none", "zstd"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_while_models_stream_leave_the_store_as_it_was(
@@ -252,6 +258,7 @@ def test_ctrl_c_and_sigterm_while_models_stream_leave_the_store_as_it_was(
     assert stored_digest(place) == digest_after(0)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compress", ["none", "zstd"])
 @pytest.mark.parametrize("after", [False, True], ids=["before the rename", "after the rename"])
 def test_ctrl_c_in_the_commit_leaves_one_whole_model(
@@ -265,6 +272,7 @@ def test_ctrl_c_in_the_commit_leaves_one_whole_model(
     assert stored_digest(place) == digest_after(1 if after else 0)
 
 
+@pytest.mark.processes
 def test_ctrl_c_between_rounds_leaves_the_last_rounds_model(place: Path, fill: Fill) -> None:
     fill("none")
     running = interrupt_at(place, r"round 0 done", work="add")

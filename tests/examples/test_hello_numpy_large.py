@@ -42,6 +42,7 @@ def report_of(folder: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("compress", ["none", "zstd"])
 @pytest.mark.parametrize("weights", ["pattern", "random"])
 def test_a_job_is_verified_and_reported_in_full(
@@ -66,6 +67,7 @@ def test_a_job_is_verified_and_reported_in_full(
         assert each["peak_rss_bytes"] >= each["base_rss_bytes"] > 0
 
 
+@pytest.mark.processes
 def test_the_result_does_not_depend_on_how_it_is_stored_or_who_takes_part(tmp_path: Path) -> None:
     digests = set()
     for options in (["--compress", "zstd"], ["--compress", "none"]):
@@ -75,6 +77,7 @@ def test_the_result_does_not_depend_on_how_it_is_stored_or_who_takes_part(tmp_pa
     assert len(digests) == 1
 
 
+@pytest.mark.processes
 def test_the_pattern_shrinks_to_what_the_disk_check_counts_on(tmp_path: Path) -> None:
     done = run(tmp_path, *SMALL, "--compress", "zstd", "--report", "report.json")
     share = report_of(tmp_path)["stored_share"]
@@ -82,6 +85,7 @@ def test_the_pattern_shrinks_to_what_the_disk_check_counts_on(tmp_path: Path) ->
     assert f"{share:.2%} of the model" in done.stdout
 
 
+@pytest.mark.processes
 def test_what_is_printed_fits_80_columns(tmp_path: Path) -> None:
     done = run(tmp_path, *SMALL, "--rounds", "1")
     lines = done.stdout.splitlines()
@@ -92,6 +96,7 @@ def test_what_is_printed_fits_80_columns(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.processes
 def test_a_client_that_adds_something_else_is_found_out(tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(EXAMPLE, changed, ignore=shutil.ignore_patterns("__pycache__"))
@@ -107,6 +112,7 @@ def test_a_client_that_adds_something_else_is_found_out(tmp_path: Path) -> None:
     assert [each["exit_code"] for each in report["processes"]] == [1, 0, 0]
 
 
+@pytest.mark.processes
 def test_a_client_that_cannot_begin_is_one_line(tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(EXAMPLE, changed, ignore=shutil.ignore_patterns("__pycache__"))

@@ -44,6 +44,7 @@ def free_address() -> str:
 # --- torch ------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_module_is_trained_by_two_sites_and_loaded_back() -> None:
     text = said("hello_torch/train.py", "--rounds", 4)
     losses = numbers(r"loss ([\d.]+) before", text)
@@ -55,6 +56,7 @@ def test_a_module_is_trained_by_two_sites_and_loaded_back() -> None:
     assert "batches seen by the norm: 40\n" in text
 
 
+@pytest.mark.processes
 def test_only_adapters_change_and_only_they_come_back() -> None:
     text = said("lora_adapters/adapt.py", "--width", 128, "--rounds", 2)
     first, second = numbers(r"loss ([\d.]+),", text)
@@ -66,6 +68,7 @@ def test_only_adapters_change_and_only_they_come_back() -> None:
     assert "adapter tensors that are bit for bit what they were: 0 of 4" in text
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("program", ["hello_torch/train.py", "lora_adapters/adapt.py"])
 def test_where_torch_is_missing_that_is_said(program: str, tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
@@ -78,6 +81,7 @@ def test_where_torch_is_missing_that_is_said(program: str, tmp_path: Path) -> No
 # --- a framework ------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_framework_runs_its_rounds_until_it_is_content() -> None:
     text = said("embedding/framework.py")
     losses = numbers(r"loss ([\d.]+);", text)
@@ -89,18 +93,21 @@ def test_a_framework_runs_its_rounds_until_it_is_content() -> None:
     assert f"transfers told to Acme: {len(losses) * 2 * each_way} bytes" in text
 
 
+@pytest.mark.processes
 def test_a_framework_gets_the_same_bits_twice() -> None:
     first, second = (said("embedding/framework.py", "--rounds", 2) for _ in range(2))
     digest = re.compile(r"model: (\w{64})").findall
     assert digest(first) == digest(second) != []
 
 
+@pytest.mark.processes
 def test_a_framework_refuses_a_job_that_may_take_too_much() -> None:
     done = run("embedding/framework.py", "--memory", "64MiB")
     assert done.returncode == 1
     assert re.fullmatch(r"not admitted: the job may take \d+ MiB\n", done.stderr)
 
 
+@pytest.mark.processes
 def test_a_model_is_handed_over_with_one_digest() -> None:
     text = said("embedding/hand_over.py", "--size", "3MB")
     assert text.count("3000000 bytes") == 3
@@ -118,7 +125,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, said("operations/nightly.py", *options)
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_night_goes_on_without_the_straggler(night: tuple[Path, str]) -> None:
     folder, text = night
     assert "sites ended with {'site-1': 0, 'site-2': 0, 'site-3': 0}" in text
@@ -129,7 +136,7 @@ def test_a_night_goes_on_without_the_straggler(night: tuple[Path, str]) -> None:
     assert is_filled(folder / "model", sum(steps))
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_night_leaves_a_backup_and_says_what_failed(night: tuple[Path, str]) -> None:
     folder, text = night
     assert "receive ended with 0\nmodel and backup differ: False\n" in text
@@ -152,7 +159,7 @@ def is_filled(place: Path, value: float) -> bool:
 # --- more than memory -------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_a_model_larger_than_what_is_held_comes_out_exact(tmp_path: Path) -> None:
     text = said("larger_than_memory/train.py", "--rounds", 2, "--folder", tmp_path)
     assert "every element is exactly right: True" in text

@@ -73,6 +73,7 @@ def test_nothing_is_left_when_it_ends(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.processes(quick=True)
 def test_the_socket_of_a_killed_process_is_replaced(tmp_path: Path) -> None:
     code = f"""
 from streamlink.operate.control import ControlServer

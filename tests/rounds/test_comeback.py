@@ -62,6 +62,7 @@ def assert_undisturbed(job: Job, attempt: int = 1) -> None:
     assert_same(job.model(), mean_of(initial(FOUR), {0: 1.0, 1: 1.0}))
 
 
+@pytest.mark.processes
 def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path: Path) -> None:
     with a_job(tmp_path, "hang@t3") as job:
         job.reached(1).kill()
@@ -77,6 +78,7 @@ def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path:
     assert received < 2.2 * FOUR.nbytes
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("place", ["weight", "t0", "metrics"])
 def test_a_client_may_be_killed_before_its_first_byte_and_after_its_last(
     place: str, tmp_path: Path
@@ -87,6 +89,7 @@ def test_a_client_may_be_killed_before_its_first_byte_and_after_its_last(
         assert_undisturbed(job)
 
 
+@pytest.mark.processes
 def test_a_client_that_is_killed_before_the_commit_counts(tmp_path: Path) -> None:
     with a_job(tmp_path, "", pauses_at="before persist") as job:
         while fact(job.server, "event") != "before persist":
@@ -97,6 +100,7 @@ def test_a_client_that_is_killed_before_the_commit_counts(tmp_path: Path) -> Non
         assert_undisturbed(job)
 
 
+@pytest.mark.processes
 def test_a_client_that_is_not_pure_costs_an_attempt(tmp_path: Path) -> None:
     with a_job(tmp_path, "hang@t3", is_pure=False) as job:
         job.reached(1).kill()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.clock import running_time
@@ -38,6 +38,7 @@ from streamlink.rounds.gather import (
     Step,
 )
 from streamlink.stores.memory import MemoryStore
+from tests.support.examples import examples
 from tests.support.memory_carrier import Transfer, Watch
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import (
@@ -158,7 +159,7 @@ def test_the_order_of_arrival_changes_no_bit(
 
 
 @given(model_specs(), st.integers(1, 2))  # of three, float64 may be off by its last bit
-@settings(max_examples=25)
+@examples(25)
 def test_equal_updates_of_any_model_give_that_model(spec: ModelSpec, count: int) -> None:
     whole = MemoryStore()
     sink = whole.begin(spec)

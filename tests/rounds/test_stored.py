@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import CorruptStore, ModelError, NonFiniteUpdate, QuorumNotReached
@@ -30,6 +30,7 @@ from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGat
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
 from tests.support.disk import flip, peak_of
+from tests.support.examples import examples
 from tests.support.memory_carrier import Transfer
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import WAIT, Array, config
@@ -83,7 +84,7 @@ def negated(tensor: TensorSpec, start: int, values: Array) -> Array:
 
 
 @given(model_specs(), st.data())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_lockstep_and_spool_give_the_same_bits(spec: ModelSpec, data: st.DataObject) -> None:
     chosen = data.draw(
         st.lists(st.booleans(), min_size=len(spec.tensors), max_size=len(spec.tensors))

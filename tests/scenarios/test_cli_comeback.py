@@ -11,6 +11,8 @@ import pytest
 from streamlink import copy_model, open_store
 from tests.support.commands import Command, environment, streamlink
 
+pytestmark = pytest.mark.processes
+
 WORK = """
 import sys
 from pathlib import Path

@@ -31,6 +31,8 @@ from tests.support.models import float_spec
 from tests.support.peers import WAIT, Array
 from tests.support.processes import NARROW, ROOT, fact, tell
 
+pytestmark = pytest.mark.processes
+
 MODEL_BYTES = 256 << 20
 SPEC = float_spec(*[MODEL_BYTES // 16] * 4, 1000)
 BESIDE = 64 << 20

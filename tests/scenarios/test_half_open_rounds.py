@@ -23,6 +23,8 @@ from tests.support.processes import fact
 from tests.support.relay import Link, Relay
 from tests.support.round_processes import LINK, Job
 
+pytestmark = pytest.mark.processes
+
 FOUR = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (1 << 16,)) for n in range(4)))
 """Of 1 MiB: so far more than the windows that neither direction can end alone."""
 

@@ -28,7 +28,13 @@ def test_the_matrix_has_enough_cells() -> None:
     assert len(ROLES) == 3
 
 
-@pytest.mark.parametrize("state", STATES)
+QUICK = "up streaming"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [pytest.param(each, marks=pytest.mark.processes(quick=each == QUICK)) for each in STATES],
+)
 def test_a_process_killed_at_any_state_changes_nothing(
     forks: ForkServer, expected: str, tmp_path: Path, state: str
 ) -> None:
@@ -41,12 +47,14 @@ def test_a_process_killed_at_any_state_changes_nothing(
         job.result()
 
 
+@pytest.mark.processes
 def test_a_spooled_round_gives_the_same_model(
     forks: ForkServer, expected: str, tmp_path: Path
 ) -> None:
     assert undisturbed(forks, tmp_path / "job", "spool") == expected
 
 
+@pytest.mark.processes
 def test_a_death_that_never_comes_is_noticed(
     forks: ForkServer, expected: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def processes() -> Iterator[Processes]:
         yield processes
 
 
+@pytest.mark.processes
 def test_a_round_goes_on_without_a_client_that_is_killed(processes: Processes) -> None:
     server = processes.start("server", 3, 2, "")
     port = fact(server, "port")
@@ -38,6 +39,7 @@ def test_a_round_goes_on_without_a_client_that_is_killed(processes: Processes) -
     assert server.wait(WAIT) == 0
 
 
+@pytest.mark.processes
 def test_a_servers_memory_stays_within_what_it_states(processes: Processes, tmp_path: Path) -> None:
     spec = float_spec(MODEL_BYTES // 4)
     store = sl.open_store(tmp_path / "model", "none")

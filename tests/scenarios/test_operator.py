@@ -70,6 +70,7 @@ class Stuck:
             self.done.set_exception(error)
 
 
+@pytest.mark.processes
 def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path: Path) -> None:
     words = ("server", "--store", store, "--listen", "127.0.0.1:0", "--min-clients", 1)
     command = streamlink(*words, "--json-logs", "--metrics", "127.0.0.1:0")
@@ -98,6 +99,7 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
     assert not list(tmp_path.glob("*.control"))
 
 
+@pytest.mark.processes
 def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_resumes(
     store: Path, tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_
         assert server.end() == 130
 
 
+@pytest.mark.processes
 def test_a_receiver_is_asked_and_aborted(store: Path, tmp_path: Path) -> None:
     command = streamlink("receive", "copy", "--listen", "127.0.0.1:0", "--control", "here")
     with Command(command, tmp_path) as receiver:
@@ -181,6 +184,7 @@ def test_nobody_is_readmitted_without_a_name() -> None:
     assert "--readmit needs --client" in said("abort", "--store", "a", "--readmit", code=2)
 
 
+@pytest.mark.processes
 def test_a_sender_hears_that_its_receiver_was_aborted_while_it_sent(tmp_path: Path) -> None:
     command = streamlink("receive", "copy", "--listen", "127.0.0.1:0")
     sent: Future[object] = Future()

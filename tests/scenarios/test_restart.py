@@ -20,6 +20,8 @@ from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
 from tests.support.round_points import RoundPoint
 
+pytestmark = pytest.mark.processes
+
 LINK = config(
     heartbeat_interval=0.2, session_timeout=2.0, reconnect_timeout=2.0, rejoin_timeout=WAIT
 )

@@ -28,6 +28,8 @@ from tests.support.processes import fact
 from tests.support.relay import Link, Relay
 from tests.support.round_processes import LINK, Job
 
+pytestmark = pytest.mark.processes
+
 HASTY = {"heartbeat_interval": 0.2, "session_timeout": 1.2, "reconnect_timeout": 1.0}
 HASTY |= {"rejoin_timeout": 0.0, "streaming_ack_wait": 1.5}
 HASTY |= {f"{name}_timeout": 1.5 for name in ("streaming_read", "communication", "open", "call")}
@@ -226,6 +228,7 @@ def _stop_a_receiver_for_long(folder: Path) -> None:
     assert content(SafetensorsStore(copy.target).open()) == content(pattern_model(SPEC))
 
 
+@pytest.mark.processes
 def test_an_end_of_a_copy_that_was_stopped_blames_nobody_and_for_long_is_sent_the_rest(
     tmp_path: Path,
 ) -> None:

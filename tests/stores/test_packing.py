@@ -38,6 +38,7 @@ class TestStoreOfRandomBytes(StoreContract):
         return CompressedStore(tmp_path / "model.slz", min_saving=1.0)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("call", "count", "after"),
     [

@@ -29,6 +29,7 @@ class TestSafetensorsStore(StoreContract):
         return SafetensorsStore(tmp_path / "model", shard_bytes=1 << 20)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("call", "count", "after"),
     [

@@ -542,6 +542,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.processes(quick=True)
 def test_importing_streamlink_does_not_import_torch() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM_WITHOUT], check=True)
 
@@ -566,6 +567,7 @@ tell(grown=peak_rss_bytes(os.getpid()) - base, digest=sl.digest_of(model))
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("way", ["here", "staged"])
 def test_a_module_received_in_place_needs_no_second_one(way: str) -> None:
     spec = ModelSpec(tuple(TensorSpec(f"{n}.weight", "F32", (4096, 4096)) for n in range(2)))

@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.process_guard import report_start
+
 __all__ = ["Fork", "Forks", "serve_forks"]
 
 _PR_SET_PDEATHSIG = 1
@@ -74,6 +76,7 @@ class Forks:
     def start(self, role: str, facts: Mapping[str, Any]) -> Fork:
         """Fork a process that does ``role`` with these facts."""
         line = self._line = self._line or self._begun()
+        report_start()
         (their_stdin, stdin), (stdout, their_stdout) = os.pipe(), os.pipe()
         order = json.dumps({"role": role, "facts": facts}).encode()
         socket.send_fds(line, [order], [their_stdin, their_stdout])

@@ -24,6 +24,7 @@ from typing import Any, Self
 from streamlink.cli import main
 from tests.support.commands import REPOSITORY, environment
 from tests.support.kill_points import KillPoint
+from tests.support.process_guard import report_start
 from tests.support.round_points import RoundPoint
 
 __all__ = ["Child", "ForkServer"]
@@ -69,6 +70,7 @@ class ForkServer:
             "kill": asdict(kill) if kill else None,
         }
         assert self._process.stdin is not None
+        report_start()
         with self._ordering, self._told:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 GENERATED = Path("streamlink/transport/_generated")
 
 
+@pytest.mark.processes(quick=True)
 def test_the_committed_code_is_generated_from_the_contract(tmp_path: Path) -> None:
     pytest.importorskip("grpc_tools")
     command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{GENERATED}=proto"]

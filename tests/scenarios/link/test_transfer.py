@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import (
@@ -22,6 +22,7 @@ from streamlink.model.interfaces import ModelSink, Payload, Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import ArrayModel, MemoryStore
+from tests.support.examples import examples
 from tests.support.memory_carrier import Transfer, failure
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import Array, config
@@ -46,7 +47,7 @@ def sent_and_received(spec: ModelSpec, transfer: Transfer) -> tuple[bytes, bytes
 
 
 @given(model_specs())
-@settings(max_examples=60)
+@examples(60)
 def test_any_small_model_arrives_as_it_was_sent(spec: ModelSpec) -> None:
     with Transfer(spec) as transfer:
         data, arrived = sent_and_received(spec, transfer)
@@ -58,7 +59,7 @@ def test_any_small_model_arrives_as_it_was_sent(spec: ModelSpec) -> None:
     st.sampled_from([4096, 5000, 16_384]),
     st.sampled_from([4096, 7001, 16_384]),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_any_chunk_sizes_of_the_two_ends_meet(sizes: list[int], ours: int, theirs: int) -> None:
     spec = float_spec(*sizes)
     receiver = config(stream={"chunk_bytes": ours})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
@@ -20,6 +20,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.protocol.stream_state import State
+from tests.support.examples import examples
 from tests.support.machines import KiB, small_config
 from tests.support.strategies import configs, schedules, scripts, totals
 from tests.support.virtual_line import Fault, Kind
@@ -41,7 +42,7 @@ def assert_delivered(link: VirtualLink) -> None:
 
 
 @given(total=totals, config=configs(), schedule=schedules, has_pages=st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_whatever_happens_both_ends_finish_equal_or_with_a_documented_error(
     total: int, config: LinkConfig, schedule: Schedule, has_pages: bool
 ) -> None:
@@ -65,7 +66,7 @@ def test_whatever_happens_both_ends_finish_equal_or_with_a_documented_error(
 
 
 @given(total=totals, config=configs(), schedule=schedules)
-@settings(max_examples=150)
+@examples(150)
 def test_without_damage_and_pauses_every_schedule_delivers(
     total: int, config: LinkConfig, schedule: Schedule
 ) -> None:
@@ -87,7 +88,7 @@ def test_without_damage_and_pauses_every_schedule_delivers(
 @given(
     total=totals, latency=st.floats(0, 3), damaged=st.frozensets(st.integers(0, 30), max_size=12)
 )
-@settings(max_examples=100)
+@examples(100)
 def test_damage_that_repairs_can_mend_is_mended(
     total: int, latency: float, damaged: frozenset[int]
 ) -> None:
@@ -120,7 +121,7 @@ def test_a_cut_after_any_frame_costs_at_most_one_window(frames: int) -> None:
 
 
 @given(total=totals, config=configs(), schedule=scripts, has_pages=st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_whatever_the_line_does_it_ends_in_time_and_both_ends_know_how(
     total: int, config: LinkConfig, schedule: Schedule, has_pages: bool
 ) -> None:

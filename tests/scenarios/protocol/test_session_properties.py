@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import StreamlinkError
@@ -14,6 +14,7 @@ from streamlink.protocol.frames import Frame
 from streamlink.protocol.requests import MOST_KEPT
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
+from tests.support.examples import examples
 from tests.support.machines import SMALL, a_hello, events
 from tests.support.strategies import faults
 from tests.support.virtual_line import Fault, Kind
@@ -179,7 +180,7 @@ scripts = st.builds(
 
 
 @given(scripts)
-@settings(max_examples=150)
+@examples(150)
 def test_whatever_the_line_does_a_session_goes_on_or_ends_in_time_at_both_ends(
     script: SessionScript,
 ) -> None:

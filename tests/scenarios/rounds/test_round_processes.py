@@ -12,7 +12,7 @@ from tests.support.peers import assert_same, initial, mean_of
 from tests.support.processes import fact
 from tests.support.round_processes import Job
 
-pytestmark = pytest.mark.parametrize("gather", ["lockstep", "spool"])
+pytestmark = [pytest.mark.processes, pytest.mark.parametrize("gather", ["lockstep", "spool"])]
 
 QUICK = {"wait_time_after_min_received": 1.5}
 
@@ -36,6 +36,7 @@ def assert_old_model(job: Job) -> Any:
     return failure
 
 
+@pytest.mark.processes(quick=True)
 def test_all_clients_answer(gather: str, tmp_path: Path) -> None:
     with Job(tmp_path, gather=gather, fates={0: "", 1: "", 2: ""}) as job:
         assert assert_mean(job, 0, 1, 2)["failures"] == {}

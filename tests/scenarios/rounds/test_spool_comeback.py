@@ -63,6 +63,7 @@ def assert_undisturbed(job: Job, attempt: int) -> Any:
     return ended
 
 
+@pytest.mark.processes
 def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path: Path) -> None:
     with a_job(tmp_path, "hang@t3") as job:
         job.reached(1).kill()
@@ -75,6 +76,7 @@ def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path:
     assert received < 2.6 * FIVE.nbytes
 
 
+@pytest.mark.processes
 def test_a_client_that_is_killed_after_its_last_byte_is_asked_for_its_metrics_only(
     tmp_path: Path,
 ) -> None:
@@ -85,6 +87,7 @@ def test_a_client_that_is_killed_after_its_last_byte_is_asked_for_its_metrics_on
         assert fact(again, "seen") == 0
 
 
+@pytest.mark.processes
 def test_a_killed_client_that_is_not_pure_begins_again(tmp_path: Path) -> None:
     # It may be asked twice, and is not asked in vain for the rest.
     with a_job(tmp_path, "hang@t3", is_pure=False, max_attempts=2) as job:

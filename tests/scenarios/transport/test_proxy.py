@@ -12,6 +12,8 @@ from tests.support.commands import Command, environment, streamlink
 from tests.support.models import float_spec, pattern_model
 from tests.support.proxy import Proxy
 
+pytestmark = pytest.mark.processes
+
 MODEL = pattern_model(float_spec(50_001, 3))
 
 
