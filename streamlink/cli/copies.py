@@ -13,7 +13,7 @@ from streamlink.allocator import tune_allocator
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError, JobFailed, sentence
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
-from streamlink.cli.places import host_of, place_at
+from streamlink.cli.places import ADDRESS, check_address, place_at
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, SecurityError, StreamlinkError
 from streamlink.link import Traffic, oneshot
@@ -23,6 +23,7 @@ from streamlink.logs import escape
 from streamlink.operate.status import Memory, TransferDesk
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
+from streamlink.transport.addresses import listening_at
 
 __all__ = ["receive", "send"]
 
@@ -40,9 +41,10 @@ def receive(
     listen: Annotated[
         str,
         typer.Option(
-            metavar="HOST:PORT",
-            help="Where to listen; 0.0.0.0:8470 is heard from other machines, port 0 is a free one."
-            " Anyone who reaches it may send, but for --ca and --tokens.",
+            metavar=ADDRESS,
+            help="Where to listen; 0.0.0.0:8470 is heard from other machines, port 0 is a free one,"
+            " unix:PATH a socket of this machine. Anyone who reaches it may send, but for --ca and"
+            " --tokens.",
         ),
     ] = "127.0.0.1:8470",
     compress: Annotated[
@@ -70,13 +72,19 @@ def receive(
     it again: it goes on where it was. It ends when one model is whole.
     """
     tune_allocator()
-    host, way = host_of("--listen", listen), secured(common.config.security)
+    check_address("--listen", listen)
+    way = secured(common.config.security)
     _require_seconds("--timeout", timeout)
     store = place_at(target, compress)
     door, traffic = Door(oneshot.TOPIC), Traffic()
     desk = TransferDesk(
         traffic, Memory(), lambda reason: door.close(f"aborted by the operator: {reason}")
     )
+
+    def on_listening(port: int) -> None:
+        desk.listens = listening_at(listen, port)
+        logger.info("listening on %s (%s), waiting for a model", desk.listens, way)
+
     with (
         heeding(desk.answer, target, control),
         measured(metrics, traffic),
@@ -87,9 +95,7 @@ def receive(
                 store,
                 listen,
                 config=common.config,
-                on_listening=lambda port: logger.info(
-                    "listening on %s:%d (%s), waiting for a model", host, port, way
-                ),
+                on_listening=on_listening,
                 timeout=timeout,
                 progress=_both(progress.update, desk.told),
                 door=door,
@@ -108,9 +114,7 @@ def send(
         Path,
         typer.Argument(metavar="PATH", help="A directory, a .safetensors or an .slz file."),
     ],
-    to: Annotated[
-        str, typer.Argument(metavar="HOST:PORT", help="Where streamlink receive listens.")
-    ],
+    to: Annotated[str, typer.Argument(metavar=ADDRESS, help="Where streamlink receive listens.")],
     name: Annotated[
         str,
         typer.Option(
@@ -134,7 +138,7 @@ def send(
     again.
     """
     tune_allocator()
-    host_of("HOST:PORT", to)
+    check_address("the address", to)
     _require_seconds("--retry", retry)
     model = open_model(source)
     traffic = Traffic()

@@ -20,7 +20,8 @@ from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
 from streamlink.cli.places import (
-    host_of,
+    ADDRESS,
+    check_address,
     ledger_of,
     model_digest,
     store_with_a_model,
@@ -41,6 +42,7 @@ from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.executor import Executor, Task, TaskOutcome
 from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport, Standing
+from streamlink.transport.addresses import listening_at
 
 __all__ = ["client", "server"]
 
@@ -111,7 +113,11 @@ def server(
     store: Store,
     compress: Compress = None,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+        str,
+        typer.Option(
+            metavar=ADDRESS,
+            help="Where to listen; port 0 takes a free one, unix:PATH a socket of this machine.",
+        ),
     ] = "127.0.0.1:8517",
     job: JobName = "job",
     spool: Spool = None,
@@ -137,7 +143,7 @@ def server(
     that was killed goes on with --resume, and its clients join it again by themselves.
     """
     tune_allocator()
-    host = host_of("--listen", listen)
+    check_address("--listen", listen)
     if common.config.rounds.gather == "spool" and spool is None:
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     reporter = Reporter(report_fd)
@@ -155,7 +161,7 @@ def server(
         reception.hand_over(JobDesk(listening, rounds, memory).answer)
         reporter.tell(port=listening.port)
         way, waits = secured(common.config.security), _waits(rules, kept)
-        logger.info("listening on %s:%d (%s)%s", host, listening.port, way, waits)
+        logger.info("listening on %s (%s)%s", listening_at(listen, listening.port), way, waits)
         watching.enter_context(measured(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
@@ -178,7 +184,7 @@ def server(
 
 @command(*LINK, *VISITING)
 def client(
-    server: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the server listens.")],
+    server: Annotated[str, typer.Option(metavar=ADDRESS, help="Where the server listens.")],
     name: Annotated[
         str, typer.Option(metavar="NAME", help="This site's name; no two clients share one.")
     ],
@@ -192,7 +198,7 @@ def client(
 ) -> None:
     """Take part in a job until the server says goodbye."""
     tune_allocator()
-    host_of("--server", server)
+    check_address("--server", server)
     reporter = Reporter(report_fd)
     if not 0 <= weight < math.inf:
         raise CommandError(f"--weight must be finite and not negative, not {weight}")

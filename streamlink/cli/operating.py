@@ -11,13 +11,14 @@ from typing import Annotated
 import typer
 
 from streamlink.cli.faults import CommandError, sentence
-from streamlink.cli.places import host_of
+from streamlink.cli.places import check_address
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
 from streamlink.operate.control import Answer, ControlServer, control_path
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.transport.addresses import is_unix
 
 __all__ = ["Control", "Metrics", "StoreOf", "heeding", "measured", "secured", "socket_of"]
 
@@ -110,6 +111,10 @@ def measured(
     if address is None:
         yield
         return
-    host_of("--metrics", address)
+    check_address("--metrics", address)
+    if is_unix(address):
+        raise CommandError(
+            f"--metrics {address!r} is a Unix socket, and Prometheus reads none; give HOST:PORT"
+        )
     with serve_metrics(address, of, job):
         yield

@@ -9,9 +9,11 @@ from streamlink.cli.faults import CommandError
 from streamlink.model.digest import HasLeaves
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.stores import CompressedSource, CompressedStore, open_store
+from streamlink.transport.addresses import require_address
 
 __all__ = [
-    "host_of",
+    "ADDRESS",
+    "check_address",
     "is_filled",
     "ledger_of",
     "model_digest",
@@ -20,20 +22,23 @@ __all__ = [
     "stored_bytes",
 ]
 
+ADDRESS = "HOST:PORT|unix:PATH"
+"""How the help writes what ``check_address`` takes."""
+
 _SUFFIX = ".slz"
 _KINDS: dict[str, Literal["none", "zstd"]] = {"none": "none", "zstd": "zstd"}
 
 
-def host_of(option: str, address: str) -> str:
-    """Return the host of ``HOST:PORT``.
+def check_address(option: str, address: str) -> None:
+    """Check that ``address`` is ``HOST:PORT`` or ``unix:PATH``.
 
     Raises:
-        CommandError: the address is not of that form; names the option it was given for.
+        CommandError: it is not of that form; names the option it was given for.
     """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise CommandError(f"{option} {address!r} is not of the form HOST:PORT")
-    return host
+    try:
+        require_address(address)
+    except ValueError as error:
+        raise CommandError(f"{option} {error}") from error
 
 
 def place_at(path: Path, compress: str | None) -> ModelStore:

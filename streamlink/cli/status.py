@@ -130,7 +130,8 @@ def _of_a_transfer(facts: Mapping[str, Any]) -> Iterator[str]:
     who = f" from {facts['peer']}" if facts["peer"] else ""
     yield f"{facts['phase']}{who} for {since}{far}{rate}"
     again = ", ".join(f"{facts[name]} {name}" for name in ("resumes", "repairs", "damaged"))
-    yield f"{again}; process {facts['pid']}; {_memory(facts['memory'])}"
+    where = f"listens on {facts['listens']}; " if facts.get("listens") else ""
+    yield f"{where}{again}; process {facts['pid']}; {_memory(facts['memory'])}"
 
 
 def _memory(memory: Mapping[str, Any]) -> str:

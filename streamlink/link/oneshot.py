@@ -54,6 +54,7 @@ from streamlink.model.interfaces import (
     watch,
 )
 from streamlink.model.spec import ModelSpec, require_same
+from streamlink.transport.addresses import listening_at
 from streamlink.transport.grpc_client import GrpcClient
 from streamlink.transport.grpc_server import GrpcServer
 from streamlink.transport.session import Session
@@ -121,9 +122,9 @@ def receive(
 
     Args:
         into: see ``Into``. A sink that is no ``ModelInPlace`` gets one attempt only.
-        listen: ``host:port``; port 0 takes a free one.
+        listen: ``host:port``, where port 0 takes a free one; or ``unix:path``.
         config: settings of this end.
-        on_listening: told the port, once it can be reached.
+        on_listening: told the port, once it can be reached; 0: a Unix socket.
         timeout: how long to wait while no sender is here (seconds); None: for ever.
         progress: told how far it is.
         door: of topic ``TOPIC``, to be closed by who wants this to end.
@@ -170,7 +171,8 @@ def _take_one(
     while True:
         visit = door.next(timeout)
         if visit is None:
-            raise ConnectFailed(f"no sender came to {listen} within {timeout:g} s")
+            where = listening_at(listen, server.port)
+            raise ConnectFailed(f"no sender came to {where} within {timeout:g} s")
         try:
             return _take(server, visit, into, progress, on_transfer)
         except StreamlinkError as error:
@@ -281,10 +283,11 @@ def send(
 
     Args:
         model: must not change meanwhile; a ``Watched`` one notices.
-        to: ``host:port``.
+        to: ``host:port`` or ``unix:path``.
         name: what the receiver calls this end; by default the host and the process.
         config: settings of this end.
-        retry: how long to try again without coming any further (seconds); 0: not once.
+        retry: how long to try again without coming any further (seconds); 0: not once, a
+            connection that is refused included.
         progress: told how far it is.
         traffic: counts what moves, over all attempts.
         cancel: ends it; the receiver is told, and keeps what it can for another time.
@@ -358,7 +361,8 @@ class _Sending:
         )
         try:
             session = client.connect(
-                lambda session, request: session.reply(request, error="this end only sends")
+                lambda session, request: session.reply(request, error="this end only sends"),
+                tries_for=self._retry - (running_time() - self._since),
             )
             try:
                 receipt = self._send_over(client, session)

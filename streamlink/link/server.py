@@ -25,6 +25,7 @@ from streamlink.link.outgoing import OutgoingModel
 from streamlink.link.transfers import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
+from streamlink.transport.addresses import listening_at
 from streamlink.transport.grpc_server import GrpcServer
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.traffic import Traffic
@@ -215,7 +216,9 @@ class Peer:
 
 
 class Server:
-    """Listens on ``address`` (``host:port``; port 0: any free one). A context manager.
+    """Listens on ``address``. A context manager.
+
+    The address is ``host:port``, where port 0 takes a free one, or ``unix:path``.
 
     Args:
         address: where it listens.
@@ -242,7 +245,7 @@ class Server:
         """Ends what waits on this server."""
         self._changed = threading.Condition()
         self._peers: dict[str, Peer] = {}
-        self._host = address.rpartition(":")[0]
+        self._listens = address
         with self._changed:  # a client that is quicker than this line waits for it
             self._grpc = GrpcServer(
                 address, self.config, on_session=self._arrived, on_closed=self._left
@@ -250,14 +253,17 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port it listens on; 0: a Unix socket."""
         return self._grpc.port
 
     @property
     def address(self) -> str:
-        """``host:port`` for clients on this machine."""
-        everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # the loopback is part of it
-        return f"{everywhere.get(self._host, self._host)}:{self.port}"
+        """Where clients on this machine reach it: ``host:port``, or its Unix socket."""
+        address = listening_at(self._listens, self.port)
+        for everywhere, loopback in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+            if address.startswith(everywhere):  # the loopback is part of it
+                return loopback + address.removeprefix(everywhere)
+        return address
 
     @property
     def peers(self) -> list[Peer]:

@@ -222,6 +222,8 @@ class TransferDesk:
         self._rates = Rates(of)
         self._began = self._since = time.time()
         self._now: tuple[str, str, int, int] = ("", "waiting for a sender", 0, 0)
+        self.listens = ""
+        """Where senders reach it; empty: nowhere yet."""
 
     def told(self, peer: str, phase: str, done: int, total: int) -> None:
         """Take over how far it is; called for every chunk."""
@@ -252,6 +254,7 @@ class TransferDesk:
             phase = "waiting for the next sender"  # this one has left
         return {
             "program": "receive",
+            "listens": self.listens,
             "pid": os.getpid(),
             "began": self._began,
             "now": time.time(),

@@ -7,6 +7,7 @@ connections themselves are gRPC's: a call for which there is none fails at once,
 from __future__ import annotations
 
 import logging
+import math
 import re
 import secrets
 import threading
@@ -85,6 +86,7 @@ class GrpcClient:
         on_called_off: Callable[[int, str], None] | None = None,
         *,
         seconds: float | None = None,
+        tries_for: float = math.inf,
     ) -> Session:
         """Reach the server, greet it and return the session.
 
@@ -92,14 +94,16 @@ class GrpcClient:
             on_request: called with each request, in the session's thread.
             on_called_off: called with the number of a request nobody waits for any more.
             seconds: how long to wait for somebody to answer; None: ``connect_timeout``.
+            tries_for: a connection that is refused after so long is not tried again (seconds); 0:
+                the first is final.
 
         Raises:
-            ConnectFailed: nobody answers within ``seconds``.
+            ConnectFailed: nobody answers within ``seconds``, or the last try was refused.
             StreamAborted: the server refused us; its reason says why.
             Cancelled: the token was.
         """
         self._cancel.check()
-        self._wait_until_ready(seconds or self.config.timeouts.connect_timeout)
+        self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self._hello())
         pump: Pump[SessionMachine] = Pump(machine)
         self._session_pump = pump
@@ -209,29 +213,51 @@ class GrpcClient:
     def _channel(self) -> grpc.Channel:
         return self._connector.channel()
 
-    def _wait_until_ready(self, seconds: float) -> None:
+    def _wait_until_ready(self, seconds: float, tries_for: float) -> None:
         """Wait for a connection; one that stays mute is given up for another, ever more patiently.
 
         Its very first frames may have been damaged: then neither end says another word.
         """
-        until, patience = time.monotonic() + seconds, _MUTE_SECONDS
-        while not self._is_ready(min(patience, until - time.monotonic())):
+        began, patience = time.monotonic(), _MUTE_SECONDS
+        until, refused = began + seconds, threading.Event()
+
+        def is_final() -> bool:
+            return time.monotonic() - began >= tries_for
+
+        while not self._is_ready(min(patience, until - time.monotonic()), is_final, refused):
             self._cancel.check()
+            if refused.is_set():
+                raise self._unreachable("", _LAST_WORDS_SECONDS)
             if time.monotonic() >= until:
-                raise self._unreachable(seconds)
+                raise self._unreachable(f" within {seconds:g} s (connect_timeout)", seconds)
             patience *= 2
             self._session_line.renew()
 
-    def _is_ready(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for the session's connection; returns whether it stands."""
+    def _is_ready(
+        self, seconds: float, is_final: Callable[[], bool], refused: threading.Event
+    ) -> bool:
+        """Wait up to ``seconds`` for the session's connection; returns whether it stands.
+
+        Args:
+            seconds: so long.
+            is_final: whether a connection that fails now is not to be tried again, as gRPC would.
+            refused: set where such a one failed.
+        """
         ready: Any = None
+        channel = self._session_line.channel
 
         def give_up(_: str = "") -> None:
             if ready is not None and not ready.cancelled():  # gRPC takes no second one
                 ready.cancel()
 
+        def watch(state: grpc.ChannelConnectivity) -> None:
+            if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE and is_final():
+                refused.set()
+                give_up()
+
         try:
-            ready = grpc.channel_ready_future(self._session_line.channel)
+            ready = grpc.channel_ready_future(channel)
+            channel.subscribe(watch)
             with self._cancel.calling(give_up):
                 ready.result(timeout=max(0.0, seconds))
         except (grpc.FutureTimeoutError, grpc.FutureCancelledError):
@@ -240,16 +266,17 @@ class GrpcClient:
             raise ConnectFailed(f"{self.address}: the connection was closed here") from error
         finally:
             give_up()  # else gRPC goes on watching the connection, also a closed one
+            channel.unsubscribe(watch)
         return True
 
-    def _unreachable(self, seconds: float) -> StreamlinkError:
-        """Return why there was no connection, as far as gRPC can tell."""
+    def _unreachable(self, within: str, seconds: float) -> StreamlinkError:
+        """Return why there was no connection ``within`` some time, as far as gRPC can tell."""
         why = _failure(self._session_line, min(seconds, _LAST_WORDS_SECONDS)).rpartition(
             "last error: "
         )[2]
         if self._connector.has_tls and re.search(_NO_TLS, why, re.IGNORECASE):
             return AuthenticationFailed(
-                f"TLS with {self.address} failed within {seconds:g} s (connect_timeout): {why}; "
+                f"TLS with {self.address} failed{within}: {why}; "
                 "are ca, server_name and this end's certificate those that belong to this server?"
             )
         hint = ", and is its certificate for that name (server_name)"
@@ -258,7 +285,7 @@ class GrpcClient:
         elif self.config.security.certificate is None:
             hint = ", and does it ask for a certificate (none was given)"
         return ConnectFailed(
-            f"no server answers at {self.address} within {seconds:g} s (connect_timeout); "
+            f"no server answers at {self.address}{within}; "
             f"is it running, and is the address right{hint}? gRPC says: {why or 'nothing'}"
         )
 

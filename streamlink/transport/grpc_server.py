@@ -28,6 +28,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import health
+from streamlink.transport.addresses import is_answered, is_unix
 from streamlink.transport.credentials import certified_names, server_credentials
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.driver import Pump
@@ -164,6 +165,8 @@ class GrpcServer:
         server = grpc.server(self._pool, options=options, maximum_concurrent_rpcs=self._calls)
         server.add_generic_rpc_handlers((self._handlers(), self._health_handlers()))
         try:
+            if is_answered(address):
+                raise RuntimeError("another process answers there")
             if self._credentials is None:
                 port = server.add_insecure_port(address)
             else:
@@ -175,7 +178,7 @@ class GrpcServer:
                 "not this machine's?"
             ) from error
         server.start()
-        return server, port
+        return server, 0 if is_unix(address) else port
 
     def _handlers(self) -> Any:
         # No serialisers: frames stay bytes, so that a chunk is not copied by protobuf.

@@ -14,6 +14,7 @@ import yaml
 from streamlink.config import SecurityConfig
 from streamlink.errors import AbortCode, SecurityError, StreamAborted
 from streamlink.protocol.frames import Frame, Hello
+from streamlink.transport.addresses import is_unix
 from streamlink.transport.renewable import Renewable, read_file
 
 __all__ = ["Guard", "is_loopback", "read_token", "require_loopback", "token_reader"]
@@ -174,7 +175,7 @@ def _hashes(name: str, found: object, where: str) -> tuple[str, ...]:
 
 def is_loopback(address: str) -> bool:
     """Tell whether ``address`` is on this machine: 127.0.0.0/8, ::1, localhost, or unix:."""
-    if address.startswith(("unix:", "unix-abstract:")):
+    if is_unix(address):
         return True
     host = address.rpartition(":")[0]
     if host.lower() == "localhost":

@@ -105,6 +105,43 @@ def test_a_model_is_copied_and_replaces_the_one_that_was_there(
 
 
 @pytest.mark.processes
+def test_a_model_is_copied_over_a_unix_socket(source: Path, target: Path, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/socket"
+    with receive(target, address) as receiver:
+        receiver.until(f"listening on {address} ")
+        with send(source, address, "--name", "me") as sender:
+            check(source, target, told(sender), told(receiver))
+    assert not (tmp_path / "socket").exists()
+
+
+@pytest.mark.processes
+def test_a_receiver_reports_the_port_it_took_wherever_it_names_its_address(
+    source: Path, target: Path
+) -> None:
+    words = ("receive", target, "--listen", "127.0.0.1:0", "--timeout")
+    with command(*words, 0.1) as alone:
+        address = alone.until(r"listening on (127\.0\.0\.1:[1-9]\d*) ")[1]
+        assert alone.end() == 1
+        assert f"no sender came to {address} within 0.1 s" in alone.log
+    with command(*words, 3600) as receiver:
+        address = receiver.until(r"listening on (127\.0\.0\.1:[1-9]\d*) ")[1]
+        with command("status", "--store", target) as asked:
+            assert asked.end() == 0, asked.log
+        assert f"listens on {address}; " in asked.output
+        with send(source, address) as sender:
+            assert told(sender).digest == told(receiver).digest
+
+
+@pytest.mark.processes
+def test_without_retry_a_refused_connection_is_the_end(source: Path) -> None:
+    patient = ("--set", "timeouts.connect_timeout=3600")  # what a second try would take
+    with send(source, ABSENT, "--retry", 0, *patient) as sender:
+        assert sender.end() == 1
+        assert "trying again" not in sender.log
+        assert f"error: no server answers at {ABSENT}; is it running" in sender.log
+
+
+@pytest.mark.processes
 def test_it_may_be_stored_compressed(source: Path, tmp_path: Path, address: str) -> None:
     with receive(tmp_path / "t.slz", address) as receiver, send(source, address) as sender:
         assert told(sender).digest == told(receiver).digest
@@ -229,9 +266,12 @@ def test_a_second_sender_is_refused_in_words(source: Path, target: Path, address
     ("words", "code", "sentence"),
     [
         (["send", "absent", ABSENT], 2, "there is no model here"),
-        (["send", "m", "nowhere"], 2, "HOST:PORT 'nowhere' is not of the form HOST:PORT"),
+        (["send", "m", "nowhere"], 2, "the address 'nowhere' is not of the form HOST:PORT or"),
+        (["send", "m", "unix:"], 2, "the address 'unix:' names no socket; write unix:PATH"),
+        (["send", "m", "unix:no/s"], 2, "the address 'unix:no/s': there is no directory no"),
         (["send", "m", ABSENT, "--retry", "-1"], 2, "--retry must be finite and not negative"),
-        (["send", "m", ABSENT, "--retry", "0"], 1, "no server answers at 127.0.0.1:1 within 0.2 s"),
+        (["send", "m", ABSENT, "--retry", "0"], 1, "no server answers at 127.0.0.1:1; is it run"),
+        (["receive", "t", "--listen", "unix:m"], 2, "cannot listen on unix:m"),
         (["receive", "t", "--listen", "x"], 2, "--listen 'x' is not of the form HOST:PORT"),
         (["receive", "t", "--timeout", "nan"], 2, "--timeout must be finite and not negative"),
         (["receive", "t", "--compress", "lzma"], 2, "--compress is none or zstd, not 'lzma'"),

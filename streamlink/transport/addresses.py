@@ -1,0 +1,82 @@
+"""Where one listens or connects: ``host:port``, or a Unix socket of this machine.
+
+A socket is named as gRPC names it: ``unix:PATH``, ``unix:///PATH``, or ``unix-abstract:NAME`` for
+one without a file (Linux).
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+__all__ = ["is_answered", "is_unix", "listening_at", "require_address", "socket_file"]
+
+_FILE, _ABSTRACT = "unix:", "unix-abstract:"
+_MOST_BYTES = 107  # sockaddr_un has 108, and a zero ends it
+_LOOK_SECONDS = 1.0
+
+
+def is_unix(address: str) -> bool:
+    """Return whether ``address`` names a Unix socket."""
+    return address.startswith((_FILE, _ABSTRACT))
+
+
+def socket_file(address: str) -> Path | None:
+    """Return the file of a Unix socket; None: ``address`` is another kind of address."""
+    if not address.startswith(_FILE):
+        return None
+    path = address.removeprefix(_FILE)
+    return Path("/" + path.lstrip("/") if path.startswith("//") else path)
+
+
+def require_address(address: str) -> None:
+    """Check the form of an address; whether it can be reached is not looked at.
+
+    Raises:
+        ValueError: nobody can listen there or connect to it; says what is expected.
+    """
+    if is_unix(address):
+        _require_socket(address)
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not of the form HOST:PORT or unix:PATH")
+
+
+def listening_at(address: str, port: int) -> str:
+    """Return ``address`` with the port that was taken there in the place of 0."""
+    return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def is_answered(address: str) -> bool:
+    """Return whether somebody listens at a Unix socket with a file.
+
+    gRPC takes such a file away from a server that lives, where it would refuse a port.
+    """
+    path = socket_file(address)
+    if path is None or not path.is_socket():
+        return False
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(_LOOK_SECONDS)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True  # full, or not ours to ask: in any case not left over
+    return True
+
+
+def _require_socket(address: str) -> None:
+    name = address.partition(":")[2]
+    if not name.strip("/"):
+        raise ValueError(f"{address!r} names no socket; write unix:PATH")
+    path = socket_file(address)
+    if (nbytes := len((str(path) if path else name).encode())) > _MOST_BYTES:
+        raise ValueError(
+            f"{address!r} is too long for a Unix socket: {nbytes} bytes of at most {_MOST_BYTES}; "
+            "name a shorter path"
+        )
+    if path is not None and not path.parent.is_dir():
+        raise ValueError(f"{address!r}: there is no directory {path.parent} for the socket")
