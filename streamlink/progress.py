@@ -1,8 +1,10 @@
-"""How far each peer has come: bars on a terminal, a few plain log lines everywhere else.
+"""How far each peer has come: bars on a terminal, a line a minute everywhere else.
 
 The command line hands :meth:`LinkProgress.update` down as a callback; links and rounds call it for
 every chunk and know nothing of the screen. A call that need not be shown costs about a microsecond:
 it reads the clock, looks its bar up and leaves a pair of numbers behind.
+
+An arrow is from this end's side: ``→ site-1`` is sent to it, ``← site-1`` comes from it.
 """
 
 from __future__ import annotations
@@ -10,33 +12,30 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.console import Console, Group
+from rich.live import Live
 
-from streamlink.logs import escape
+from streamlink.bars import Row, board, size, span, summed
 
 __all__ = ["LinkProgress", "show_progress"]
 
 _log = logging.getLogger(__name__)
 
-_WAYS = ("sending", "receiving")
-_REFRESH_SECONDS = 0.1
+_ARROWS = {"sending": "→", "receiving": "←"}
+_SAMPLE_SECONDS = 0.1
 _WATCH_SECONDS = 0.2
-# A hold of a few milliseconds is no news; a lockstep round has thousands of them.
-_NEWS_SECONDS = 1.0
+_RATE_SECONDS = 5.0  # a rate is that of so long
+_LINE_SECONDS = 60.0
+_MOST_LINES = 4  # without a terminal, at a time; more transfers are summed up
+# In lockstep all but the slowest wait, a little and often: who waits most of the time is held.
+_SEEN, _SEEN_HELD = 5, 3
+_STILL = ("waiting for its connection", "checking", "noting")  # no byte of the model travels
 
 
 class LinkProgress:
@@ -47,19 +46,26 @@ class LinkProgress:
         clock: monotonic seconds.
     """
 
+    headline = ""
+    """What stands above the bars: the round that runs."""
+
     def __init__(
         self, console: Console | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.console = console or Console(stderr=True)
         self._clock = clock
         self._lock = threading.Lock()
-        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._lanes: dict[tuple[str, str], Lane] = {}
         self._latest_way: dict[str, str] = {}
-        self._bars = _bars(self.console) if self.console.is_terminal else None
+        self._live: Live | None = None
+        self._line_at = clock() + _LINE_SECONDS
 
     def __enter__(self) -> Self:
-        if self._bars is not None:
-            self._bars.start()
+        if self.console.is_terminal:
+            self._live = Live(
+                get_renderable=self._board, console=self.console, refresh_per_second=5
+            )
+            self._live.start()
         return self
 
     def __exit__(
@@ -68,84 +74,129 @@ class LinkProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            for lane in self._lanes.values():
-                self._end(lane, self._clock())
-            if self._bars is not None:
-                self._bars.stop()
+        if self._live is not None:
+            self._live.stop()  # draws once more, what came last
 
     def update(self, peer: str, phase: str, done: int, total: int, *, direction: str = "") -> None:
         """Say how far ``peer`` is. Any thread may call, as often as it likes.
 
         Args:
             peer: the peer's name; it is escaped before it is shown.
-            phase: ``"sending"``, ``"receiving"``, ``"verifying"``, ``"waiting for site-2"``, ...
-            done: bytes of this phase so far. Fewer than before means that the phase began again.
+            phase: ``"sending"`` and ``"receiving"`` are shown by their arrows only, any other one,
+                such as ``"checking"``, by its name.
+            done: bytes so far. Fewer than before means that another transfer began.
             total: bytes in all; 0 where that is not known.
-            direction: which of the peer's bars. By default ``sending`` and ``receiving`` have one
-                each, and any other phase goes to the one that was used last.
+            direction: ``"sending"`` or ``"receiving"``: which of the peer's bars. By default that
+                of the phase, and of any other phase the one that was used last.
         """
-        way = direction or (phase if phase in _WAYS else self._latest_way.get(peer, phase))
+        way = direction or (phase if phase in _ARROWS else self._latest_way.get(peer, "receiving"))
         now = self._clock()
         lane = self._lanes.get((peer, way))
-        # Unlocked on purpose: at worst a number is shown a moment late. `show` looks again.
-        if lane is not None and lane.is_current(phase, done, total) and now < lane.show_at:
-            lane.latest = (done, total)
+        # Unlocked on purpose: at worst a number is shown a moment late.
+        if lane is not None and lane.is_current(phase, done, total) and now < lane.sample_at:
+            lane.latest = done
             return
         with self._lock:
-            self._show(peer, way, phase, (done, total), now)
+            if lane is None:
+                lane = self._lanes[peer, way] = Lane(f"{_ARROWS[way]} {peer}", way)
+            self._latest_way[peer] = way
+            lane.sample(phase, done, total, now=now)
+            lines = self._lines_due(now)
+        for line in lines:
+            _log.info("%s", line)
 
     def forget(self, peer: str) -> None:
         """End what is shown of ``peer``, whose numbers nobody tells any more; any thread may."""
         with self._lock:
             for key in [key for key in self._lanes if key[0] == peer]:
-                lane = self._lanes.pop(key)
-                self._end(lane, self._clock())
-                if self._bars is not None and lane.bar is not None:
-                    self._bars.remove_task(lane.bar)
+                del self._lanes[key]
 
-    def _show(self, peer: str, way: str, phase: str, latest: tuple[int, int], now: float) -> None:
-        self._latest_way[peer] = way
-        lane = self._lanes.get((peer, way))
-        if lane is None:
-            lane = self._lanes[peer, way] = _Lane(peer, phase, now, latest, self._new_bar(peer))
-        elif not lane.is_same(phase, latest[0]):
-            self._end(lane, now)
-            lane.begin(phase, now, latest)
-            self._reset_bar(lane)
-        lane.latest = latest
-        lane.show_at = now + _REFRESH_SECONDS
-        self._draw(lane)
-        if lane.is_complete:
-            self._end(lane, now)
+    def rows(self) -> list[Row]:
+        """Return how far each transfer is: the peers in the order in which they came."""
+        now = self._clock()
+        with self._lock:
+            return self._rows(now)
 
-    def _end(self, lane: _Lane, now: float) -> None:
-        """Draw the last numbers; without a terminal log the phase, once, if it is worth a line."""
-        self._draw(lane)
-        if self._bars is None and not lane.is_ended:
-            seconds = now - lane.began_at
-            if lane.is_complete or seconds >= _NEWS_SECONDS:
-                _log.info("%s", lane.sentence(seconds))
-        lane.is_ended = True
+    def _rows(self, now: float) -> list[Row]:
+        return [lane.row(now=now) for lane in self._lanes.values()]
 
-    def _new_bar(self, peer: str) -> TaskID | None:
-        if self._bars is None:
-            return None
-        return self._bars.add_task("", total=None, peer=escape(peer), phase="")
+    def _board(self) -> Group:
+        width, height = self.console.size
+        # A line is left for the cursor: what fills the screen scrolls it.
+        return Group(*board(self.headline, self.rows(), width=width, height=height - 1))
 
-    def _reset_bar(self, lane: _Lane) -> None:
-        if self._bars is not None and lane.bar is not None:
-            self._bars.reset(lane.bar, completed=lane.latest[0])
+    def _lines_due(self, now: float) -> list[str]:
+        """Return what a log is told now: once a minute, where there is no terminal."""
+        if self._live is not None or now < self._line_at:
+            return []
+        self._line_at = now + _LINE_SECONDS
+        rows = [row for row in self._rows(now) if not row.is_complete]
+        if len(rows) > _MOST_LINES:
+            ways = [[row for row in rows if row.name[0] == arrow] for arrow in _ARROWS.values()]
+            rows = [summed(each, f"{each[0].name[0]} {len(each)} peers") for each in ways if each]
+        return [_sentence(row) for row in rows]
 
-    def _draw(self, lane: _Lane) -> None:
-        if self._bars is not None and lane.bar is not None:
-            done, total = lane.latest
-            phase = escape(lane.phase)
-            self._bars.update(lane.bar, completed=done, total=total or None, phase=phase)
+
+class Lane:
+    """What was seen of one peer in one direction, from one sample to the next."""
+
+    __slots__ = ("_moved", "_moving", "_phase", "_samples", "_total", "_way", "latest", "name",
+                 "sample_at")  # fmt: skip
+
+    def __init__(self, name: str, way: str) -> None:
+        self.name = name
+        self.latest = 0
+        """Bytes so far, as told last."""
+        self.sample_at = 0.0
+        """When it is worth looking at the numbers again (seconds)."""
+        self._way = way
+        self._phase = ""
+        self._total = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+        self._moving, self._moved = 0.0, 0  # seconds in which bytes came, and how many
+
+    def sample(self, phase: str, done: int, total: int, *, now: float) -> None:
+        """Note how far it is at ``now``."""
+        if done < self.latest or total != self._total:
+            self._begin()
+        if self._samples and done > self._samples[-1][1] and self._phase not in _STILL:
+            self._moving += now - self._samples[-1][0]
+            self._moved += done - self._samples[-1][1]
+        self._samples.append((now, done))
+        while len(self._samples) > 2 and now - self._samples[1][0] >= _RATE_SECONDS:
+            self._samples.popleft()
+        self._phase, self.latest, self._total = phase, done, total
+        self.sample_at = now + _SAMPLE_SECONDS
+
+    def is_current(self, phase: str, done: int, total: int) -> bool:
+        """Tell whether there is nothing to show but a number: no new phase, no end of one."""
+        is_same = phase == self._phase and done >= self.latest and total == self._total
+        return is_same and (total <= 0 or done < total or self.latest == done)
+
+    def row(self, *, now: float) -> Row:
+        """Return how far it is, and how fast: a transfer that is over by the time it moved."""
+        is_complete = 0 < self._total <= self.latest
+        rate = self._mean() if is_complete else self._rate(now)
+        words = "" if self._phase in _ARROWS else self._phase
+        return Row(self.name, words, self.latest, self._total, rate)
+
+    def _mean(self) -> float:
+        return self._moved / self._moving if self._moving > 0 else 0.0
+
+    def _rate(self, now: float) -> float:
+        if not self._samples:
+            return 0.0
+        since = max(self._samples[0][0], now - _RATE_SECONDS)
+        # Of the samples the last one that is old enough: nothing of what came before it counts.
+        first = next(done for at, done in reversed(self._samples) if at <= since)
+        return (self.latest - first) / (now - since) if now > since else 0.0
 
 
 class Standing(Protocol):
-    """What is asked of a peer's standing (``rounds.controller.Standing``). Bytes."""
+    """What is asked of a peer's standing (``rounds.report.Standing``). Bytes."""
 
     @property
     def peer(self) -> str: ...
@@ -157,24 +208,34 @@ class Standing(Protocol):
     def received(self) -> int: ...
     @property
     def total(self) -> int: ...
+    @property
+    def returns(self) -> int: ...
+    @property
+    def held_for(self) -> str: ...
+    @property
+    def is_its_turn(self) -> bool: ...
 
 
 @contextmanager
 def show_progress(
-    standings: Callable[[], Sequence[Standing]], console: Console | None = None
+    standings: Callable[[], Sequence[Standing]],
+    console: Console | None = None,
+    *,
+    headline: Callable[[], object] = str,
 ) -> Iterator[LinkProgress]:
     """Draw two bars for each peer while the block runs: the model to it, its update back.
 
     Args:
-        standings: tells how far each peer is; asked five times a second, and once at the end. A
-            peer that it names no more has no bars any more.
-        console: see ``LinkProgress``.
+        standings: tells how far each peer is, such as ``job.standings``; asked five times a second,
+            and once at the end. A peer that it names no more has no bars any more.
+        console: where to draw; by default stderr. Where it is no terminal, the log is told once a
+            minute.
+        headline: tells what stands above the bars, such as ``job.state``.
     """
     is_over = threading.Event()
     with LinkProgress(console) as progress:
-        watcher = threading.Thread(
-            target=_watch, args=(standings, progress, is_over), name="progress", daemon=True
-        )
+        watch = Watch(standings, headline, progress)
+        watcher = threading.Thread(target=watch.run, args=(is_over,), name="progress", daemon=True)
         watcher.start()
         try:
             yield progress
@@ -183,71 +244,63 @@ def show_progress(
             watcher.join()
 
 
-def _watch(
-    standings: Callable[[], Sequence[Standing]], progress: LinkProgress, is_over: threading.Event
-) -> None:
-    shown: set[str] = set()
-    while True:
-        is_last = is_over.wait(_WATCH_SECONDS)
-        now = standings()
-        for each in now:
-            back = "receiving" if each.phase == "streaming" else each.phase
-            progress.update(each.peer, "sending", each.sent, each.total, direction="sending")
-            progress.update(each.peer, back, each.received, each.total, direction="receiving")
-        for peer in shown.difference(each.peer for each in now):
-            progress.forget(peer)  # a bar that stands still would pass for one that hangs
-        shown = {each.peer for each in now}
-        if is_last:
-            return
-
-
-class _Lane:
-    """What is known of one peer in one direction."""
-
-    __slots__ = ("bar", "began_at", "is_ended", "latest", "peer", "phase", "show_at", "start")
+class Watch:
+    """Looks again and again at how far each peer is, and tells ``progress``."""
 
     def __init__(
-        self, peer: str, phase: str, now: float, latest: tuple[int, int], bar: TaskID | None
+        self,
+        standings: Callable[[], Sequence[Standing]],
+        headline: Callable[[], object],
+        progress: LinkProgress,
     ) -> None:
-        self.peer = peer
-        self.bar = bar
-        self.begin(phase, now, latest)
+        self._standings = standings
+        self._headline = headline
+        self._progress = progress
+        self._shown: set[str] = set()
+        self._held: dict[str, deque[str]] = {}
 
-    def begin(self, phase: str, now: float, latest: tuple[int, int]) -> None:
-        self.phase = phase
-        self.began_at = now
-        self.show_at = now
-        # A resumed transfer starts in the middle: what came before is not this phase's speed.
-        self.start = latest[0]
-        self.latest = latest
-        self.is_ended = False
+    def run(self, is_over: threading.Event) -> None:
+        """Look until ``is_over``, and once more then."""
+        is_last = False
+        while not is_last:
+            is_last = is_over.wait(_WATCH_SECONDS)
+            self.look()
 
-    def is_same(self, phase: str, done: int) -> bool:
-        return phase == self.phase and done >= self.latest[0]
+    def look(self) -> None:
+        """Tell how far each peer is now."""
+        self._progress.headline = str(self._headline())
+        now = self._standings()
+        for each in now:
+            self._tell(each)
+        here = {each.peer for each in now}
+        for peer in self._shown - here:
+            self._progress.forget(peer)  # a bar that stands still would pass for one that hangs
+            self._held.pop(peer, None)
+        self._shown = here
 
-    def is_current(self, phase: str, done: int, total: int) -> bool:
-        """Tell whether there is nothing to show but a number: no new phase, no end of one."""
-        return self.is_same(phase, done) and (self.is_ended or total <= 0 or done < total)
+    def _tell(self, each: Standing) -> None:
+        held, tell, of = self._held_for(each), self._progress.update, each.returns or each.total
+        both = (
+            each.phase if each.phase not in ("streaming", "working", "committing", "done") else ""
+        )
+        down = both or ("at work" if each.phase == "working" else "sending")
+        up = each.phase if each.phase in ("committing", "done") else "receiving"
+        if up == "receiving" and (held or each.is_its_turn):
+            up = f"held for {held}" if held else "at work"
+        tell(each.peer, down, each.sent, each.total, direction="sending")
+        tell(each.peer, both or up, each.received, of, direction="receiving")
 
-    @property
-    def is_complete(self) -> bool:
-        done, total = self.latest
-        return 0 < total <= done
-
-    def sentence(self, seconds: float) -> str:
-        done, total = self.latest
-        of = f" of {total}" if total else ""
-        rate = f", {(done - self.start) / seconds / 1e6:.1f} MB/s" if seconds > 0 else ""
-        return f"{self.peer} {self.phase}: {done}{of} bytes in {seconds:.1f} s{rate}"
+    def _held_for(self, each: Standing) -> str:
+        """Return whom it waits for most of the time, if it does."""
+        seen = self._held.setdefault(each.peer, deque(maxlen=_SEEN))
+        seen.append(each.held_for)
+        name, count = Counter(seen).most_common(1)[0]
+        return name if count >= _SEEN_HELD else ""
 
 
-def _bars(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.fields[peer]}", markup=False),
-        TextColumn("{task.fields[phase]}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
+def _sentence(row: Row) -> str:
+    far = f"{size(row.done)} of {size(row.total)}" if row.total else size(row.done)
+    parts = [far, f"{size(row.rate)}/s" if row.rate else "", row.words]
+    if row.seconds_left is not None:
+        parts.append(f"{span(row.seconds_left)} left")
+    return f"{row.name}: {', '.join(filter(None, parts))}"

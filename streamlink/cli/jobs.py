@@ -166,7 +166,7 @@ def server(
         with a_job():
             rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
-        with a_job(), show_progress(rounds.standings, common.console):
+        with a_job(), show_progress(rounds.standings, common.console, headline=rounds.state):
             done = rounds.run()
         seconds = time.monotonic() - began
         moved = listening.wire_bytes
@@ -207,7 +207,11 @@ def client(
     with Client(server, name, work, common.config) as taking_part:
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
-        bars = show_progress(work.standings, common.console) if report_fd is None else nullcontext()
+        bars = (
+            show_progress(work.standings, common.console, headline=work.headline)
+            if report_fd is None
+            else nullcontext()
+        )
         with measured(metrics, taking_part), a_job(), bars:
             taking_part.run()
     logger.info("tasks done: %d", taking_part.tasks_done)
@@ -220,22 +224,44 @@ class _Told:
     def __init__(self, work: Executor, name: str) -> None:
         self._work = work
         self._name = name
+        self._task: Task | None = None
+        self._ended: list[Standing] = []  # how the last task that was done has ended
         self.overlaps = bool(getattr(work, "overlaps", False))
         self.is_pure = bool(getattr(work, "is_pure", False))
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        return self._work.execute(task, assignment)
+        self._task, self._ended = task, []
+        outcome = self._work.execute(task, assignment)
+        down, up = (receipt.stats.total_bytes for receipt in (outcome.received, outcome.sent))
+        self._ended = [Standing("server", "done", up, down, up, down)]
+        return outcome
+
+    def headline(self) -> str:
+        """Return what the bars are about."""
+        task = self._task
+        if task is None:
+            return f"{self._name}: waiting for the first task"
+        attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
+        return f"{self._name}: {task.name}, job {task.job!r} round {task.round}{attempt}"
 
     def standings(self) -> Sequence[Standing]:
-        """Return how far the task that runs is, where the executor can say."""
+        """Return how far the task that runs is, or ran last, where the executor can say."""
         watched = getattr(self._work, "watched", None)
         if watched is None:
-            return []
+            return self._ended
         model, update = watched
-        down, up = model.stats, update.stats.received_bytes if update is not None else 0
+        down, up = model.stats, update.stats if update is not None else None
         # Before the executor opens the update's stream it has the model to itself.
         phase = "working" if model.is_complete and update is None else "streaming"
-        return [Standing("server", phase, up, down.received_bytes, down.total_bytes)]
+        sent, total = (up.received_bytes, up.total_bytes) if up is not None else (0, 0)
+        # Whom the server waits for is told with the update; the model is held for the same one.
+        held_for = (up.held_for if up is not None else "") or down.held_for
+        return [
+            Standing(
+                "server", phase, sent, down.received_bytes, total or down.total_bytes,
+                down.total_bytes, held_for,
+            )
+        ]  # fmt: skip
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

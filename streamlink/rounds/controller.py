@@ -36,7 +36,7 @@ from streamlink.rounds.lockstep import Lockstep
 from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord, JobState
 from streamlink.rounds.recovery import recover
-from streamlink.rounds.report import RoundReport, Standing, standing_of, tell_round
+from streamlink.rounds.report import RoundReport, Standing, ended, standing_of, tell_round
 from streamlink.rounds.scatter import Metadata, Plan
 from streamlink.rounds.spool import check_spool
 from streamlink.rounds.spooled import SpooledRound, store_at
@@ -138,6 +138,7 @@ class ScatterAndGather:
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
+        self._ended: Sequence[Standing] = ()
         self._has_waited = False
 
     def run(self) -> list[RoundReport]:
@@ -154,6 +155,7 @@ class ScatterAndGather:
             StoreError: the model cannot be read or stored.
         """
         config = self._config
+        self._plan.record.expect(config.start_round, config.num_rounds)
         self._wait_if_needed()
         last = config.start_round + config.num_rounds - 1
         first = self._ledger.next_round if self._ledger is not None else config.start_round
@@ -223,10 +225,13 @@ class ScatterAndGather:
         return report
 
     def standings(self) -> list[Standing]:
-        """Return how far each client is in the round that runs; cheap, from any thread."""
+        """Return how far each client is in the round that runs; cheap, from any thread.
+
+        Between two rounds, and after the last, it is how those ended whose updates counted.
+        """
         spooled = self._spooled  # it may be over before the next line
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
-        return [standing_of(exchange) for exchange in list(running)]
+        return [standing_of(exchange) for exchange in list(running)] or list(self._ended)
 
     def state(self) -> JobState:
         """Return where the job stands; cheap, from any thread."""
@@ -310,7 +315,9 @@ class ScatterAndGather:
                 run=self._ledger.run if self._ledger is not None else Run(), recovered=recovered,
             )  # fmt: skip
             try:
-                return self._spooled.run(peers)
+                report = self._spooled.run(peers)
+                self._ended = ended(self._spooled.exchanges, report.weights)
+                return report
             finally:
                 self._spooled = None
         return self._run_in_lockstep(number, failures, is_last)
@@ -354,6 +361,7 @@ class ScatterAndGather:
             except OutOfTime as late:
                 raise QuorumNotReached(f"round {number}: {late}", failures) from late
             else:
+                self._ended = outcome.standings
                 left = dict.fromkeys(sorted(asked - outcome.weights.keys()), _GONE)
                 missing = {**left, **{name: str(error) for name, error in failures.items()}}
                 seconds = time.monotonic() - began

@@ -19,7 +19,7 @@ from streamlink.rounds.contributor import Contributor
 from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import ModelFacts, functions_of
 from streamlink.rounds.gather import GatherRules, LockstepGather
-from streamlink.rounds.report import hear_out, tell_traceback
+from streamlink.rounds.report import Standing, ended, hear_out, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
 
 __all__ = ["Lockstep", "Outcome"]
@@ -34,6 +34,7 @@ class Outcome:
     weights: dict[str, float]
     metrics: dict[str, float]
     metadata: dict[str, Mapping[str, str]]
+    standings: Sequence[Standing]
 
 
 class Lockstep:
@@ -205,4 +206,5 @@ class Lockstep:
             exchange = scatter.exchanges[peer.name]
             metadata[peer.name] = hear_out(exchange)
             exchange.close()
-        return Outcome(gather.weights, gather.metrics, metadata)
+        standings = ended(scatter.exchanges.values(), gather.weights)
+        return Outcome(gather.weights, gather.metrics, metadata, standings)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.report import RoundReport
 
-__all__ = ["JobRecord", "JobState", "RoundNote", "Trouble"]
+__all__ = ["JobRecord", "JobState", "RoundNote", "Trouble", "round_of"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -69,6 +69,25 @@ class JobState:
     """The last clients that dropped out, and rounds that failed."""
     lost: tuple[str, ...] = ()
     """Clients that dropped out of the round that runs."""
+    first_round: int = 0
+    """Number of the job's first round."""
+    rounds: int = 0
+    """How many the job has (count); 0: whoever calls ``run_round`` decides that."""
+
+    def __str__(self) -> str:
+        where = round_of(self.round, self.first_round, self.rounds)
+        attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
+        return f"job {self.job!r}: {where}{attempt}, {self.phase}"
+
+
+def round_of(number: int | None, first: int, count: int) -> str:
+    """Return which round it is, and of how many: ``round 1 (2 of 5)`` where they begin with 0."""
+    if number is None:
+        return f"no round of {count} yet" if count else "no round yet"
+    nth = number - first + 1
+    if not count:
+        return f"round {number}"
+    return f"round {nth} of {count}" if nth == number else f"round {number} ({nth} of {count})"
 
 
 class JobRecord:
@@ -83,6 +102,12 @@ class JobRecord:
         self._rounds: deque[RoundNote] = deque(maxlen=ROUNDS_KEPT)
         self._troubles: deque[Trouble] = deque(maxlen=TROUBLES_KEPT)
         self._lost: dict[str, None] = {}
+        self._first, self._count = 0, 0
+
+    def expect(self, first: int, count: int) -> None:
+        """Note how many rounds there will be, and the number of the first one."""
+        with self._lock:
+            self._first, self._count = first, count
 
     def note(self, event: RoundEvent) -> None:
         """Take over what happened, and log what an operator looks for."""
@@ -119,6 +144,8 @@ class JobRecord:
                 tuple(self._rounds),
                 tuple(self._troubles),
                 tuple(self._lost),
+                self._first,
+                self._count,
             )
 
     def _take(self, event: RoundEvent) -> None:

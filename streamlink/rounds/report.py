@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from streamlink.errors import StreamlinkError
 from streamlink.link.outgoing import WAITING
@@ -14,6 +14,7 @@ from streamlink.link.turn import is_its_turn
 __all__ = [
     "RoundReport",
     "Standing",
+    "ended",
     "hear_out",
     "standing_of",
     "tell_round",
@@ -54,8 +55,9 @@ class Standing:
     sent: int
     received: int
     total: int
+    """Of the model that is sent."""
     returns: int = 0
-    """Of the update; 0: not known yet."""
+    """Of the model that comes; 0: not known yet."""
     held_for: str = ""
     """Whom its update waits for; empty: nobody."""
     stalled_by: str = ""
@@ -84,6 +86,15 @@ def standing_of(exchange: Exchange) -> Standing:
         up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
         is_its_turn(down, up),
     )  # fmt: skip
+
+
+def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[Standing]:
+    """Return how those stand at the end of a round whose updates are ``counted``."""
+    return [
+        replace(standing_of(each), phase="done", held_for="", stalled_by="", is_its_turn=False)
+        for each in exchanges
+        if each.peer in counted
+    ]
 
 
 def hear_out(exchange: Exchange) -> Mapping[str, str]:

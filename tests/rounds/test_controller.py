@@ -178,7 +178,11 @@ def test_standings_tell_how_far_each_client_is() -> None:
         for number in range(2):
             federation.client(f"site-{number}", StreamingExecutor(look))
         job.run()
+        left = job.standings()
     assert set(seen) == {("site-0", ODD.nbytes), ("site-1", ODD.nbytes)}
+    whole = {(each.phase, each.sent, each.received, each.total) for each in left}
+    assert whole == {("done", ODD.nbytes, ODD.nbytes, ODD.nbytes)}
+    assert sorted(each.peer for each in left) == ["site-0", "site-1"]
 
 
 def test_too_few_clients_at_the_start_are_counted() -> None:

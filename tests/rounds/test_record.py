@@ -8,7 +8,7 @@ import pytest
 
 from streamlink.link import Attempt
 from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.record import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobRecord
+from streamlink.rounds.record import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobRecord, round_of
 from streamlink.rounds.report import RoundReport
 
 
@@ -92,3 +92,26 @@ def test_what_an_operator_looks_for_is_in_the_log(caplog: pytest.LogCaptureFixtu
         "peer": "site-1",
         "reason": "gone",
     }
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "count", "words"),
+    [
+        (None, 0, 5, "no round of 5 yet"),
+        (None, 0, 0, "no round yet"),
+        (1, 0, 5, "round 1 (2 of 5)"),
+        (2, 1, 5, "round 2 of 5"),
+        (7, 0, 0, "round 7"),
+    ],
+)
+def test_which_round_it_is_is_said_as_its_number_and_as_how_many(
+    number: int | None, first: int, count: int, words: str
+) -> None:
+    assert round_of(number, first, count) == words
+
+
+def test_a_state_reads_as_a_headline() -> None:
+    record = begun(1)
+    record.expect(0, 5)
+    record.note(event(Happening.TASK_OFFERED, 1, 2, peer="site-1"))
+    assert str(record.state()) == "job 'job': round 1 (2 of 5), attempt 2, gathering"
