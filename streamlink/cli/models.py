@@ -164,7 +164,7 @@ def _faults(
     ours: ModelSource, digest: str | None, theirs: ModelSource, other: str | None, show_all: bool
 ) -> list[str]:
     """Return how two models differ, a line each; nothing for equal ones."""
-    if what := ours.spec.difference(theirs.spec):
+    if what := ours.spec.difference(theirs.spec, "the first model", "the second"):
         return [f"different tensors: {what}"]
     if digest is not None and digest == other:
         return []

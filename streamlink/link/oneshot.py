@@ -240,12 +240,14 @@ def _sink(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
     try:
         return _sink_in(spec, into, identity)
     except (MemoryError, OverflowError) as error:
-        raise ModelError(f"a model of {spec.nbytes} bytes does not fit into memory here") from error
+        raise ModelError(
+            f"a model of {spec.nbytes} bytes does not fit into the receiver's memory"
+        ) from error
 
 
 def _sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
     if isinstance(into, ModelSink):
-        require_same(into.spec, spec, "the sender")
+        require_same(into.spec, spec, "the sender", "the receiver")
         return into
     if isinstance(into, ResumableStore):
         return into.begin(spec, identity)

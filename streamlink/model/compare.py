@@ -39,7 +39,7 @@ def difference(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDiffere
     Raises:
         SpecMismatch: the models do not have the same tensors (raised at the first ``next``).
     """
-    require_same(ours.spec, theirs.spec, "the other source")
+    require_same(ours.spec, theirs.spec, "the other source", "the first one")
     found: TensorDifference | None = None
     for piece in _differing_pieces(ours, theirs):
         if found is None or found.name != piece.name:

@@ -30,7 +30,7 @@ def copy_model(
     """
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
-    require_same(source.spec, sink.spec, "the sink")
+    require_same(source.spec, sink.spec, "the sink", "the source")
     nbytes = source.spec.nbytes
     tell = progress or _ignore
     check = watch(source)

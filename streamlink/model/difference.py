@@ -40,7 +40,7 @@ class DifferenceSource:
     """
 
     def __init__(self, new: ModelSource, base: ModelSource) -> None:
-        require_same(new.spec, base.spec, "the model to subtract")
+        require_same(new.spec, base.spec, "the model to subtract", "the new model")
         self._new = new
         self._base = base
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)

@@ -194,14 +194,24 @@ class ModelSpec:
                 f"bytes [{offset}, {offset + length}) are not inside a model of {self.nbytes} bytes"
             )
 
-    def difference(self, other: ModelSpec) -> str:
-        """Return the first difference in plain words, or ``""`` for equal specs."""
+    def difference(self, other: ModelSpec, ours: str, theirs: str) -> str:
+        """Return the first difference in plain words, or ``""`` for equal specs.
+
+        Args:
+            other: what this one is compared with.
+            ours: who has this one, such as "the server". The words may be read at either end, so
+                they name both.
+            theirs: who has the other one.
+        """
         if self.tensors == other.tensors:
             return ""
-        for index, (ours, theirs) in enumerate(zip(self.tensors, other.tensors, strict=False)):
-            if ours != theirs:
-                return _tensor_difference(index, ours, theirs)
-        return _missing(self, other)
+        for index, (one, another) in enumerate(zip(self.tensors, other.tensors, strict=False)):
+            if one != another:
+                what, mine, yours = _tensor_difference(index, one, another)
+                return f"{what}: {ours} has {mine}, {theirs} {yours}"
+        if len(self.tensors) < len(other.tensors):
+            return _missing(self, other, ours, theirs)
+        return _missing(other, self, theirs, ours)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -222,9 +232,16 @@ class ModelSpec:
             index += 1
 
 
-def require_same(ours: ModelSpec, theirs: ModelSpec, who: str) -> None:
-    """Raise ``SpecMismatch`` naming ``who`` and the first difference, unless the specs agree."""
-    if ours is not theirs and (difference := ours.difference(theirs)):
+def require_same(ours: ModelSpec, theirs: ModelSpec, who: str, than: str) -> None:
+    """Raise ``SpecMismatch`` that names the first difference, unless the specs agree.
+
+    Args:
+        ours: what ``than`` has.
+        theirs: what ``who`` has.
+        who: who is to blame, such as "the sender".
+        than: with whom it should agree, such as "the receiver".
+    """
+    if ours is not theirs and (difference := ours.difference(theirs, than, who)):
         raise SpecMismatch(f"{who} has another model: {difference}")
 
 
@@ -310,16 +327,18 @@ def _first_duplicate(tensors: tuple[TensorSpec, ...]) -> str:
     return next(name for name, count in counts.items() if count > 1)
 
 
-def _tensor_difference(index: int, ours: TensorSpec, theirs: TensorSpec) -> str:
+def _tensor_difference(
+    index: int, ours: TensorSpec, theirs: TensorSpec
+) -> tuple[str, object, object]:
+    """Return what differs, and how it is in either."""
     if ours.name != theirs.name:
-        return f"tensor {index} is {ours.name!r} here and {theirs.name!r} there"
+        return f"tensor {index} differs", repr(ours.name), repr(theirs.name)
     if ours.dtype != theirs.dtype:
-        return f"tensor {ours.name!r} is {ours.dtype} here and {theirs.dtype} there"
-    return f"tensor {ours.name!r} has shape {ours.shape} here and {theirs.shape} there"
+        return f"tensor {ours.name!r} differs in dtype", ours.dtype, theirs.dtype
+    return f"tensor {ours.name!r} differs in shape", ours.shape, theirs.shape
 
 
-def _missing(ours: ModelSpec, theirs: ModelSpec) -> str:
-    few, many = len(ours.tensors), len(theirs.tensors)
-    if few < many:
-        return f"tensor {theirs.tensors[few].name!r} is missing here ({few} tensors, {many} there)"
-    return f"tensor {ours.tensors[many].name!r} is missing there ({few} tensors here, {many} there)"
+def _missing(shorter: ModelSpec, longer: ModelSpec, lacks: str, has: str) -> str:
+    few, many = len(shorter.tensors), len(longer.tensors)
+    name = longer.tensors[few].name
+    return f"{lacks} lacks tensor {name!r} ({has} has {many} tensors, {lacks} {few})"

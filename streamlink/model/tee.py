@@ -19,7 +19,7 @@ class TeeSink:
     """
 
     def __init__(self, first: ModelSink, second: ModelSink) -> None:
-        require_same(first.spec, second.spec, "the second place")
+        require_same(first.spec, second.spec, "the second place", "the first place")
         self._first = first
         self._second = second
 

@@ -327,7 +327,7 @@ def check_announced(
     """
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
-        raise SpecMismatch(f"{peer} has {what}: {_difference(part, sent)}")
+        raise SpecMismatch(f"{peer} has {what}: {_difference(part, sent, peer)}")
     check_weight(peer, update.weight)
 
 
@@ -349,7 +349,7 @@ def check_metrics(peer: str, metrics: Mapping[str, float]) -> None:
             )
 
 
-def _difference(ours: ModelSpec, theirs: ModelSpec) -> str:
+def _difference(ours: ModelSpec, theirs: ModelSpec, peer: str) -> str:
     missing = [name for name in ours.names if name not in theirs.names]
     extra = [name for name in theirs.names if name not in ours.names]
     told = [
@@ -357,7 +357,7 @@ def _difference(ours: ModelSpec, theirs: ModelSpec) -> str:
         for words, names in (("it lacks", missing), ("nobody asked for", extra))
         if names
     ]
-    return " and ".join(told) or ours.difference(theirs)
+    return " and ".join(told) or ours.difference(theirs, "the server", peer)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -76,6 +76,18 @@ class RoundRule:
         """Whether ``train_timeout`` has passed."""
         return self._deadline is not None and now >= self._deadline
 
+    def why_over(self, *, now: float) -> str:
+        """Return what has ended the round for those who are still asked, in words."""
+        grace, least = self._rules.wait_time_after_min_received, self._rules.min_clients
+        if self._enough_since is not None and now >= self._enough_since + grace:
+            return (
+                f"the round's rule was met: {len(self.arrived)} updates, min_clients is {least}, "
+                f"and {grace:g} s had passed (wait_time_after_min_received)"
+            )
+        if self.is_late(now=now):
+            return f"{self._rules.train_timeout:g} s had passed (train_timeout)"
+        return f"too few clients were left for min_clients={least}"
+
     def seconds_left(self, *, now: float) -> float:
         """Return how long to wait at most before asking again; 0: the round is over."""
         away = self.away(now=now)

@@ -211,17 +211,28 @@ class SpooledRound:
 
     def _leave_out(self, name: str, spool: Spool, rule: RoundRule) -> None:
         """End the task of a client that is too late for this round, unless it just was not."""
-        reason = f"{self._belongs} goes on without it: it is late"
-        if not spool.leave_out(name, reason):
+        why = self._why_late(name, rule)
+        if not spool.leave_out(name, f"{self._belongs} goes on without it: {why}"):
             rule.arrive(name, now=running_time())
             self._plan.tell(Happening.UPDATE_ARRIVED, self._belongs, name)
             return
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
-            exchange.end(AbortCode.STALE_ATTEMPT, reason)
-        logger.warning("%s", reason.replace("without it: it", f"without {name}: it"))
-        self._failures[name] = QuorumNotReached("it was late: the round's rule was met without it")
-        self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, "late")
+            exchange.end(AbortCode.STALE_ATTEMPT, f"{self._belongs} goes on without it: {why}")
+        logger.warning("%s goes on without %s: %s", self._belongs, name, why)
+        self._failures[name] = QuorumNotReached(why)
+        self._plan.tell(Happening.CLIENT_DROPPED, self._belongs, name, why)
+
+    def _why_late(self, name: str, rule: RoundRule) -> str:
+        """Return what there was of an update that does not count, and what nobody waits for."""
+        ended, exchange = rule.why_over(now=running_time()), self._scatter.exchanges.get(name)
+        if exchange is None or exchange.incoming.pump.stream.opened is None:
+            return f"no update of it came before {ended}"
+        stats = exchange.incoming.stats
+        return (
+            f"its update came too late: {stats.received_bytes} of {stats.total_bytes} bytes were "
+            f"here when {ended}"
+        )
 
     # --- combining ------------------------------------------------------------------------
 

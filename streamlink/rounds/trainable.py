@@ -55,7 +55,7 @@ class Trainable:
         if model is None or self._is_ours:
             return
         if model is self.what:
-            require_same(model.spec, spec, "the server")
+            require_same(model.spec, spec, "the server", "the client")
         else:
             _require_same_tensors(model, spec)
 
@@ -71,7 +71,8 @@ class Trainable:
         self._restore()
         if self._model.spec != spec:
             model = _over(self._entries or self.what, spec.names)
-            require_same(model.spec, spec, "the server")  # work that failed may have cast a module
+            # Work that failed may have cast a module.
+            require_same(model.spec, spec, "the server", "the client")
             self._model = model
         return self._model
 
@@ -131,8 +132,8 @@ class Trainable:
                     f"the work made tensor {new.name!r} {new.dtype} of shape {new.shape}; "
                     f"it was {old.dtype} of shape {old.shape}"
                 )
-        if difference := after.difference(before):
-            raise SpecMismatch(f"after the work the model is another one: {difference}")
+        if difference := after.difference(before, "the model after it", "the one before it"):
+            raise SpecMismatch(f"the work made another model: {difference}")
         self._model = model
 
 
@@ -196,10 +197,10 @@ def _require_same_tensors(ours: ModelInPlace, theirs: ModelSpec) -> None:
     here = {names.get(tensor.name, tensor.name): tensor for tensor in ours.spec.tensors}
     for name in theirs.names:
         if name not in here:
-            raise SpecMismatch(f"the server has another model: tensor {name!r} is missing here")
+            raise SpecMismatch(f"the server has another model: the client lacks tensor {name!r}")
     arranged = _in_order(here, theirs.names).items()
     renamed = tuple(replace(tensor, name=name) for name, tensor in arranged)
-    require_same(ModelSpec(renamed), theirs, "the server")
+    require_same(ModelSpec(renamed), theirs, "the server", "the client")
 
 
 def _their_names(tied: Mapping[str, str], theirs: ModelSpec) -> dict[str, str]:
@@ -209,9 +210,9 @@ def _their_names(tied: Mapping[str, str], theirs: ModelSpec) -> dict[str, str]:
         other = names.setdefault(tied.get(name, name), name)
         if other != name:
             raise SpecMismatch(
-                f"the server has both {other!r} and {name!r}, which are one tied weight here and "
-                "travel once; keep only one of them in the server's model "
-                "(safetensors.torch.save_model does), or untie them here"
+                f"the server has both {other!r} and {name!r}, which are one tied weight at the "
+                "client and travel once; keep only one of them in the server's model "
+                "(safetensors.torch.save_model does), or untie them at the client"
             )
     return names
 

@@ -184,7 +184,7 @@ def _in_order_of(spec: ModelSpec, what: Any) -> ModelInPlace:
     model = as_model(what)
     if model.spec != spec:
         model = as_model(_ordered(_entries(what), spec.names))
-        require_same(model.spec, spec, "the source")
+        require_same(model.spec, spec, "the source", "the target")
     return model
 
 

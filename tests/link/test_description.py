@@ -85,5 +85,5 @@ def test_what_is_remembered_of_descriptions_is_bounded_in_number_and_in_sum() ->
 
 
 def test_a_model_that_no_memory_holds_is_the_senders_error() -> None:
-    with pytest.raises(ModelError, match="does not fit into memory here"):
+    with pytest.raises(ModelError, match="does not fit into the receiver's memory"):
         _sink(float_spec(1 << 47), MemoryStore(), "")

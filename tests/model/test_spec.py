@@ -124,20 +124,34 @@ def test_the_digest_is_fixed_by_its_encoding() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (ModelSpec((TensorSpec("x", "F32", (2, 3)), TWO.tensors[1])), "'a' here and 'x' there"),
-        (ModelSpec((TensorSpec("a", "F16", (2, 3)), TWO.tensors[1])), "F32 here and F16 there"),
-        (ModelSpec((TensorSpec("a", "F32", (3, 2)), TWO.tensors[1])), r"\(2, 3\) here and \(3, 2"),
-        (ModelSpec(TWO.tensors[:1]), "'b' is missing there"),
-        (ModelSpec((*TWO.tensors, TensorSpec("c", "U8", ()))), "'c' is missing here"),
+        (
+            ModelSpec((TensorSpec("x", "F32", (2, 3)), TWO.tensors[1])),
+            "tensor 0 differs: the server has 'a', site-1 'x'",
+        ),
+        (
+            ModelSpec((TensorSpec("a", "F16", (2, 3)), TWO.tensors[1])),
+            "dtype: the server has F32, site-1 F16",
+        ),
+        (
+            ModelSpec((TensorSpec("a", "F32", (3, 2)), TWO.tensors[1])),
+            r"the server has \(2, 3\), site-1 \(3, 2\)",
+        ),
+        (
+            ModelSpec(TWO.tensors[:1]),
+            r"site-1 lacks tensor 'b' \(the server has 2 tensors, site-1 1\)",
+        ),
+        (ModelSpec((*TWO.tensors, TensorSpec("c", "U8", ()))), "the server lacks tensor 'c'"),
     ],
 )
-def test_the_first_difference_is_told_in_words(other: ModelSpec, words: str) -> None:
+def test_the_first_difference_is_told_in_words_that_name_both_sides(
+    other: ModelSpec, words: str
+) -> None:
     assert TWO.digest != other.digest
     with pytest.raises(SpecMismatch, match=f"site-1 has another model: .*{words}"):
-        require_same(TWO, other, "site-1")
+        require_same(TWO, other, "site-1", "the server")
 
 
 def test_equal_specs_have_no_difference() -> None:
     same = ModelSpec(TWO.tensors)
-    require_same(TWO, same, "site-1")
-    assert TWO.difference(same) == ""
+    require_same(TWO, same, "site-1", "the server")
+    assert TWO.difference(same, "the server", "site-1") == ""

@@ -396,11 +396,14 @@ def f32(**shapes: tuple[int, ...]) -> ModelSpec:
         (f32(t0=(3,), t2=(5,)), "site-1 has another model: it lacks tensor 't1'"),
         (f32(t0=(3,), t1=(4,), t2=(5,), x=()), "nobody asked for tensor 'x'"),
         (f32(a=(3,), t1=(4,), b=(5,)), "it lacks tensors 't0', 't2' and nobody asked for"),
-        (f32(t0=(3,), t2=(5,), t1=(4,)), "tensor 1 is 't1' here and 't2' there"),
-        (f32(t0=(3,), t1=(2, 2), t2=(5,)), r"tensor 't1' has shape \(4,\) here and \(2, 2\) there"),
+        (f32(t0=(3,), t2=(5,), t1=(4,)), "tensor 1 differs: the server has 't1', site-1 't2'"),
+        (
+            f32(t0=(3,), t1=(2, 2), t2=(5,)),
+            r"'t1' differs in shape: the server has \(4,\), site-1 \(2, 2\)",
+        ),
         (
             ModelSpec((*WHOLE.tensors[:2], TensorSpec("t2", "F64", (5,)))),
-            "tensor 't2' is F32 here and F64 there",
+            "tensor 't2' differs in dtype: the server has F32, site-1 F64",
         ),
         (ModelSpec(()), "it lacks tensors 't0', 't1', 't2'"),
     ],

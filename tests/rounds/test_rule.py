@@ -117,6 +117,19 @@ def test_train_timeout_ends_it_whoever_is_missing() -> None:
     assert rule.is_enough
 
 
+def test_what_ended_a_round_is_told_in_words() -> None:
+    met = a_rule(min_clients=1, grace=10.0, train_timeout=60.0)
+    assert met.why_over(now=60.0) == "60 s had passed (train_timeout)"
+    met.arrive("site-1", now=1.0)
+    assert met.why_over(now=11.0) == (
+        "the round's rule was met: 1 updates, min_clients is 1, and 10 s had passed "
+        "(wait_time_after_min_received)"
+    )
+    failed = a_rule(min_clients=3)
+    failed.drop("site-3", is_gone=False, now=1.0)
+    assert failed.why_over(now=1.0) == "too few clients were left for min_clients=3"
+
+
 FATES = st.sampled_from(["arrive", "out", "away", "back"])
 
 

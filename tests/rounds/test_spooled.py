@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from streamlink.config import LinkConfig
 from streamlink.errors import QuorumNotReached, RoundError
 from streamlink.model.spec import TensorSpec
+from streamlink.rounds.executor import Task
 from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.whole import WholeExecutor
 from tests.support.jobs import Job
-from tests.support.peers import SMALL, WAIT, Array, Gate, executor, trained
+from tests.support.peers import SMALL, WAIT, Array, Gate, executor, initial, trained
 
 
 def spooled(directory: Path, link: LinkConfig = SMALL, **rules: Any) -> Job:
@@ -53,7 +56,35 @@ def test_a_straggler_is_let_go_after_the_grace_time(tmp_path: Path) -> None:
         job.assert_mean_of(0, 2)
         assert gate.reached.is_set()
     assert sorted(report.weights) == ["site-0", "site-2"]
-    assert "late" in report.failures["site-1"]
+    told = r"its update came too late: \d+ of \d+ bytes were here when the round's rule was met"
+    assert re.match(told, report.failures["site-1"])
+
+
+def test_a_client_that_sent_nothing_is_not_blamed_for_a_late_update(tmp_path: Path) -> None:
+    works, told = threading.Event(), list[str]()
+
+    def train(arrays: dict[str, Array], task: Task) -> None:
+        works.wait(WAIT)
+
+    with spooled(tmp_path, wait_time_after_min_received=0.2) as job:
+        job.extras["on_event"] = lambda event: told.append(event.detail) if event.peer else None
+        job.site(1, WholeExecutor(train, initial()))
+        job.site(0)
+        job.site(2)
+        job.start(3)
+        why = job.report().failures["site-1"]
+        works.set()
+    assert why.startswith("no update of it came before the round's rule was met: 2 updates")
+    assert why in told
+
+
+def test_nobody_is_told_of_a_rule_that_was_not_met(tmp_path: Path) -> None:
+    with spooled(tmp_path, train_timeout=0.5, min_clients=2) as job:
+        job.gated(1, "f64")
+        job.site(0)
+        job.start(2)
+        why = str(job.failure().failures["site-1"])
+    assert why.endswith("0.5 s had passed (train_timeout)")
 
 
 def test_a_straggler_takes_part_in_the_next_round(tmp_path: Path) -> None:

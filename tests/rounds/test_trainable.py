@@ -52,7 +52,9 @@ def test_without_a_model_arrays_are_made_once_for_each_spec() -> None:
 
 
 def test_another_model_than_the_users_is_refused() -> None:
-    with pytest.raises(SpecMismatch, match="the server has another model: tensor 't0' has shape"):
+    with pytest.raises(
+        SpecMismatch, match="the server has another model: tensor 't0' differs in shape"
+    ):
         Trainable(arrays()).place(float_spec(4, 2))
 
 
@@ -232,16 +234,21 @@ def test_work_that_failed_does_not_disturb_another_order() -> None:
 
 
 def test_a_model_in_place_of_the_users_own_keeps_its_order() -> None:
-    with pytest.raises(SpecMismatch, match="tensor 0 is 't0' here and 't1' there"):
+    with pytest.raises(
+        SpecMismatch, match="tensor 0 differs: the client has 't0', the server 't1'"
+    ):
         Trainable(ArrayModel(arrays())).place(TURNED)
 
 
 @pytest.mark.parametrize(
     ("tensors", "why"),
     [
-        ([*TURNED.tensors, TensorSpec("extra", "F32", ())], "tensor 'extra' is missing here"),
-        (TURNED.tensors[:1], "tensor 't0' is missing there"),
-        ([TURNED.tensors[0], TensorSpec("t0", "F16", (3,))], "tensor 't0' is F32 here and F16"),
+        ([*TURNED.tensors, TensorSpec("extra", "F32", ())], "the client lacks tensor 'extra'"),
+        (TURNED.tensors[:1], "the server lacks tensor 't0'"),
+        (
+            [TURNED.tensors[0], TensorSpec("t0", "F16", (3,))],
+            "tensor 't0' differs in dtype: the client has F32",
+        ),
     ],
 )
 def test_in_another_order_the_difference_is_still_told(tensors: Any, why: str) -> None:
@@ -279,7 +286,7 @@ def test_tied_weights_travel_under_the_name_that_the_server_has(name: str, is_di
 def test_a_server_that_has_a_tied_weight_twice_is_told_what_to_do() -> None:
     trainable = Trainable(tied_module(pytest.importorskip("torch")))
     both = ModelSpec((BIAS, *WEIGHT.values()))
-    why = "both '0.weight' and '1.weight', which are one tied weight here.* keep only one of them"
+    why = "both '0.weight' and '1.weight', which are one tied weight at the client.* keep only one"
     with pytest.raises(SpecMismatch, match=why):
         trainable.place(both)
 
@@ -291,7 +298,7 @@ def test_weights_that_the_work_untied_are_another_model() -> None:
     source = pattern_model(ModelSpec((BIAS, WEIGHT["1.weight"])))
     copy_model(source, trainable.place(source.spec))
     module[0].weight = torch.nn.Parameter(torch.ones(3, 2))
-    with pytest.raises(SpecMismatch, match=r"after the work .*'0\.weight' is missing there"):
+    with pytest.raises(SpecMismatch, match=r"the one before it lacks tensor '0\.weight'"):
         trainable.trained()
 
 
@@ -307,7 +314,9 @@ def test_a_module_that_was_moved_or_cast_is_noticed_in_another_order_too() -> No
         trainable.place(other).write(0, memoryview(b"1234"))
     assert content(trainable.trained())[12:] == np.ones(6, "f4").tobytes()
     module.double()
-    with pytest.raises(SpecMismatch, match="'weight' is F64 here and F32 there"):
+    with pytest.raises(
+        SpecMismatch, match="'weight' differs in dtype: the client has F64, the server F32"
+    ):
         trainable.place(one)
 
 

@@ -126,4 +126,4 @@ def test_a_late_client_hears_that_nobody_waits(tmp_path: Path) -> None:
     error = heard.result(WAIT)
     assert isinstance(error, StreamAborted)
     assert error.code is AbortCode.STALE_ATTEMPT
-    assert "late" in error.reason
+    assert "no update of it came before the round's rule was met" in error.reason

@@ -96,7 +96,7 @@ def test_a_client_that_hangs_is_late(gather: str, tmp_path: Path) -> None:
     with Job(tmp_path, gather=gather, fates={0: "", 1: "hang", 2: ""}, **rules) as job:
         job.reached(1)
         if gather == "spool":
-            assert "late" in assert_mean(job, 0, 2)["failures"]["site-1"]
+            assert "too late" in assert_mean(job, 0, 2)["failures"]["site-1"]
         else:
             assert "waiting for site-1" in assert_old_model(job)["why"]
 
