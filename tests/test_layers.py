@@ -7,6 +7,7 @@ functions and those for types only too: what a module mentions is what a reader 
 import ast
 import gc
 import re
+import threading
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -60,6 +61,10 @@ PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "mar
 LOADS = {"torch.load", "torch.save"}
 
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+# What a thread keeps for itself, here and in other versions of CPython (`_context`: since 3.14).
+OF_THREAD = {*vars(threading.Thread()), *dir(threading.Thread), "_context", "_os_thread_handle"}
+OF_THREAD -= {"daemon", "name"}  # to be set
 
 MAX_LINES = 500
 VAGUE = ("Manager", "Handler", "Helper", "Helpers", "Util", "Utils")
@@ -167,6 +172,23 @@ def pickling(tree: ast.Module) -> list[str]:
     return faults
 
 
+def taken_from_thread(tree: ast.Module) -> set[str]:
+    """Return what subclasses of ``Thread`` set that some CPython keeps under the same name."""
+    threads = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and {dotted(base) for base in node.bases} & {"Thread", "threading.Thread"}
+    ]
+    stored = {
+        dotted(node).removeprefix("self.")
+        for thread in threads
+        for node in ast.walk(thread)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    return stored & OF_THREAD
+
+
 # --- the tests --------------------------------------------------------------
 
 
@@ -221,6 +243,11 @@ def test_the_environment_is_read_on_the_command_line_only(path: Path) -> None:
 @every("streamlink")
 def test_a_module_is_no_longer_than_one_can_read(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+@every("streamlink", "benchmarks", "examples", "tests")
+def test_a_thread_of_ours_takes_no_attribute_of_the_interpreters_own(path: Path) -> None:
+    assert not taken_from_thread(read(path))
 
 
 @every("streamlink", "benchmarks", "examples", "tests")
@@ -290,6 +317,12 @@ def test_every_kind_of_import_is_seen(line: str, expected: set[str]) -> None:
 )
 def test_a_wrong_arrow_is_noticed(part: str, line: str, wrong: set[str]) -> None:
     assert wrong_arrows(part, set(imports(ast.parse(line)))) == wrong
+
+
+def test_an_attribute_that_hides_one_of_a_threads_is_noticed() -> None:
+    text = "class T(threading.Thread):\n def __init__(self):\n  self._context, self._mine = 1, 2"
+    assert taken_from_thread(ast.parse(text)) == {"_context"}
+    assert not taken_from_thread(ast.parse(text.replace("threading.Thread", "object")))
 
 
 def test_a_thread_in_the_model_is_noticed_and_a_lock_is_not() -> None:

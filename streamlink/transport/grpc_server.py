@@ -417,7 +417,8 @@ class _Reader(threading.Thread):
     ) -> None:
         super().__init__(name=f"read-{call}", daemon=True)
         self._pump, self._call, self._raws, self._decode = pump, call, raws, decode
-        self._context, self._first, self._then = context, first, then
+        # Not `_context`: since Python 3.14 that is a thread's own, and it could not start.
+        self._grpc_context, self._first, self._then = context, first, then
         if not context.add_callback(self._over):  # it has ended already
             self._over()
 
@@ -426,7 +427,7 @@ class _Reader(threading.Thread):
             self._pump.incoming(self._first, self._call)
             if self._pump.read(self._raws, self._call, self._decode):
                 # Its writer, which ends it in words, may be stuck in a connection that is damaged.
-                _start_timer(_LAST_WORDS_SECONDS, self._context.cancel)
+                _start_timer(_LAST_WORDS_SECONDS, self._grpc_context.cancel)
         except Exception as error:  # gRPC ends a broken call's iterator with a bare Exception
             logger.debug("call %d ended: %r", self._call, error)
         self._pump.detach(self._call)
