@@ -17,6 +17,7 @@ import socket
 import socketserver
 import stat
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -34,8 +35,8 @@ logger = logging.getLogger("streamlink.operate")
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """``answer(question)``: what it raises of ours is told to the operator in words."""
 
-MAX_PATH_BYTES = 107
-"""The longest path of a Unix socket on Linux (bytes)."""
+MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
+"""The longest path of a Unix socket: on Linux, and on macOS (bytes)."""
 
 MAX_LINE_BYTES = 8 << 20
 """The largest question or answer (bytes)."""
@@ -144,7 +145,7 @@ def ask(
 
 def _require_trusted(path: Path, line: socket.socket) -> None:
     """Believe nobody but our own user and root: others may put a socket into a shared directory."""
-    asking, answering = os.getuid(), _user_of(line)
+    asking, answering = os.getuid(), _user_of(line, path)
     if asking and answering not in (asking, 0):
         raise ControlError(
             f"{path}: the process there is of user {answering}, not of yours; keep the socket in a "
@@ -152,7 +153,10 @@ def _require_trusted(path: Path, line: socket.socket) -> None:
         )
 
 
-def _user_of(line: socket.socket) -> int:
+def _user_of(line: socket.socket, path: Path) -> int:
+    """Return whose process answers; where the kernel does not say (macOS), who made the socket."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return path.lstat().st_uid
     facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", facts)
     return int(user)
@@ -172,13 +176,20 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._places = threading.BoundedSemaphore(_MAX_CALLERS)
         super().__init__(str(path), _Caller, bind_and_activate=False)  # type: ignore[arg-type]
         try:
-            os.fchmod(self.socket.fileno(), 0o600)  # Linux makes the file with this mode at once
-            self.socket.bind(str(path))
+            self._bind(path)
             self.identity = _identity(path)
             self.server_activate()
         except BaseException:
             self.server_close()
             raise
+
+    def _bind(self, path: Path) -> None:
+        """Make the file with mode 0600 before anyone can connect, which takes ``listen``."""
+        if sys.platform == "linux":
+            os.fchmod(self.socket.fileno(), 0o600)  # the file is made with this mode at once
+        self.socket.bind(str(path))
+        if sys.platform != "linux":
+            os.chmod(path, 0o600)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):

@@ -27,7 +27,7 @@ import xxhash
 from streamlink.errors import CorruptStore, ModelError
 from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.stores.files import read_bytes, sync_directory, write_all
+from streamlink.stores.files import read_bytes, sync_data, sync_directory, write_all
 from streamlink.stores.header import parse_json
 from streamlink.stores.index import ShardIndex
 
@@ -112,7 +112,7 @@ class Journal:
         record = _MARK.pack(mark) + leaves
         record += _checksum(self._mark, record)
         write_all(self._fds[0], record, self._length)
-        os.fdatasync(self._fds[0])
+        sync_data(self._fds[0])
         self._mark = mark
         self._length += len(record)
 

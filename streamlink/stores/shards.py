@@ -38,6 +38,7 @@ from streamlink.stores.files import (
     lock,
     read_into,
     require_free,
+    sync_data,
     sync_directory,
     write_all,
 )
@@ -196,7 +197,7 @@ class ShardSink:
             if self._journal is not None:
                 self._write_headers()
             for fd in self._fds:
-                os.fdatasync(fd)
+                sync_data(fd)
                 steps.tell()
             if self._journal is not None:
                 self._mark(self._journal, self._spec.nbytes)
@@ -326,7 +327,7 @@ class ShardSink:
         mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
         fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
         for shard in {shard for shard, _, _ in fresh}:
-            os.fdatasync(self._fds[shard])
+            sync_data(self._fds[shard])
         self._mark(journal, mark)
 
     def _mark(self, journal: Journal, mark: int) -> None:

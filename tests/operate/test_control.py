@@ -43,7 +43,7 @@ def test_an_answer_is_believed_of_our_own_user_and_root_only(
     is_believed: bool,
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: asking)
-    monkeypatch.setattr("streamlink.operate.control._user_of", lambda line: answering)
+    monkeypatch.setattr("streamlink.operate.control._user_of", lambda line, path: answering)
     with ControlServer(tmp_path / "c", echo):
         if is_believed:
             assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
@@ -52,10 +52,23 @@ def test_an_answer_is_believed_of_our_own_user_and_root_only(
             ask(tmp_path / "c", STATUS)
 
 
-def test_the_user_who_answers_is_known() -> None:
+def test_the_user_who_answers_is_known(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
-        assert _user_of(ours) == os.getuid()
+        assert _user_of(ours, tmp_path / "absent") == os.getuid()
+
+
+def test_where_the_kernel_does_not_say_who_answers_the_sockets_owner_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(socket, "SO_PEERCRED")
+    with ControlServer(tmp_path / "c", echo):
+        assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
+        monkeypatch.setattr(os, "getuid", lambda: 1001)
+        theirs = os.stat_result((0o140600, 0, 0, 1, 1002, 0, 0, 0, 0, 0))
+        monkeypatch.setattr(Path, "lstat", lambda path: theirs)
+        with pytest.raises(ControlError, match="the process there is of user 1002, not of yours"):
+            ask(tmp_path / "c", STATUS)
 
 
 def test_only_its_user_may_ask(tmp_path: Path) -> None:
