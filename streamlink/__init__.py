@@ -62,6 +62,7 @@ from streamlink.stores import (
     open_store,
 )
 from streamlink.stores.anything import AnyPlace, AnySource
+from streamlink_fl import warn_of_clash
 
 __all__ = [
     # settings
@@ -149,3 +150,5 @@ def __getattr__(name: str) -> Any:
 
 
 __version__ = "0.1.0"
+
+warn_of_clash()

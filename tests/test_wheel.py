@@ -34,7 +34,8 @@ def unpacked(wheel: zipfile.ZipFile, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_it_holds_every_file_of_the_package_and_no_other(wheel: zipfile.ZipFile) -> None:
-    ours = {path for path in (ROOT / "streamlink").rglob("*") if path.is_file()}
+    packages = (ROOT / "streamlink", ROOT / "streamlink_fl")
+    ours = {path for each in packages for path in each.rglob("*") if path.is_file()}
     named = {p.relative_to(ROOT).as_posix() for p in ours if "__pycache__" not in p.parts}
     packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert packed == named
@@ -56,7 +57,9 @@ def test_a_lean_install_brings_no_framework_and_no_tools(wheel: zipfile.ZipFile)
 
 def test_it_brings_the_command(wheel: zipfile.ZipFile) -> None:
     [name] = [name for name in wheel.namelist() if name.endswith("/entry_points.txt")]
-    assert "streamlink = streamlink.cli:main" in wheel.read(name).decode()
+    entries = wheel.read(name).decode()
+    assert "streamlink = streamlink_fl:main" in entries
+    assert "streamlink-fl = streamlink_fl:main" in entries
 
 
 @pytest.mark.processes(quick=True)

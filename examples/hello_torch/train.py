@@ -28,7 +28,9 @@ try:
     import torch
     from torch import nn
 except ImportError:
-    sys.exit("this example trains with PyTorch, which is an extra: pip install 'streamlink[torch]'")
+    sys.exit(
+        "this example trains with PyTorch, which is an extra: pip install 'streamlink-fl[torch]'"
+    )
 
 TOKENS, WIDTH = 64, 32
 SITES = (1, 2)

@@ -22,7 +22,9 @@ try:
     import torch
     from torch import nn
 except ImportError:
-    sys.exit("this example trains with PyTorch, which is an extra: pip install 'streamlink[torch]'")
+    sys.exit(
+        "this example trains with PyTorch, which is an extra: pip install 'streamlink-fl[torch]'"
+    )
 
 RANK = 2
 SAMPLES = {"site-1": 384, "site-2": 128}  # what a site has seen counts as much as it has seen

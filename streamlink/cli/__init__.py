@@ -22,6 +22,7 @@ from streamlink.cli.models import export, inspect
 from streamlink.cli.simulate import simulate
 from streamlink.cli.status import abort, status
 from streamlink.logs import json_line
+from streamlink_fl import DISTRIBUTION, find_clash
 
 __all__ = ["app", "main"]
 
@@ -39,9 +40,14 @@ for command in (server, client, simulate, inspect, export, send, receive, certs,
 
 def main() -> None:
     """Run the command that the command line names, and end the process with its exit code."""
-    if "--json-logs" not in sys.argv:
+    is_json = "--json-logs" in sys.argv
+    if is_json:
+        _silence_grpc()
+    if clash := find_clash():
+        text = f"warning: {clash.text}"
+        typer.echo(json_line("WARNING", text, "name_clash") if is_json else text, err=True)
+    if not is_json:
         app()
-    _silence_grpc()
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except typer.Abort:
@@ -67,7 +73,7 @@ def _silence_grpc() -> None:
 
 def _show_version(is_wanted: bool) -> None:
     if is_wanted:
-        typer.echo(f"streamlink {__version__}")
+        typer.echo(f"{DISTRIBUTION} {__version__}")
         raise typer.Exit
 
 

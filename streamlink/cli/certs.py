@@ -46,7 +46,7 @@ def certs(
     except ImportError as error:
         raise CommandError(
             "certificates are made with the cryptography package, which is an extra: "
-            "pip install 'streamlink[certs]'"
+            "pip install 'streamlink-fl[certs]'"
         ) from error
     authority, serving, *visiting = make_certificates(folder, server, site or [], days=days)
     typer.echo(f"valid for {days} days; the CA's key, which stays here: {authority}")

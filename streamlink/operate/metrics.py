@@ -1,6 +1,6 @@
 """What Prometheus reads: counters and gauges of one end's streams, and of its rounds.
 
-It needs the extra ``metrics`` (``pip install 'streamlink[metrics]'``). Labels are a peer, a
+It needs the extra ``metrics`` (``pip install 'streamlink-fl[metrics]'``). Labels are a peer, a
 direction and a cause: so many sets of them as peers are remembered, twice, times four. Nothing is
 measured for a scrape: each one reads what the streams have counted anyway.
 """
@@ -214,6 +214,6 @@ def _prometheus() -> Any:
         import prometheus_client.core
     except ModuleNotFoundError as error:
         raise MetricsError(
-            "metrics need prometheus-client: pip install 'streamlink[metrics]'"
+            "metrics need prometheus-client: pip install 'streamlink-fl[metrics]'"
         ) from error
     return prometheus_client

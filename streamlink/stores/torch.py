@@ -24,7 +24,7 @@ try:
     import torch
 except ImportError as error:
     raise ImportError(
-        "a TorchModel needs PyTorch, which is not installed: pip install streamlink[torch]"
+        "a TorchModel needs PyTorch, which is not installed: pip install 'streamlink-fl[torch]'"
     ) from error
 
 from streamlink.stores.staged import StagedTensors

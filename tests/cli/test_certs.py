@@ -145,7 +145,7 @@ def test_without_the_package_one_is_told_which_extra_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     code, said = certs(tmp_path, "--server", "fl.test")
     assert code == 2
-    assert "pip install 'streamlink[certs]'" in said
+    assert "pip install 'streamlink-fl[certs]'" in said
 
 
 # --- on the command line --------------------------------------------------------

@@ -107,7 +107,7 @@ def words(text: str) -> str:
 
 
 def test_the_version_is_the_packages() -> None:
-    assert Outcome("--version").out == f"streamlink {__version__}\n"
+    assert Outcome("--version").out == f"streamlink-fl {__version__}\n"
 
 
 @pytest.mark.parametrize("name", [*LINK, *ROUNDS])

@@ -74,7 +74,7 @@ def test_where_torch_is_missing_that_is_said(program: str, tmp_path: Path) -> No
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     done = run(program, path=(tmp_path,))
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("pip install 'streamlink[torch]'")
+    assert done.stderr.strip().endswith("pip install 'streamlink-fl[torch]'")
     assert "Traceback" not in done.stderr
 
 

@@ -531,7 +531,7 @@ def test_a_staging_buffer_that_holds_no_element_is_refused() -> None:
 
 def test_a_missing_torch_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install streamlink\[torch\]"):
+    with pytest.raises(ImportError, match=r"streamlink-fl\[torch\]"):
         runpy.run_path(str(streamlink.stores.torch.__file__))
 
 

@@ -137,7 +137,7 @@ class Open(_message.Message):
     kind: UpdateKind
     takes_next: bool
     is_pure: bool
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: _Optional[bool] = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: _Optional[bool] = ..., is_pure: _Optional[bool] = ...) -> None: ...
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("received", "limit", "chunk_bytes", "wants_spec")
@@ -149,7 +149,7 @@ class Accept(_message.Message):
     limit: int
     chunk_bytes: int
     wants_spec: bool
-    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: _Optional[bool] = ...) -> None: ...
+    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: bool = ...) -> None: ...
 
 class SpecPage(_message.Message):
     __slots__ = ("number", "body")

@@ -1,0 +1,116 @@
+"""Which ``streamlink`` an import finds: ours, or the video tool that has this name on PyPI.
+
+Our distribution is ``streamlink-fl``; our package and our command are ``streamlink``, like those of
+the video tool. The one that is installed last overwrites ``streamlink/__init__.py`` and the command
+of the other, and removing either removes what they share; pip does not notice. This package has a
+name of its own, so it survives both. Our commands start here: it looks before ``streamlink`` is
+imported, reads files only, and needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["DISTRIBUTION", "Clash", "NameClashWarning", "find_clash", "main", "warn_of_clash"]
+
+DISTRIBUTION = "streamlink-fl"
+"""What pip calls us."""
+
+_APART = (
+    "Each needs an environment of its own. To keep streamlink-fl here, run 'pip uninstall "
+    "streamlink' and then install streamlink-fl once more with --force-reinstall --no-deps"
+)
+
+
+class NameClashWarning(RuntimeWarning):
+    """The video tool is installed in the same place; ours still works."""
+
+
+@dataclass(frozen=True)
+class Clash:
+    """What is wrong with the installed package ``streamlink``."""
+
+    text: str
+    """A sentence for the user, which ends with what to do."""
+    is_fatal: bool
+    """Whether ``import streamlink`` gives something else than our package."""
+
+
+def find_clash() -> Clash | None:
+    """Return what the video tool has done to our package, or would; None where it did nothing.
+
+    Nothing is imported. The price is a search of ``sys.path`` and one small file.
+    """
+    init = _imported()
+    if init is None:
+        return Clash(
+            "the package 'streamlink' has lost its __init__.py, as it does when the video tool of "
+            f"that name is removed, which shares files with streamlink-fl. {_APART}",
+            is_fatal=True,
+        )
+    if "streamlink_fl" not in init.read_text("utf-8", "replace"):  # ours imports this package
+        return Clash(
+            f"'import streamlink' finds the video tool of that name ({init}), not streamlink-fl, "
+            f"which moves models. {_APART}",
+            is_fatal=True,
+        )
+    return _neighbour(init.parent.parent)
+
+
+def warn_of_clash() -> None:
+    """Warn, when our package is imported, that the video tool is installed over it.
+
+    The price is one ``stat``, so every import can afford it.
+    """
+    if clash := _neighbour(Path(__file__).parent.parent):
+        import warnings
+
+        warnings.warn(clash.text, NameClashWarning, stacklevel=3)
+
+
+def main() -> None:
+    """Run the ``streamlink`` command, or end with 2 where another package has its place."""
+    clash = find_clash()
+    if clash is not None:
+        if clash.is_fatal:
+            sys.stderr.write(_line(clash.text))
+            sys.exit(2)
+        import warnings
+
+        warnings.simplefilter("ignore", NameClashWarning)  # the command says it in its own way
+    from streamlink.cli import main as run
+
+    run()
+
+
+def _imported() -> Path | None:
+    """Return the ``__init__.py`` that ``import streamlink`` would run."""
+    from importlib.util import find_spec
+
+    spec = find_spec("streamlink")
+    return Path(spec.origin) if spec and spec.origin and spec.has_location else None
+
+
+def _neighbour(site: Path) -> Clash | None:
+    """Return the clash if the video tool is in ``site``; its command's package tells."""
+    if not os.path.isdir(site / "streamlink_cli"):
+        return None
+    return Clash(
+        f"the video tool 'streamlink' is installed in {site} too, and shares files with "
+        "streamlink-fl: streamlink-fl works, the video tool does not, and removing it breaks "
+        f"streamlink-fl. {_APART}",
+        is_fatal=False,
+    )
+
+
+def _line(text: str) -> str:
+    """Return an error as the command line writes it, without our package, which is not there."""
+    if "--json-logs" not in sys.argv:
+        return f"error: {text}\n"
+    import json
+
+    about = {"level": "ERROR", "logger": "streamlink", "message": f"error: {text}"}
+    return json.dumps(about | {"event": "failed", "exit_code": 2}) + "\n"
