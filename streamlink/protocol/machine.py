@@ -26,6 +26,7 @@ from streamlink.errors import (
 from streamlink.protocol.events import Event, Failed
 from streamlink.protocol.frames import Abort, Accept, Frame, Hello, Open, SpecPage, Welcome
 from streamlink.protocol.limits import Allowance
+from streamlink.protocol.observer import Observer
 from streamlink.protocol.timers import Timers
 
 Moves = Mapping[tuple[Enum, type], Enum]
@@ -50,6 +51,8 @@ class Machine:
     FINAL: ClassVar[frozenset[Enum]]
     ENDED: ClassVar[Enum]
     """The state of a machine that has failed."""
+    observer: ClassVar[Observer | None] = None
+    """Hears how all machines of this process move, for tests (see ``observer``)."""
 
     def __init__(self, config: LinkConfig, *, peer: str, name: str, stream_id: int = 0) -> None:
         self.config = config
@@ -80,6 +83,8 @@ class Machine:
             self._dispatch(frame, now)
         except ProtocolError as error:
             self._fail(error, error.code)
+        if self.observer is not None:
+            self.observer.taken(self, frame)
 
     def handle_timer(self, *, now: float) -> None:
         """Act on every clock that has expired; most end the machine with an error that names it."""
@@ -90,6 +95,8 @@ class Machine:
 
     def frames_to_send(self, *, now: float) -> list[Frame]:
         """Return what has to go out now, in order, and forget it here."""
+        if self.observer is not None:
+            self.observer.sends(self)
         frames = list(self._outbox)
         self._outbox.clear()
         return frames

@@ -85,12 +85,23 @@ class Job:
         sl.copy_model(sl.ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
         self.sites: list[Site] = []
 
-    def server(self, *words: object, fate: RoundPoint | None = None) -> Child:
+    def doomed(self, point: RoundPoint) -> Child:
+        """Start a server that dies there."""
+        job = {
+            "store": str(self._folder / "model"),
+            "listen": self.address,
+            "link": LINK.model_dump(mode="json"),
+            "rules": {"gather": self._gather, "min_clients": 2, "num_rounds": 2},
+            "spool": str(self._folder / "spool"),
+        }
+        return self._forks.serve(point, job, self._folder / "server.log")
+
+    def server(self, *words: object) -> Child:
         """Start the server, with ``--resume``."""
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
         log = self._folder / "server.log"
-        return self._forks.start([*command, *rules, "--resume", *words], log, fate)
+        return self._forks.start([*command, *rules, "--resume", *words], log)
 
     def join(self, numbers: tuple[int, ...] = (1, 2)) -> None:
         """Start the sites."""
@@ -147,20 +158,20 @@ CELLS = [  # the states of the protocol are in ``test_kills``; these are what it
     (RoundPoint("intended", LAST), "lockstep"),
     (RoundPoint("committed", 0), "spool"),
     (RoundPoint("committed", LAST), "lockstep"),
-    (RoundPoint("noted", 0), "lockstep"),
+    (RoundPoint("between rounds", 0), "lockstep"),
     (RoundPoint("between rounds", 0), "spool"),
     (RoundPoint("all done"), "lockstep"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("fate", "gather"), CELLS, ids=[f"{fate.point} {fate.round} {way}" for fate, way in CELLS]
+    ("point", "gather"), CELLS, ids=[f"{each.point} {each.round} {way}" for each, way in CELLS]
 )
 def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
-    forks: ForkServer, undisturbed: str, tmp_path: Path, fate: RoundPoint, gather: str
+    forks: ForkServer, undisturbed: str, tmp_path: Path, point: RoundPoint, gather: str
 ) -> None:
     with Job(forks, tmp_path, gather) as job:
-        doomed = job.server(fate=fate)
+        doomed = job.doomed(point)
         job.join()
         assert job.ended(doomed) == -9, job.log
         assert job.finish(job.server()) == undisturbed, job.log
@@ -171,7 +182,7 @@ def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
     forks: ForkServer, undisturbed: str, tmp_path: Path, point: str
 ) -> None:
     with Job(forks, tmp_path, "spool") as job:
-        doomed = job.server(fate=RoundPoint(point, LAST))
+        doomed = job.doomed(RoundPoint(point, LAST))
         job.join()
         one, other = job.sites
         other.opens.clear()

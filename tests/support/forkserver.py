@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -60,19 +60,20 @@ class ForkServer:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def start(
-        self, words: Sequence[object], log: Path, kill: KillPoint | RoundPoint | None = None
-    ) -> Child:
+    def start(self, words: Sequence[object], log: Path, kill: KillPoint | None = None) -> Child:
         """Start ``streamlink`` with these words; what it prints is appended to ``log``."""
-        order = {
-            "words": [str(word) for word in words],
-            "log": str(log),
-            "kill": asdict(kill) if kill else None,
-        }
+        facts = asdict(kill) if kill else None
+        return self._order({"words": [str(word) for word in words], "kill": facts}, log)
+
+    def serve(self, point: RoundPoint, job: Mapping[str, Any], log: Path) -> Child:
+        """Start a server of such a job that dies at ``point``."""
+        return self._order({"point": asdict(point), "job": dict(job)}, log)
+
+    def _order(self, order: Mapping[str, Any], log: Path) -> Child:
         assert self._process.stdin is not None
         report_start()
         with self._ordering, self._told:
-            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.write(json.dumps({**order, "log": str(log)}) + "\n")
             self._process.stdin.flush()
             assert self._told.wait_for(lambda: self._born, 30), "the fork server does not answer"
             child = self._children[self._born.pop()]
@@ -150,9 +151,11 @@ def _fork(order: dict[str, Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(old, new)
+    if "point" in order:
+        RoundPoint(**order["point"]).serve(order["job"])
+        os._exit(0)
     if order["kill"] is not None:
-        kind = RoundPoint if "point" in order["kill"] else KillPoint
-        kind(**order["kill"]).arm()
+        KillPoint(**order["kill"]).arm()
     sys.argv = ["streamlink", *order["words"]]
     main()
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamlink.protocol.frames import Finish, Frame
+from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
-from streamlink.protocol.stream import StreamMachine
 from streamlink.protocol.stream_state import State
 
 __all__ = ["STATES", "KillPoint", "Side"]
@@ -53,96 +52,92 @@ class KillPoint:
 
     def arm(self) -> None:
         """Arrange for it, in the process that is to die."""
-        left = [self.count]
-
-        def strike() -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
         direction, _, state = self.state.rpartition(" ")
         if not direction:
-            _watch_session(state, strike)
+            Machine.observer = _OfSession(state, self.count)
         else:
             is_sender = (direction == "down") == (self.side == "server")
-            _watch_stream(SendStream if is_sender else ReceiveStream, state, strike)
+            kind = _OfSender if is_sender else _OfReceiver
+            Machine.observer = kind(state, self.count)
 
 
-def _watch_session(state: str, strike: Callable[[], None]) -> None:
-    if state == "goodbye":
-        _watch_state(SessionMachine, {SessionState.CLOSED}, strike)
-    elif state == "ready":
-        _watch_state(SessionMachine, {SessionState.READY}, strike)
-    else:
-        _watch_state(SessionMachine, {SessionState.GREETED}, strike)
-        _after(SessionMachine, "attach", lambda machine, _: machine.is_client, strike)
+class _Killer:
+    """Kills this process when the ``count``-th machine of a kind comes to ``state``.
+
+    A machine comes to a state once, however many frames it takes or sends there, and again when it
+    has left it for another.
+    """
+
+    KIND: type[Machine]
+
+    def __init__(self, state: str, count: int) -> None:
+        self.state = state
+        self._left = count
+        self._there: set[Machine] = set()
+
+    def taken(self, machine: Any, frame: Frame) -> None:
+        self._look(machine, frame)
+
+    def sends(self, machine: Any) -> None:
+        self._look(machine, None)
+
+    def _look(self, machine: Any, frame: Frame | None) -> None:
+        if not isinstance(machine, self.KIND):
+            return
+        is_there = self.is_there(machine, frame)
+        if is_there and machine not in self._there:
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        (self._there.add if is_there else self._there.discard)(machine)
+
+    def is_there(self, machine: Any, frame: Frame | None) -> bool:
+        """Whether ``machine`` is at the point; it has taken ``frame``, or is about to send."""
+        raise NotImplementedError
 
 
-def _watch_stream(kind: type[StreamMachine], state: str, strike: Callable[[], None]) -> None:
-    is_sender = kind is SendStream
-    if state == "half":
-        _at_half(kind, strike)
-    elif state == "committing" and is_sender:
-        _after_finish(strike)
-    elif state == "finishing" and not is_sender:
-        _after(kind, "receive", lambda machine, frame: isinstance(frame, Finish), strike)
-    elif state == "opening":
-        _after(kind, "attach", lambda machine, _: True, strike)
-    else:
-        _watch_state(kind, {State[state.upper()]}, strike)
+class _OfSession(_Killer):
+    KIND = SessionMachine
+    STATES = {  # noqa: RUF012
+        "greeting": {SessionState.GREETED, SessionState.GREETING},
+        "ready": {SessionState.READY},
+        "goodbye": {SessionState.CLOSED},
+    }
+
+    def is_there(self, machine: Any, frame: Frame | None) -> bool:
+        return machine.state in self.STATES[self.state]
 
 
-def _at_half(kind: type[StreamMachine], strike: Callable[[], None]) -> None:
-    seen: set[Any] = set()
-
-    def is_first(machine: Any, _: object) -> bool:
-        total = machine.stats.total_bytes
-        is_there = bool(total) and machine.stats.sent_bytes >= total // 2 and machine not in seen
-        seen.update({machine} if is_there else ())
-        return is_there
-
-    _after(kind, "frames_to_send" if kind is SendStream else "receive", is_first, strike)
+class _OfStream(_Killer):
+    def is_there(self, machine: Any, frame: Frame | None) -> bool:
+        if self.state == "half":
+            total = machine.stats.total_bytes
+            return bool(total) and machine.stats.sent_bytes >= total // 2
+        return machine.state is State[self.state.upper()]
 
 
-def _after_finish(strike: Callable[[], None]) -> None:
-    finished: set[Any] = set()
+class _OfReceiver(_OfStream):
+    KIND = ReceiveStream
 
-    def note(machine: Any, frames: list[Frame]) -> bool:
-        if any(isinstance(frame, Finish) for frame in frames):
-            finished.add(machine)
-        return False
-
-    def is_first(machine: Any, _: object) -> bool:
-        was_there = machine in finished
-        finished.discard(machine)
-        return was_there
-
-    _after(SendStream, "frames_to_send", note, strike)
-    _after(SendStream, "receive", is_first, strike)
+    def is_there(self, machine: Any, frame: Frame | None) -> bool:
+        if self.state == "finishing":
+            return isinstance(frame, Finish)
+        return super().is_there(machine, frame)
 
 
-def _watch_state(kind: type, states: set[Any], strike: Callable[[], None]) -> None:
-    """Strike whenever a machine of that kind moves into one of ``states``."""
+class _OfSender(_OfStream):
+    KIND = SendStream
 
-    def put(machine: Any, state: Any) -> None:
-        is_new = machine.__dict__.get("state") is not state
-        machine.__dict__["state"] = state
-        if is_new and state in states:
-            strike()
+    def __init__(self, state: str, count: int) -> None:
+        super().__init__(state, count)
+        self._finished: set[Machine] = set()
 
-    kind.state = property(lambda machine: machine.__dict__["state"], put)  # type: ignore[attr-defined]
-
-
-def _after(
-    kind: type, method: str, is_there: Callable[[Any, Any], bool], strike: Callable[[], None]
-) -> None:
-    """Strike after a call where ``is_there(machine, what)``: its argument, or what it returned."""
-    original = getattr(kind, method)
-
-    def wrapped(machine: Any, *given: Any, **named: Any) -> Any:
-        result = original(machine, *given, **named)
-        if is_there(machine, given[0] if given else result):
-            strike()
-        return result
-
-    setattr(kind, method, wrapped)
+    def is_there(self, machine: Any, frame: Frame | None) -> bool:
+        if self.state != "committing":
+            return super().is_there(machine, frame)
+        if frame is None and machine.state is State.FINISHING:
+            self._finished.add(machine)  # its finish leaves
+        is_heard = frame is not None and machine in self._finished
+        if is_heard:
+            self._finished.discard(machine)
+        return is_heard

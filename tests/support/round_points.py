@@ -1,81 +1,107 @@
-"""A server that is killed at a point of its rounds, by what the rounds themselves do there."""
+"""A server that is killed at a point of its rounds, by what an embedder may give them.
+
+It is told what happens (``on_event``), its store's commit and its filter are ours, and of what goes
+out it hears as any process does (``kill_points``); so it dies where it is to, and nothing of it is
+another than in a program of a user.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from streamlink.rounds.combine import Combiner
-from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening
-from streamlink.rounds.ledger import Ledger
-from streamlink.rounds.scatter import Plan
-from streamlink.rounds.stored import SpooledUpdate
+import streamlink as sl
+from streamlink.model.committing import CommitSink
+from streamlink.model.interfaces import ModelSink, ModelSource, Progress
+from tests.support.kill_points import KillPoint
+from tests.support.peers import ODD, Array
 
 __all__ = ["POINTS", "RoundPoint"]
 
 _EVENTS = {
-    "offering": Happening.TASK_OFFERED,
-    "arrived": Happening.UPDATE_ARRIVED,
-    "computed": Happening.AFTER_AGGREGATION,
-    "committed": Happening.AFTER_PERSIST,
-    "between rounds": Happening.ROUND_DONE,
+    sl.Happening.TASK_OFFERED: "offering",
+    sl.Happening.UPDATE_ARRIVED: "arrived",
+    sl.Happening.AFTER_AGGREGATION: "computed",
+    sl.Happening.AFTER_PERSIST: "committed",
+    sl.Happening.ROUND_DONE: "between rounds",
 }
-_CALLS: dict[str, tuple[type, str]] = {
-    "stored": (SpooledUpdate, "write"),
-    "aggregating": (Combiner, "compute"),
-    "intended": (Ledger, "intend"),
-    "noted": (Ledger, "note"),
-    "all done": (ScatterAndGather, "run"),
-}
-POINTS = (*_EVENTS, *_CALLS)
-"""Where a server dies: after an event, or after a call.
+POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "all done")
+"""Where a server dies.
 
 *offering*: a client was asked. *stored*: an update is in the spool, its client does not know.
-*arrived*: and may know. *aggregating*: part of the mean is computed, *computed*: all of it.
+*arrived*: and may know. *aggregating*: a part of the mean is computed, *computed*: all of it.
 *intended*: the ledger knows that the store's commit is next. *committed*: it was; the ledger does
-not know. *noted*: it does. *between rounds*: nothing is under way. *all done*: no client knows.
+not know. *between rounds*: it does, and nothing is under way. *all done*: no client knows.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPoint:
-    """The server dies at ``point``, in round ``round``, the ``count``-th time."""
+    """The server dies at ``point`` of round ``round``."""
 
     point: str
     round: int = 0
-    count: int = 1
 
-    def arm(self) -> None:
-        """Arrange for it, in the process that is to die."""
-        rounds, left = [-1], [self.count]
+    def serve(self, job: Mapping[str, Any]) -> None:
+        """Run a job up to the point: what ``streamlink server --resume`` does with these facts."""
+        killer = _Killer(self)
+        if self.point == "stored":  # its commit is about to leave
+            KillPoint("server", "up done", self.round * job["rules"]["min_clients"] + 1).arm()
+        store = _Store(sl.open_store(job["store"]), killer)
+        with sl.Server(job["listen"], sl.LinkConfig.model_validate(job["link"])) as server:
+            rounds = sl.ScatterAndGather(
+                server,
+                store,
+                sl.RoundConfig.model_validate(job["rules"]),
+                spool=job["spool"],
+                filters_up=[killer.filter],
+                on_event=killer.hear,
+                ledger=Path(f"{job['store']}.rounds.json"),
+                resume=True,
+            )
+            rounds.wait_for_clients()
+            rounds.run()
+            killer.reach("all done", self.round)
 
-        def strike() -> None:
-            if self.point == "all done" or rounds[0] == self.round:
-                left[0] -= 1
-                if left[0] == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
 
-        def heard(what: Happening) -> None:
-            if what is Happening.ROUND_STARTED:
-                rounds[0] += 1
-            if what is _EVENTS.get(self.point):
-                strike()
+class _Killer:
+    """Kills this process where the round's point is reached."""
 
-        _after(Plan, "tell", lambda _, what, *rest: heard(what))
-        if self.point in _CALLS:
-            _after(*_CALLS[self.point], lambda *_: strike())
+    def __init__(self, aim: RoundPoint) -> None:
+        self._aim = aim
+        self._round = -1
+
+    def reach(self, point: str, number: int) -> None:
+        if (point, number) == (self._aim.point, self._aim.round):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def hear(self, event: sl.RoundEvent) -> None:
+        self._round = event.attempt.round
+        self.reach(_EVENTS.get(event.what, ""), self._round)
+
+    def filter(self, tensor: sl.TensorSpec, start: int, values: Array) -> Array:
+        if tensor.name == ODD.tensors[-1].name:  # the others are averaged
+            self.reach("aggregating", self._round)
+        return values
+
+    def commit(self, sink: ModelSink, progress: Progress | None) -> None:
+        self.reach("intended", self._round)
+        sink.commit(progress)
 
 
-def _after(kind: type, method: str, act: Callable[..., object]) -> None:
-    original = getattr(kind, method)
+class _Store:
+    """A store whose commits the killer knows of."""
 
-    def wrapped(*given: Any, **named: Any) -> Any:
-        result = original(*given, **named)
-        act(*given)
-        return result
+    def __init__(self, store: sl.ModelStore, killer: _Killer) -> None:
+        self._store, self._killer = store, killer
 
-    setattr(kind, method, wrapped)
+    def open(self) -> ModelSource:
+        return self._store.open()
+
+    def begin(self, spec: sl.ModelSpec) -> ModelSink:
+        sink = self._store.begin(spec)
+        return CommitSink(sink, lambda progress: self._killer.commit(sink, progress))
