@@ -218,7 +218,7 @@ class LimitsConfig(_Frozen):
     """Most tensors in a description accepted from a peer (count). Price: about 1 KiB each, for each
     client; descriptions remembered from one peer have no more in sum, but for the latest."""
 
-    max_name_bytes: int = Field(default=1024, ge=1, le=4096)
+    max_name_bytes: Size = Field(default=1024, ge=1, le=4096)
     """Longest name of a tensor accepted from a peer (bytes)."""
 
     max_dimensions: int = Field(default=64, ge=1, le=255)

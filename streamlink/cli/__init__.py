@@ -17,6 +17,7 @@ import typer
 from streamlink import __version__
 from streamlink.cli.certs import certs
 from streamlink.cli.copies import receive, send
+from streamlink.cli.help import SettingsCommand
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.simulate import simulate
@@ -29,13 +30,12 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     name="streamlink",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (server, client, simulate, inspect, export, send, receive, certs, status, abort):
-    app.command()(command)
+    app.command(cls=SettingsCommand)(command)
 
 
 def main() -> None:

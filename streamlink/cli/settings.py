@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -19,7 +20,18 @@ from pydantic.fields import FieldInfo
 from streamlink.cli.faults import CommandError
 from streamlink.config import JobConfig
 
-__all__ = ["LINK", "ROUNDS", "SERVING", "VISITING", "config_from", "explain", "flags", "spelled"]
+__all__ = [
+    "LINK",
+    "ROUNDS",
+    "SERVING",
+    "VISITING",
+    "Setting",
+    "config_from",
+    "described",
+    "explain",
+    "flags",
+    "spelled",
+]
 
 LINK = (
     "stream.chunk_bytes",
@@ -85,6 +97,30 @@ _SET = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as the help shows it."""
+
+    name: str
+    """``section.key``."""
+    flag: str
+    """How its flag is spelled, where a command has one for it."""
+    metavar: str
+    help: str
+    """What it is, its unit and its default."""
+
+
+def described() -> Iterator[tuple[str, str, list[Setting]]]:
+    """Yield every section of the settings, what it is about, and its settings."""
+    for section, keys in _sections():
+        about = (JobConfig.model_fields[section].description or "").rstrip(".")
+        found = [
+            Setting(f"{section}.{key}", _flag(key), _metavar(field), _help(field))
+            for key, field in keys.model_fields.items()
+        ]
+        yield section, about[:1].lower() + about[1:], found
+
+
 def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
     """Yield the options settings come by: ``--config``, ``--set``, and a flag for each name."""
     if not names:
@@ -94,7 +130,7 @@ def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
     for name in names:
         key = name.partition(".")[2]
         field = _field(name)
-        flag, text = f"--{key.replace('_', '-')}", _help(field)
+        flag, text = _flag(key), _help(field)
         if field.annotation is bool:
             yield _option(key, Annotated[bool | None, typer.Option(flag, help=text)])
             continue
@@ -176,6 +212,10 @@ def _field(name: str) -> FieldInfo:
     return dict(_sections())[section].model_fields[key]
 
 
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
 def _option(name: str, annotation: object) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
@@ -192,15 +232,19 @@ def _metavar(field: FieldInfo) -> str:
         return "|".join(get_args(field.annotation))
     if Path in get_args(field.annotation):
         return "FILE"
+    if field.annotation is bool:
+        return "yes|no"
     return "N" if field.annotation in (int, float) else "TEXT"
 
 
 def _help(field: FieldInfo) -> str:
     text = " ".join((field.description or "").replace("``", "").split())
     default = field.default
-    if default is None or default is False:
-        return text
-    if "(bytes)" in text:
+    if default is None:
+        shown = "none"
+    elif default is False:
+        shown = "no"
+    elif "(bytes)" in text:
         shown = _size(default)
     elif isinstance(default, float):
         shown = f"{default:g}"
@@ -213,7 +257,8 @@ def _help(field: FieldInfo) -> str:
 
 def _size(nbytes: int) -> str:
     """Return a size in the largest unit that divides it."""
-    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+    units = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+    for unit, factor in units:
         if nbytes and nbytes % factor == 0:
             return f"{nbytes // factor}{unit}"
     return str(nbytes)
