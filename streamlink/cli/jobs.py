@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
@@ -37,6 +36,7 @@ from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobDesk, Memory, Reception
 from streamlink.progress import show_progress
+from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.executor import Executor, Task, TaskOutcome
@@ -200,8 +200,8 @@ def client(
     tune_allocator()
     check_address("--server", server)
     reporter = Reporter(report_fd)
-    if not 0 <= weight < math.inf:
-        raise CommandError(f"--weight must be finite and not negative, not {weight}")
+    if not is_weight(weight):
+        raise CommandError(f"--weight is {weight}; {WEIGHTS_ALLOWED}")
     work = _Told(executor_for(name, task, executor, weight), name)
     reporter.tell_base()
     with Client(server, name, work, common.config) as taking_part:

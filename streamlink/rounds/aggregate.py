@@ -20,8 +20,15 @@ import numpy.typing as npt
 from streamlink.errors import ModelError, UnsupportedDtype
 from streamlink.link import UpdateKind
 from streamlink.model.spec import DTYPES, dtype_name
+from streamlink.rounds.compensated import ARRAYS, CompensatedMean
 
-__all__ = ["WeightedMean", "first_non_finite"]
+__all__ = ["WEIGHTS_ALLOWED", "WeightedMean", "first_non_finite", "is_weight"]
+
+WEIGHTS_ALLOWED = "a weight is 0, for what shall not count, or between 1e-100 and 1e+100"
+"""The rule of ``is_weight`` in words."""
+
+# So that no product of a weight and an element is too large or too small for float64.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
 
 _Array = npt.NDArray[Any]
 _Floats = npt.NDArray[np.float64]
@@ -35,28 +42,37 @@ _INTEGER_BLOCK = _FLOAT_BLOCK // 2  # four arrays in the room of two
 class WeightedMean:
     """``sum(weight * values) / sum(weight)``, element by element, in the weights' fixed order.
 
-    *Floating point and complex* elements are accumulated in float64 (a complex number as its two
-    parts) and rounded once to the result's dtype, half to even. NaN and infinity propagate as IEEE
-    754 says, also from a contributor of weight 0, and a sum beyond float64 is infinite. Every NaN
-    comes out as the default NaN, because which of two NaNs an addition keeps is up to the machine.
+    *A contributor of weight 0* contributes nothing, NaN and infinity included.
+
+    *Floating point and complex* elements narrower than float64 are accumulated in float64 (a
+    complex number as its two parts) and rounded once to the result's dtype, half to even. With n
+    contributors the result differs from the exact mean by half a unit in the last place (ulp) of
+    its dtype, and at most ``(2n + 1) * 2^-53 * sum(weight * |values|) / sum(weight)`` beside that.
+    NaN and infinity propagate as IEEE 754 says. Every NaN comes out as the default NaN, because
+    which of two NaNs an addition keeps is up to the machine.
+
+    *Float64* elements are accumulated in twice that precision (see ``compensated``): the result
+    differs from the exact mean by at most 3/4 ulp and ``n^2 * 2^-104 * sum(weight * |values|) /
+    sum(weight)``. So cancellation costs nothing before 2^50 or so, and no sum overflows on the way.
 
     *Integers* of every width are averaged exactly, as fractions, and rounded half to even: nothing
     is lost beyond 2^53. *Booleans*: true where the true ones have at least half of the weight.
 
     *Differences*: as soon as one contributor sends them, floating point and complex elements become
     ``base + sum(weight * difference) / sum(weight)``, where the difference of a contributor that
-    sends values is ``value - base``. All of it is float64, rounded once. Where the sum is zero the
-    result is the base, bit for bit (but NaN, as above). Integers and booleans are always values.
+    sends values is ``value - base``, in the same precision and rounded once; in the bounds above
+    ``|base|`` is added to each ``|values|``, and n is 2 more (narrower than float64: 6 more). Where
+    the sum is zero the result is the base, bit for bit (but NaN, as above). Integers and booleans
+    are always values.
 
     Not thread-safe: the scratch memory is part of the object. Each thread has one of its own.
 
     Args:
-        weights: one per contributor, finite, none negative, not all zero.
+        weights: one per contributor, each 0 or between 1e-100 and 1e100, not all zero.
         kinds: what each contributor sends; empty: all send values.
 
     Raises:
-        ModelError: the weights are not of this kind, or their sum is beyond float64, or there are
-            not as many kinds.
+        ModelError: the weights are not of this kind, or there are not as many kinds.
     """
 
     def __init__(self, weights: Sequence[float], kinds: Sequence[UpdateKind] = ()) -> None:
@@ -64,10 +80,16 @@ class WeightedMean:
         _check_weights(self._weights)
         if kinds and len(kinds) != len(self._weights):
             raise ModelError(f"{len(kinds)} kinds of update for {len(self._weights)} weights")
-        self._is_difference = tuple(kind == UpdateKind.DIFFERENCES for kind in kinds)
+        # Not "times 0": that would be NaN where the element is infinite.
+        self._counted = [number for number, weight in enumerate(self._weights) if weight]
+        shares = [self._weights[number] for number in self._counted]
+        differs = [bool(kinds) and kinds[n] == UpdateKind.DIFFERENCES for n in self._counted]
+        self._terms = list(zip(self._counted, shares, differs, strict=True))
+        self._has_differences = any(differs)
         # Added up as the elements will be, so that equal elements keep their value wherever no step
         # rounds; sum() would not do: it compensates for rounding since Python 3.12.
-        self._total = reduce(add, self._weights)
+        self._total = reduce(add, shares)
+        self._compensated = CompensatedMean(shares, differs)
         self._ratio = _whole_numbers(self._weights)
         self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)
         self._mask = np.empty(_FLOAT_BLOCK, np.bool_)
@@ -81,14 +103,15 @@ class WeightedMean:
     def scratch_bytes(self) -> int:
         """Memory held from construction on (bytes); it depends on nothing, and no call adds to it.
 
-        Exception: integers with weights whose ratios need more than 62 bits, such as 1e-9 to 1e9
-        in full precision, go through Python's own integers, 1,024 elements at a time.
+        Exceptions: integers with weights whose ratios need more than 62 bits, such as 1e-9 to 1e9
+        in full precision, go through Python's own integers, 1,024 elements at a time; float64
+        elements below 2^-850 or above 2^995 take as much once more, and a copy for each input.
         """
         return self._scratch.nbytes + self._mask.nbytes
 
     def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
         """Tell whether ``combine`` needs the base's elements of this dtype."""
-        return any(self._is_difference) and _known_dtype(dtype).kind not in "iub"
+        return self._has_differences and _known_dtype(dtype).kind not in "iub"
 
     def combine(
         self,
@@ -96,7 +119,7 @@ class WeightedMean:
         inputs: Sequence[_Array],
         out: _Array,
         base: _Array | None = None,
-    ) -> None:
+    ) -> bool:
         """Set ``out`` to the weighted mean of ``inputs``.
 
         Args:
@@ -104,6 +127,10 @@ class WeightedMean:
             inputs: one contiguous 1-D array per weight, in order; may be read-only and unaligned.
             out: the same, writable; may be one of the inputs, but not overlap one partly.
             base: the old model's elements, as the inputs; only where ``needs_base`` says so.
+
+        Returns:
+            Whether every element of the mean is finite. Then all that count of the inputs are, too;
+            else one of them may not be, or the base is not, or a difference took it too far.
 
         Raises:
             ModelError: the arrays do not fit the weights, each other, or ``dtype``.
@@ -118,12 +145,14 @@ class WeightedMean:
         with np.errstate(all="ignore"):
             if elements.kind in "iub":
                 self._mean_of_integers(inputs, out)
-            elif elements.kind == "c":
+                return True
+            if elements == np.float64:
+                return self._compensated_mean(inputs, out, base)
+            if elements.kind == "c":
                 part = np.dtype(np.float32)
+                inputs, out = [values.view(part) for values in inputs], out.view(part)
                 base = None if base is None else base.view(part)
-                self._mean_of_floats([values.view(part) for values in inputs], out.view(part), base)
-            else:
-                self._mean_of_floats(inputs, out, base)
+            return self._mean_of_floats(inputs, out, base)
 
     def _check_arrays(
         self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array, base: _Array | None
@@ -143,43 +172,60 @@ class WeightedMean:
 
     # --- floating point -----------------------------------------------------
 
-    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> None:
+    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
         if base is not None:
-            self._shift_base(inputs, out, base)
-            return
+            return self._shift_base(inputs, out, base)
+        is_finite = True
         for block in _blocks(out.size, _FLOAT_BLOCK):
             size = block.stop - block.start
             mean, term = self._scratch[0, :size], self._scratch[1, :size]
-            for number, (weight, values) in enumerate(zip(self._weights, inputs, strict=True)):
-                product = term if number else mean
+            product = mean
+            for number, weight, _ in self._terms:
                 # Widening first and working in place is faster than ufuncs that cast as they go.
-                np.copyto(product, values[block], casting="unsafe")
+                np.copyto(product, inputs[number][block], casting="unsafe")
                 if weight != 1.0:  # a product with 1 is the same bits, for a quarter of the time
                     np.multiply(product, weight, out=product)
-                if number:
+                if product is term:
                     np.add(mean, term, out=mean)
+                product = term
             if self._total != 1.0:
                 # Never times 1/total: that rounds twice.
                 np.divide(mean, self._total, out=mean)
-            self._store(mean, term, out[block])
+            is_finite &= self._store(mean, term, out[block])
+        return is_finite
 
-    def _shift_base(self, inputs: Sequence[_Array], out: _Array, base: _Array) -> None:
+    def _shift_base(self, inputs: Sequence[_Array], out: _Array, base: _Array) -> bool:
         arrays = self._scratch.reshape(4, _INTEGER_BLOCK)
+        is_finite = True
         for block in _blocks(out.size, _INTEGER_BLOCK):
             before, shift, term = (array[: block.stop - block.start] for array in arrays[:3])
             np.copyto(before, base[block], casting="unsafe")
             shift.fill(0.0)
-            for weight, is_difference, values in zip(
-                self._weights, self._is_difference, inputs, strict=True
-            ):
-                np.copyto(term, values[block], casting="unsafe")
+            for number, weight, is_difference in self._terms:
+                np.copyto(term, inputs[number][block], casting="unsafe")
                 if not is_difference:
                     np.subtract(term, before, out=term)
                 np.multiply(term, weight, out=term)
                 np.add(shift, term, out=shift)
             np.divide(shift, self._total, out=shift)
             self._add(shift, before)
-            self._store(before, term, out[block])
+            is_finite &= self._store(before, term, out[block])
+        return is_finite
+
+    def _compensated_mean(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
+        room = self._scratch.reshape(-1)
+        longest = room.size // ARRAYS
+        is_finite = True
+        for block in _blocks(out.size, longest):
+            size = block.stop - block.start
+            arrays = room[: ARRAYS * size].reshape(ARRAYS, size)
+            mean = self._compensated.combine(
+                [inputs[number][block] for number in self._counted],
+                None if base is None else base[block],
+                arrays,
+            )
+            is_finite &= self._store(mean, arrays[0], out[block])
+        return is_finite
 
     def _add(self, shift: _Floats, target: _Floats) -> None:
         mask = self._mask[: shift.size]
@@ -188,14 +234,17 @@ class WeightedMean:
         np.copyto(shift, -0.0, where=mask)
         np.add(target, shift, out=target)
 
-    def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> None:
+    def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> bool:
         mask = self._mask[: mean.size]
-        np.isnan(mean, out=mask)
+        is_finite = bool(np.isfinite(mean, out=mask).all())
+        if not is_finite:
+            np.isnan(mean, out=mask)
         if (grid := _GRIDS.get(out.dtype)) is not None:
             _round_to_grid(mean, spare, grid)
         np.copyto(out, mean, casting="unsafe")
-        if mask.any():
+        if not is_finite:
             np.copyto(out, np.array(np.nan, out.dtype), where=mask)
+        return is_finite
 
     # --- integers -----------------------------------------------------------
 
@@ -232,14 +281,17 @@ def _known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
     return DTYPES[dtype_name(dtype)]
 
 
+def is_weight(number: float) -> bool:
+    """Tell whether an update may have such a weight; see ``WEIGHTS_ALLOWED``."""
+    return number == 0 or _SMALLEST_WEIGHT <= number <= _LARGEST_WEIGHT
+
+
 def _check_weights(weights: tuple[float, ...]) -> None:
     for number, weight in enumerate(weights):
-        if not math.isfinite(weight) or weight < 0:
-            raise ModelError(f"weight {number} is {weight}; a weight is finite and not negative")
+        if not is_weight(weight):
+            raise ModelError(f"weight {number} is {weight}; {WEIGHTS_ALLOWED}")
     if not any(weights):
         raise ModelError(f"the {len(weights)} weights sum to 0; at least one must be above 0")
-    if reduce(add, weights) == math.inf:
-        raise ModelError("the weights sum to more than float64 holds; scale them down")
 
 
 def _whole_numbers(weights: tuple[float, ...]) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -32,7 +33,12 @@ from streamlink.model.interfaces import ModelSink, ModelSource, watch
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate import WeightedMean, first_non_finite
+from streamlink.rounds.aggregate import (
+    WEIGHTS_ALLOWED,
+    WeightedMean,
+    first_non_finite,
+    is_weight,
+)
 
 __all__ = [
     "PIECE_BYTES",
@@ -54,7 +60,6 @@ NonFinite = Literal["accept", "reject", "fail"]
 """``RoundConfig.non_finite``: what NaN or infinity in an update leads to."""
 
 _LARGEST_ELEMENT_BYTES = 16
-_LARGEST_WEIGHT = 1e200  # so that no sum of weights is infinite
 _NAMES_TOLD = 3  # a refusal names this many tensors, and counts the rest
 
 
@@ -92,7 +97,7 @@ class Contribution(Protocol):
 
     @property
     def weight(self) -> float:
-        """Its weight in the mean: finite, not negative."""
+        """Its weight in the mean."""
 
     @property
     def kind(self) -> UpdateKind:
@@ -117,7 +122,8 @@ class Combiner:
         part: the tensors that the updates have: an ordered subset of the base's.
         contributions: in the order of accumulation, so that the result is the same bits each time.
         sink: takes the new model, from 0 to its end; neither committed nor discarded here.
-        non_finite: what NaN or infinity in an update leads to, looked for after the filters.
+        non_finite: what NaN or infinity in an update leads to, looked for after the filters; not
+            in one of weight 0, of which nothing counts.
 
     Raises:
         QuorumNotReached: every update has weight 0.
@@ -131,7 +137,7 @@ class Combiner:
         contributions: Sequence[Contribution],
         sink: ModelSink,
         *,
-        non_finite: NonFinite = "accept",
+        non_finite: NonFinite = "reject",
     ) -> None:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
@@ -141,7 +147,7 @@ class Combiner:
         self._contributions = list(contributions)
         self._sink = sink
         self._non_finite = non_finite
-        self._is_examined = non_finite != "accept" or any(each.filters for each in contributions)
+        self._is_filtered = any(each.filters for each in contributions)
         self._mean = WeightedMean(
             [each.weight for each in contributions], [each.kind for each in contributions]
         )
@@ -212,44 +218,52 @@ class Combiner:
         for run in self._runs(nbytes):
             stop = done + run.nbytes
             values = [np.frombuffer(view[done:stop], run.dtype) for view in inputs]
-            if self._is_examined:
+            if self._is_filtered:
                 values = [
-                    self._examined(each, run, array)
+                    _all_filtered(each.filters, run, array)
                     for each, array in zip(self._contributions, values, strict=True)
                 ]
             base = self._based(done, run) if self._mean.needs_base(run.dtype) else None
-            self._mean.combine(run.dtype, values, self._out[done:stop].view(run.dtype), base)
+            out = self._out[done:stop].view(run.dtype)
+            is_finite = self._mean.combine(run.dtype, values, out, base)
+            if not is_finite and self._non_finite != "accept":
+                self._require_finite(values, self.position + done)
             done = stop
         self._sink.write(self.position, self._out.data[:nbytes])
         self.position += nbytes
         return nbytes
 
     def _runs(self, nbytes: int) -> list[_Run]:
-        """Return what lies ahead; neighbours of one dtype are one run, unless they are examined."""
+        """Return what lies ahead; neighbours of one dtype are one run, unless there are filters."""
         # Nothing is made for a neighbour of the same dtype: a model may have 100,000 tensors.
         runs: list[_Run] = []
         tensors, present = self._spec.tensors, ""
         for index, start, stop in self._spec.spans(self.position, nbytes):
             tensor = tensors[index]
-            if tensor.dtype == present and not self._is_examined:
+            if tensor.dtype == present and not self._is_filtered:
                 runs[-1].nbytes += stop - start
                 continue
             present, dtype = tensor.dtype, tensor.numpy_dtype
             runs.append(_Run(tensor, start // dtype.itemsize, dtype, stop - start))
         return runs
 
-    def _examined(self, contribution: Contribution, run: _Run, values: _Array) -> _Array:
-        """Return what the client's filters make of its elements, found finite where that counts."""
-        for function in contribution.filters:
-            values = _filtered(function, run, values)
-        if self._non_finite != "accept" and (index := first_non_finite(values)) >= 0:
+    def _require_finite(self, inputs: Sequence[_Array], position: int) -> None:
+        """Blame the first update that has NaN or infinity in what begins at ``position``.
+
+        There may be none: the base is not finite, or differences took it too far.
+        """
+        for contribution, values in zip(self._contributions, inputs, strict=True):
+            index = first_non_finite(values) if contribution.weight else -1
+            if index < 0:
+                continue
+            number, inside = self._spec.locate(position + index * values.itemsize)
+            tensor = self._spec.tensors[number]
             error = NonFiniteUpdate(
-                contribution.peer, run.tensor.name, run.start + index, self._non_finite
+                contribution.peer, tensor.name, inside // tensor.itemsize, self._non_finite
             )
             if self._non_finite == "fail":
                 raise NonFiniteRound(contribution.peer, error) from error
             raise ContributorFailed(contribution.peer, error) from error
-        return values
 
     def _based(self, done: int, run: _Run) -> _Array:
         """Return the base's elements of ``run``, which begins ``done`` bytes into the piece."""
@@ -301,6 +315,12 @@ def _stretches(whole: ModelSpec, part: ModelSpec) -> list[tuple[int, bool]]:
     return stretches
 
 
+def _all_filtered(filters: Sequence[RangeFunction], run: _Run, values: _Array) -> _Array:
+    for function in filters:
+        values = _filtered(function, run, values)
+    return values
+
+
 def _filtered(function: RangeFunction, run: _Run, values: _Array) -> _Array:
     values = values.view()  # of what a filter returned the array is its own
     values.flags.writeable = False
@@ -323,7 +343,7 @@ def check_announced(
 
     Raises:
         SpecMismatch: its tensors are not those of ``part``; says which is missing, extra or wrong.
-        ModelError: its weight is not finite, or negative.
+        ModelError: its weight is none (see ``is_weight``).
     """
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
@@ -333,11 +353,8 @@ def check_announced(
 
 def check_weight(peer: str, weight: float) -> None:
     """Raise ``ModelError`` unless ``weight`` can be one in a mean."""
-    if not 0 <= weight <= _LARGEST_WEIGHT:
-        raise ModelError(
-            f"{peer} gave its update the weight {weight}; a weight is finite and not negative, "
-            f"and at most {_LARGEST_WEIGHT:g}"
-        )
+    if not is_weight(weight):
+        raise ModelError(f"{peer} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
 
 
 def check_metrics(peer: str, metrics: Mapping[str, float]) -> None:
@@ -368,10 +385,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def weighted_metrics(reports: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """Return the weighted mean of each metric over those who reported it."""
-    sums: dict[str, tuple[float, float]] = {}
+    """Return the weighted mean of each metric over those who reported it, rounded once."""
+    sums: dict[str, tuple[Fraction, Fraction]] = {}
     for weight, metrics in reports:
+        share = Fraction(weight)
         for name, value in metrics.items():
-            total, weights = sums.get(name, (0.0, 0.0))
-            sums[name] = total + weight * value, weights + weight
-    return {name: total / weights for name, (total, weights) in sums.items() if weights}
+            total, weights = sums.get(name, (Fraction(0), Fraction(0)))
+            sums[name] = total + share * Fraction(value), weights + share
+    return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}

@@ -19,6 +19,7 @@ from streamlink.clock import running_time
 from streamlink.config import RoundConfig
 from streamlink.errors import (
     AbortCode,
+    ModelError,
     QuorumNotReached,
     RoundError,
     StreamAborted,
@@ -28,6 +29,7 @@ from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
+from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
 from streamlink.rounds.events import Filter, Happening, RoundEvent
 from streamlink.rounds.gather import OutOfTime
@@ -84,7 +86,8 @@ class ScatterAndGather:
             the spool stays for ``resume``, as after an interrupt.
 
     Raises:
-        ModelError: ``store`` is none, or a pattern of ``part`` matches none of its tensors.
+        ModelError: ``store`` or a weight is none, or a pattern of ``part`` matches none of its
+            tensors.
         StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
             is not given; or it does not fit the model in the store.
@@ -117,6 +120,9 @@ class ScatterAndGather:
         # What cannot work is refused here, before anybody is waited for.
         self._config.require_room(server.config.grpc)
         require_part(self._store, self._config.part)
+        for client, weight in (weights or {}).items():
+            if not is_weight(weight):
+                raise ModelError(f"the weight of {client} is {weight}; {WEIGHTS_ALLOWED}")
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
         self._recovered: list[SpooledUpdate] | None = None

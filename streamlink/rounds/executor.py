@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment
 from streamlink.link.outgoing import Receipt
+from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.traces import users_frames
 
 __all__ = ["Executor", "Task", "TaskOutcome", "TaskResult"]
@@ -68,8 +69,8 @@ class TaskResult:
     tensors of one element, booleans as 0 and 1. They are floats from here on.
 
     Raises:
-        ModelError: the weight is negative or not finite; a metric is not a finite number, or a fact
-            no text; there are too many of them, or they are too long.
+        ModelError: the weight is neither 0 nor between 1e-100 and 1e100; a metric is not a finite
+            number, or a fact no text; there are too many of them, or they are too long.
     """
 
     weight: float = 1.0
@@ -82,8 +83,8 @@ class TaskResult:
 
     def __post_init__(self) -> None:
         weight = _number(self.weight)
-        if weight is None or weight < 0:
-            raise ModelError(f"weight {_shown(self.weight)}; a weight is finite and not negative")
+        if weight is None or not is_weight(weight):
+            raise ModelError(f"weight {_shown(self.weight)}; {WEIGHTS_ALLOWED}")
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "metrics", _checked_metrics(self.metrics))
         object.__setattr__(self, "metadata", _checked_metadata(self.metadata))

@@ -453,7 +453,7 @@ def test_a_disk_that_is_too_small_is_said_in_one_line(place: Path) -> None:
         (["--executor", "tasks.py:refuse"], "no GPU for site-1 ({place}/tasks.py, line 5, in "),
         (["--executor", "tasks.py:wrong"], "returned int, which has no method execute"),
         (["--executor", "tasks.py:wrong", "--weight", "2"], "--weight goes with --task"),
-        (["--task", "tasks:add", "--weight", "nan"], "--weight must be finite and not negative"),
+        (["--task", "tasks:add", "--weight", "nan"], "--weight is nan; a weight is 0"),
     ],
 )
 def test_work_that_cannot_be_used_is_one_line(

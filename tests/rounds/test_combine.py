@@ -322,8 +322,9 @@ def holed(value: float, at: int = 2, dtype: str = "<f4") -> ModelSource:
 FINE: dict[str, Array] = {"i": np.arange(3), "w": np.zeros(5, np.float32)}
 
 
-def test_bad_values_are_averaged_by_default() -> None:
-    found = combined(source_of(FINE), [Given(holed(math.nan)), Given(holed(0.0))])
+def test_bad_values_are_averaged_where_that_is_the_rule() -> None:
+    sites = [Given(holed(math.nan)), Given(holed(0.0))]
+    found = combined(source_of(FINE), sites, non_finite="accept")
     assert np.isnan(np.frombuffer(found[24:], np.float32)).tolist() == [0, 0, 1, 0, 0]
 
 
@@ -375,10 +376,31 @@ def test_the_element_is_counted_in_its_tensor_whatever_the_step() -> None:
     assert failed.value.__cause__.index == 40_001
 
 
-def test_nothing_is_looked_at_unless_a_rule_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_looked_at_where_the_mean_is_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combine, "first_non_finite", None)
-    monkeypatch.setattr(Combiner, "_examined", None)
-    combined(source_of(FINE), [Given(holed(math.nan))])
+    assert combined(source_of(FINE), [Given(holed(0.0))]) == content(source_of(FINE))
+
+
+def test_bad_values_of_weight_zero_are_nobodys_concern() -> None:
+    sites = [Given(holed(math.nan), weight=0.0), Given(holed(0.0))]
+    assert combined(source_of(FINE), sites) == content(source_of(FINE))
+
+
+def test_a_model_that_is_bad_already_is_no_clients_fault() -> None:
+    sent = Given(holed(0.0), kind=DIFFERENCES)
+    found = combined(holed(math.nan), [sent])
+    assert np.isnan(np.frombuffer(found[24:], np.float32)).tolist() == [0, 0, 1, 0, 0]
+
+
+def test_the_tensor_is_named_though_its_neighbours_are_computed_with_it() -> None:
+    spec = float_spec(3, 0, 5, 4)
+    arrays = {f"t{n}": np.zeros(size, np.float32) for n, size in enumerate((3, 0, 5, 4))}
+    arrays["t2"][4] = math.nan
+    with pytest.raises(ContributorFailed) as failed:
+        combined(pattern_model(spec), [Given(source_of(arrays))])
+    error = failed.value.__cause__
+    assert isinstance(error, NonFiniteUpdate)
+    assert (error.tensor, error.index) == ("t2", 4)
 
 
 # --- what is announced --------------------------------------------------------------------
@@ -448,5 +470,7 @@ def test_weights_that_are_all_zero_have_no_mean() -> None:
 def test_metrics_are_averaged_over_those_who_gave_them() -> None:
     reports = [(1.0, {"loss": 2.0, "n": 1.0}), (3.0, {"loss": 6.0})]
     assert weighted_metrics(reports) == {"loss": 5.0, "n": 1.0}
+    huge = [(1e100, {"loss": 1.7e308}), (1e100, {"loss": 1.7e308}), (1e-100, {"loss": 0.0})]
+    assert weighted_metrics(huge) == {"loss": 1.7e308}
     assert weighted_metrics([(0.0, {"loss": 1.0})]) == {}
     assert weighted_metrics([]) == {}

@@ -174,7 +174,7 @@ def test_the_weight_may_depend_on_the_task_and_facts_go_with_the_reply(
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"weight": -1.0}, "weight -1.0; a weight is finite"),
+        ({"weight": -1.0}, "weight -1.0; a weight is 0"),
         ({"weight": lambda task: float("nan")}, "weight nan"),
         ({"metrics": lambda: {"loss": float("inf")}}, "metric 'loss' is inf"),
         ({"metadata": lambda: {"epoch": 3}}, "metadata 'epoch' is 3, of type int"),
