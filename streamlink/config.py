@@ -344,8 +344,9 @@ class RoundConfig(_Frozen):
     weights: Literal["given", "equal"] = "given"
     """Whose weights count in the mean: those the clients give, such as samples; or all alike."""
 
-    non_finite: Literal["accept", "reject", "fail"] = "accept"
-    """NaN or infinity in an update: average it, go on without that update, or fail the round."""
+    non_finite: Literal["accept", "reject", "fail"] = "reject"
+    """NaN or infinity in an update: average it (``accept``), go on without that update, which costs
+    a lockstep round an attempt (``reject``), or fail the round (``fail``)."""
 
     part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors clients send back; empty: all. The others stay

@@ -82,7 +82,7 @@ class GatherRules:
     train_timeout: float = 0.0
     """The setting behind the deadline, for the error's sentence."""
 
-    non_finite: NonFinite = "accept"
+    non_finite: NonFinite = "reject"
     """What NaN or infinity in an update leads to, looked for after the filters."""
 
     on_step: Callable[[Step], None] = lambda _: None

@@ -197,7 +197,7 @@ class SpoolGather:
         contributors: Sequence[SpooledContributor],
         sink: ModelSink,
         *,
-        non_finite: NonFinite = "accept",
+        non_finite: NonFinite = "reject",
         on_step: Callable[[Step], None] = lambda _: None,
         check: Callable[[], None] = lambda: None,
     ) -> None:

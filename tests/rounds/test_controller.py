@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 import threading
 from collections.abc import Sequence
@@ -258,3 +260,40 @@ def test_a_client_whose_work_is_no_executor_never_connects(work: Any, words: str
         with pytest.raises(TypeError, match=words):
             Client(federation.address, "site-1", work)
         assert federation.server.peers == []
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_update_that_is_not_finite_is_left_out_by_default_and_that_is_reported(
+    gather: Any, value: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryStore({"n": np.zeros(10, np.int64), "w": np.zeros(5000, np.float32)})
+
+    def diverges(tensor: TensorSpec, start: int, values: Array) -> Array:
+        changed: Array = values + values.dtype.type(1)
+        if tensor.name == "w" and start <= 4321 < start + values.size:
+            changed[4321 - start] = value
+        return changed
+
+    def adds(tensor: TensorSpec, start: int, values: Array) -> Array:
+        more: Array = values + values.dtype.type(3)
+        return more
+
+    rules = RoundConfig(min_clients=2, num_rounds=1, gather=gather)
+    with Federation() as federation, caplog.at_level(logging.WARNING):
+        for number, work in enumerate((adds, diverges, adds)):
+            federation.client(f"site-{number}", StreamingExecutor(work))
+            federation.peer(f"site-{number}")
+        (report,) = ScatterAndGather(federation.server, store, rules, spool=tmp_path).run()
+    assert (store.arrays["w"] == 3.0).all()
+    assert (store.arrays["n"] == 3).all()
+    assert report.weights == {"site-0": 1.0, "site-2": 1.0}
+    why = "element 4321 of tensor 'w' in the update of site-1 is NaN or infinite"
+    assert list(report.failures) == ["site-1"]
+    assert why in report.failures["site-1"]
+    assert why in caplog.text
+
+
+def test_a_weight_that_cannot_count_is_refused_with_its_value() -> None:
+    with Federation() as federation, pytest.raises(ModelError, match="weight of site-1 is 1e-310"):
+        ScatterAndGather(federation.server, MemoryStore(initial()), weights={"site-1": 1e-310})
