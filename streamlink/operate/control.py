@@ -26,6 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from streamlink.descriptors import patiently, unhurried
 from streamlink.errors import StreamlinkError
 
 __all__ = ["ControlError", "ControlServer", "NothingRuns", "ask", "control_path"]
@@ -191,6 +192,9 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         if sys.platform != "linux":
             os.chmod(path, 0o600)
 
+    def get_request(self) -> Any:
+        return unhurried(super().get_request)
+
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
@@ -319,7 +323,7 @@ def _has_locked(fd: int) -> bool:
 
 @contextmanager
 def _opened(directory: Path) -> Iterator[int]:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield fd
     finally:

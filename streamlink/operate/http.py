@@ -16,6 +16,8 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from streamlink.descriptors import unhurried
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
@@ -67,6 +69,10 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self._cut(older_than=0.0)
 
     # --- what socketserver calls --------------------------------------------------------------
+
+    def get_request(self) -> Any:
+        """Accept a connection."""
+        return unhurried(super().get_request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give a connection its thread, if there is room."""

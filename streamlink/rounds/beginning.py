@@ -9,7 +9,6 @@ Only an update that is *pure* can go on, as in lockstep (see ``contributor``).
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import Pulse
 from streamlink.model.committing import CommitSink
 from streamlink.model.interfaces import ModelSink, Progress
+from streamlink.stores.files import remove_tree
 
 __all__ = ["Beginning", "KeptSink", "ReadsBack"]
 
@@ -89,7 +89,7 @@ class Beginning:
         """Remove it."""
         with suppress(StoreError):  # all of the directory goes
             self._sink.discard()
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
 
 class KeptSink(CommitSink):

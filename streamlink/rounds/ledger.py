@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from streamlink.config import RoundConfig
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, RoundError, StoreError
 from streamlink.model.committing import CommitSink
 from streamlink.model.digest import digest_of
@@ -374,7 +375,7 @@ def _read(path: Path) -> _Page:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return patiently(path.read_bytes)
     except OSError as error:
         raise StoreError(
             f"{path}: the ledger cannot be read: {error.strerror or error}; let this process (user "

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Literal
 
+from streamlink.descriptors import patiently
 from streamlink.errors import SpecMismatch, StoreError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
@@ -88,7 +89,7 @@ class OnDiskExecutor:
         self._closer = weakref.finalize(self, close_all, self._lock)
         with disk_errors(Path(directory), "making the directory of an executor"):
             Path(directory).mkdir(parents=True, exist_ok=True)
-            self._lock.append(os.open(directory, os.O_RDONLY | os.O_DIRECTORY))
+            self._lock.append(patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY))
             lock(self._lock[0], Path(directory))
         self._store = open_store(self._model_dir)
         self._clear()
@@ -151,12 +152,12 @@ class OnDiskExecutor:
         """Give the next task an empty directory for its update."""
         with disk_errors(self._update_dir, "clearing the directory of updates"):
             if self._update_dir.exists():
-                shutil.rmtree(self._update_dir)
+                patiently(shutil.rmtree, self._update_dir)
             self._update_dir.mkdir()
 
 
 def _open_update(directory: Path) -> SafetensorsSource:
-    names = sorted(path.name for path in directory.iterdir())
+    names = sorted(patiently(os.listdir, directory))
     if INDEX_NAME in names or SINGLE_NAME in names:
         return SafetensorsSource(directory)
     files = [name for name in names if name.endswith(".safetensors")]

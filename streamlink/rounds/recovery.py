@@ -9,18 +9,20 @@ to others stays.
 from __future__ import annotations
 
 import logging
+import os
 import re
-import shutil
 from collections.abc import Collection, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.link import Attempt
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.stored import MANIFEST_NAME, SpooledUpdate, StoreAt, spool_errors
+from streamlink.stores.files import remove_tree
 
 __all__ = ["path_name", "recover"]
 
@@ -73,7 +75,7 @@ def recover(
                 found[update.peer] = update
                 logger.info("the update of %s for %s is here already", update.peer, next_round)
                 continue
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     if ours and not found:
         with suppress(OSError):  # not empty, or not there
             directory.rmdir()
@@ -84,8 +86,9 @@ def _of_runs(directory: Path, runs: set[str]) -> list[Path]:
     if not directory.is_dir():
         return []
     with spool_errors(directory):
-        named = [(path, _NAME.fullmatch(path.name)) for path in sorted(directory.iterdir())]
-    return [path for path, name in named if name is not None and name[1] in runs]
+        names = sorted(patiently(os.listdir, directory))
+    matches = filter(None, map(_NAME.fullmatch, names))
+    return [directory / match[0] for match in matches if match[1] in runs]
 
 
 def _usable(

@@ -48,6 +48,7 @@ from streamlink.rounds.stored import (
     sync_directory,
 )
 from streamlink.stores.expiry import expire_updates
+from streamlink.stores.files import remove_tree
 from streamlink.stores.writable import require_writable
 
 __all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate", "check_spool"]
@@ -417,7 +418,7 @@ class Spool:
 
     @staticmethod
     def _remove(path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
 
     def _remove_directory(self) -> None:
         if self._has_made_directory:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, ModelError, StoreError, StoreFull
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.model.digest import HasLeaves, digest_of
@@ -82,7 +83,7 @@ class SpooledUpdate:
         """
         file = path / MANIFEST_NAME
         try:
-            facts = unseal(file.read_bytes(), file)
+            facts = unseal(patiently(file.read_bytes), file)
             return cls(
                 peer=str(facts["peer"]),
                 attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
@@ -293,7 +294,7 @@ def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used
     aside = aside_of(path)
     with spool_errors(path, what):
         try:
-            with aside.open("wb") as file:
+            with patiently(aside.open, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -312,7 +313,7 @@ def aside_of(path: Path) -> Path:
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    fd = patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from streamlink.descriptors import patiently
 from streamlink.errors import ModelError, StoreError
 from streamlink.model.interfaces import ModelInPlace, ModelSource, ModelStore
 from streamlink.stores.compressed import CompressedSource, CompressedStore
@@ -117,7 +118,7 @@ def _with_suffix(path: Path) -> Path:
 
 
 def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with patiently(path.open, "rb") as file:
         return file.read(max(len(MAGIC), _LOOK_BYTES))
 
 

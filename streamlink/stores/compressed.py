@@ -12,6 +12,7 @@ from pathlib import Path
 
 import zstandard
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.model.digest import BLOCK_BYTES, root_from_leaves
 from streamlink.model.interfaces import Check, Payload
@@ -51,7 +52,7 @@ class CompressedSource:
         self._closer = weakref.finalize(self, close_all, self._fds)
         try:
             with disk_errors(self._path, "opening the model"):
-                self._fds.append(os.open(self._path, os.O_RDONLY))
+                self._fds.append(patiently(os.open, self._path, os.O_RDONLY))
                 self._stamp = Stamp.of(self._fds[0])
                 contents = read_contents(self._fds[0], self._path)
         except BaseException:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
 from streamlink.stores.files import disk_errors, remove
 from streamlink.stores.index import INDEX_NAME, ShardIndex, generation_of
@@ -67,12 +68,12 @@ def expire_updates(directory: Path, seconds: float, files: Collection[str]) -> N
         StoreError: they cannot be removed.
     """
     with disk_errors(directory, "removing expired updates"):
-        with os.scandir(directory) as scan:
+        with patiently(os.scandir, directory) as scan:
             found = [each for each in scan if _NUMBER.fullmatch(each.name)]
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 path = Path(entry.path)
-                inside = [path / name for name in os.listdir(path)]
+                inside = [path / name for name in patiently(os.listdir, path)]
                 if all(_is_of_update(each, files) for each in inside):
                     _expire("an update", [path, *inside], seconds, _remove_first)
 
@@ -97,7 +98,7 @@ def _partials(directory: Path) -> list[list[str]]:
     except CorruptStore:
         return []
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for name in os.listdir(directory):
+    for name in patiently(os.listdir, directory):
         if (generation := generation_of(name)) and _is_regular(directory / name):
             found[generation].append(name)
     spared = {generation_of(name) for name in alive}
@@ -111,7 +112,7 @@ def _partials(directory: Path) -> list[list[str]]:
 @contextmanager
 def _unless_in_use(path: Path) -> Iterator[bool]:
     """Hold the writer's lock; False: a living process has it."""
-    fd = os.open(path, os.O_RDONLY)
+    fd = patiently(os.open, path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -141,4 +142,4 @@ def _unlink(paths: Sequence[Path]) -> None:
 
 
 def _remove_first(paths: Sequence[Path]) -> None:
-    shutil.rmtree(paths[0])
+    patiently(shutil.rmtree, paths[0])

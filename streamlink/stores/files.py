@@ -11,9 +11,11 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.model.interfaces import Progress
 
@@ -26,6 +28,7 @@ __all__ = [
     "read_bytes",
     "read_into",
     "remove",
+    "remove_tree",
     "replace",
     "require_free",
     "sync_data",
@@ -102,7 +105,7 @@ def sync_data(fd: int) -> None:
 
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    fd = patiently(os.open, path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:
@@ -119,6 +122,14 @@ def remove(path: Path) -> None:
     """Remove a file that may be gone already."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory with all that is in it, as far as the disk lets it go."""
+    try:
+        patiently(shutil.rmtree, path)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def lock(fd: int, path: Path) -> None:

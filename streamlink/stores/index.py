@@ -17,6 +17,7 @@ from typing import Any
 
 import xxhash
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
 from streamlink.stores.files import remove, replace, write_all
 from streamlink.stores.header import parse_json
@@ -71,7 +72,7 @@ class ShardIndex:
                 is told by a checksum, which an index that another tool made does not have.
         """
         path = directory / INDEX_NAME
-        parsed = parse_json(path.read_bytes(), path)
+        parsed = parse_json(patiently(path.read_bytes), path)
         weight_map, metadata = parsed.get("weight_map"), parsed.get("metadata")
         if not isinstance(weight_map, dict):
             raise CorruptStore("it has no weight_map", path=str(path))
@@ -93,7 +94,7 @@ class ShardIndex:
         metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
         metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
         text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        fd = patiently(os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             write_all(fd, text.encode(), 0)
             os.fsync(fd)
@@ -132,7 +133,7 @@ def remove_dead_files(
         alive = set()
     except CorruptStore:
         return
-    for name in os.listdir(directory):
+    for name in patiently(os.listdir, directory):
         ours = _OURS.fullmatch(name)
         is_spared = name in alive or (ours is not None and ours[1] == spared)
         if (name in superseded or ours) and not is_spared:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from streamlink.descriptors import patiently
 from streamlink.errors import StoreError
 from streamlink.model.digest import BLOCK_BYTES, leaf_of, root_from_leaves
 from streamlink.model.interfaces import Progress
@@ -242,7 +243,7 @@ def partial_path(path: Path) -> Path:
 def _open_locked(path: Path) -> int:
     """Open the temporary file for writing, ours alone."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             lock(fd, path)
             # Between open and lock its writer may have published it under the final name.

@@ -24,6 +24,7 @@ from typing import Any
 
 import xxhash
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, ModelError
 from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -84,7 +85,7 @@ class Journal:
         head = _MAGIC + _LENGTH.pack(len(text)) + text
         head += xxhash.xxh3_128_digest(head)
         path = directory / partial_name(generation)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         journal = cls(fd, 0, len(head))
         try:
             write_all(fd, head, 0)
@@ -98,7 +99,7 @@ class Journal:
     @classmethod
     def reopen(cls, directory: Path, partial: Partial) -> Journal:
         """Go on where an attempt stopped; a record that was being written is cut off."""
-        fd = os.open(directory / partial_name(partial.generation), os.O_RDWR)
+        fd = patiently(os.open, directory / partial_name(partial.generation), os.O_RDWR)
         journal = cls(fd, partial.mark, partial.length)
         try:
             os.ftruncate(fd, partial.length)
@@ -133,7 +134,7 @@ def find_partials(directory: Path) -> Iterator[Partial]:
     Journals that cannot be read are skipped.
     """
     alive = _living(directory)
-    for name in sorted(os.listdir(directory)):
+    for name in sorted(patiently(os.listdir, directory)):
         match = _NAME.fullmatch(name)
         if match and match[1] not in alive:
             try:
@@ -152,7 +153,7 @@ def _living(directory: Path) -> set[str]:
 
 
 def _read(path: Path, generation: str) -> Partial:
-    fd = os.open(path, os.O_RDONLY)
+    fd = patiently(os.open, path, os.O_RDONLY)
     try:
         data = read_bytes(fd, os.fstat(fd).st_size, 0, path)
     finally:

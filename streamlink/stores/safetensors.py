@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.model.digest import LEAF_BYTES, digest_of, root_from_leaves
 from streamlink.model.interfaces import Check, Payload
@@ -189,7 +190,7 @@ class SafetensorsSource:
         self._layout = Layout(self._spec, places)
 
     def _open_file(self, file: Path) -> ShardHeader:
-        fd = os.open(file, os.O_RDONLY)
+        fd = patiently(os.open, file, os.O_RDONLY)
         self._fds.append(fd)
         self._stamps.append(Stamp.of(fd))
         return read_header(fd, file)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.model.digest import (
     BLOCK_BYTES,
@@ -37,6 +38,7 @@ from streamlink.stores.files import (
     disk_errors,
     lock,
     read_into,
+    remove,
     require_free,
     sync_data,
     sync_directory,
@@ -52,7 +54,7 @@ from streamlink.stores.index import (
     shard_name,
 )
 from streamlink.stores.layout import Layout, split_into_shards
-from streamlink.stores.partial import Journal, Partial, find_partials
+from streamlink.stores.partial import Journal, Partial, find_partials, partial_name
 from streamlink.stores.sidecar import write_leaves
 
 __all__ = ["ShardSink"]
@@ -96,6 +98,9 @@ class ShardSink:
         self._reserve = reserve
         self._written = RangeSet()
         self._generation = partial.generation if partial else new_generation()
+        self._names: list[str] = []
+        self._suffix = ""
+        self._is_publishing = False
         self._fds: list[int] = []
         self._lock: list[int] = []
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
@@ -207,10 +212,13 @@ class ShardSink:
 
     def discard(self) -> None:
         """Remove what this attempt wrote. The model that the index names is never touched."""
-        if self._is_open and self._lock:
-            with disk_errors(self._directory, "discarding an attempt"):
-                remove_dead_files(self._directory)
-        self._close()
+        try:
+            if self._is_open and self._lock:
+                with disk_errors(self._directory, "discarding an attempt"):
+                    self._remove_own()
+                    remove_dead_files(self._directory)
+        finally:
+            self._close()
         if self._has_made_directory:
             with suppress(OSError):  # not empty: it holds a model by now
                 self._directory.rmdir()
@@ -240,7 +248,7 @@ class ShardSink:
         self._flushers = [Flusher(fd, self._directory, self._reserve) for fd in self._fds]
 
     def _take_lock(self) -> None:
-        fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        fd = patiently(os.open, self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             lock(fd, self._directory)
         except BaseException:
@@ -284,7 +292,7 @@ class ShardSink:
         """Make the shards of their full size, still empty."""
         for name, size in zip(self._names, self._sizes, strict=True):
             path = self._directory / (name + self._suffix)
-            self._fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+            self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
             os.ftruncate(self._fds[-1], size)
 
     def _write_headers(self) -> None:
@@ -305,7 +313,7 @@ class ShardSink:
                 os.replace(final, path)
             if not path.exists() or path.stat().st_size != size:
                 raise CorruptStore("a file of the interrupted transfer is gone", path=str(path))
-            self._fds.append(os.open(path, os.O_RDWR))
+            self._fds.append(patiently(os.open, path, os.O_RDWR))
         self._keep(Journal.reopen(self._directory, partial))
         for block in range(block_count(partial.mark)):
             leaf = partial.leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
@@ -374,8 +382,22 @@ class ShardSink:
         sync_directory(self._directory)
         superseded = _files_of_present_model(self._directory)
         index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
+        self._is_publishing = True
         index.write(self._directory, self._generation)
         remove_dead_files(self._directory, superseded)
+
+    def _remove_own(self) -> None:
+        """Remove this attempt's files by their names, which takes no descriptor and frees some.
+
+        Once the index may name them, only whoever reads it can tell.
+        """
+        if self._is_publishing:
+            return
+        digests, journal = f"model-{self._generation}.digests", partial_name(self._generation)
+        names = {*self._names, *(name + self._suffix for name in self._names), digests, journal}
+        for name in names:
+            remove(self._directory / name)
+        close_all(self._fds)
 
     def _require_open(self) -> None:
         if not self._is_open:

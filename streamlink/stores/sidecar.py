@@ -12,6 +12,7 @@ from pathlib import Path
 
 import xxhash
 
+from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
 from streamlink.model.digest import LEAF_BYTES, block_count
 from streamlink.model.spec import ModelSpec
@@ -28,7 +29,7 @@ def write_leaves(path: Path, spec: ModelSpec, leaves: bytes) -> None:
     """Write a new sidecar and bring it to the disk."""
     head = _HEAD.pack(_MAGIC, spec.nbytes, spec.digest)
     data = head + leaves
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    fd = patiently(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data + xxhash.xxh3_128_digest(data), 0)
         os.fsync(fd)
@@ -44,7 +45,7 @@ def read_leaves(path: Path, spec: ModelSpec) -> bytes:
         CorruptStore: it is damaged, or belongs to another model.
     """
     expected = _HEAD.size + block_count(spec.nbytes) * LEAF_BYTES + _CHECKSUM_BYTES
-    fd = os.open(path, os.O_RDONLY)
+    fd = patiently(os.open, path, os.O_RDONLY)
     try:
         data = read_bytes(fd, min(expected, os.fstat(fd).st_size), 0, path)
     finally:

@@ -13,6 +13,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.index import INDEX_NAME, ShardIndex
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from tests.support.disk import CRASH_SPEC, crash_at, disk_store, largest_file, names_in
+from tests.support.few_files import run_with_few_files
 from tests.support.models import (
     StoreContract,
     content,
@@ -172,3 +173,29 @@ def test_a_discarded_attempt_leaves_a_directory_that_was_there(tmp_path: Path) -
     spec = ModelSpec((TensorSpec("w", "U8", (8,)),))
     SafetensorsStore(tmp_path).begin(spec).discard()
     assert tmp_path.exists()
+
+
+def test_an_attempt_is_discarded_where_no_descriptor_is_free(tmp_path: Path) -> None:
+    said = run_with_few_files(
+        f"""
+import os
+import numpy as np
+import streamlink
+
+store = streamlink.SafetensorsStore({str(tmp_path)!r})
+streamlink.copy_model({{"w": np.arange(10.0)}}, store)
+before = sorted(os.listdir({str(tmp_path)!r}))
+sink = store.begin(store.open().spec)
+sink.write(0, memoryview(bytes(80)))
+held = []
+try:
+    while True:
+        held.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    sink.discard()
+os.close(held.pop())
+print(before == sorted(os.listdir({str(tmp_path)!r})))
+""",
+        soft=64,
+    )
+    assert said == "True\n"
