@@ -232,6 +232,11 @@ class LimitsConfig(_Frozen):
     """Server: calls that may be open before they have said who they are (count); one more ends the
     oldest of them. Price: two threads each."""
 
+    max_unknown_connections: int = Field(default=256, ge=16)
+    """Server: connections that may be open while nobody has shown on them who they are (count); of
+    more than half of them those that have sent nothing are cut first, the oldest before the others.
+    Fewer where this process may have too few descriptors. Price: a descriptor each."""
+
     frames_per_second: float = Field(default=500.0, gt=0, allow_inf_nan=False)
     """Small frames a second (count) that a stream or session takes for good, beside those that its
     chunks explain; eight seconds of them may come at once."""

@@ -14,7 +14,7 @@
     │  ├─ ReadTimeout                ``streaming_read_timeout``: the reader stalled
     │  └─ CommunicationTimeout       ``communication_timeout`` (stage)
     ├─ TransportError, also a ConnectionError
-    │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse
+    │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse · TooFewDescriptors
     ├─ SecurityError, also a ValueError
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
@@ -68,6 +68,7 @@ __all__ = [
     "StreamAborted",
     "StreamTimeout",
     "StreamlinkError",
+    "TooFewDescriptors",
     "TornModel",
     "TransportClosed",
     "TransportError",
@@ -316,6 +317,10 @@ class AuthenticationFailed(TransportError):
 
 class AddressInUse(TransportError):
     """The server cannot listen on the address it was given."""
+
+
+class TooFewDescriptors(TransportError):
+    """The process may have fewer file descriptors (RLIMIT_NOFILE) than its settings need."""
 
 
 class SecurityError(StreamlinkError, ValueError):

@@ -24,11 +24,18 @@ T = TypeVar("T")
 # --- the server -------------------------------------------------------------
 
 
-def server_credentials(address: str, security: SecurityConfig) -> grpc.ServerCredentials | None:
+def server_credentials(
+    address: str, security: SecurityConfig, on_connection: Callable[[], None] = lambda: None
+) -> grpc.ServerCredentials | None:
     """Return what a server listens with; None: plain text, and it may.
 
     With each new connection gRPC asks for files that were replaced meanwhile; the connections that
     are there go on.
+
+    Args:
+        address: what it listens on.
+        security: the section of the settings.
+        on_connection: called before each TLS handshake; its connection stands until it returns.
 
     Raises:
         SecurityError: plain text was not asked for, or the files cannot be used.
@@ -43,9 +50,14 @@ def server_credentials(address: str, security: SecurityConfig) -> grpc.ServerCre
         require_loopback(address, security, remedy=remedy)
         return None
     files = _renewable("the server's certificate", security, _server_configuration)
+
+    def renewed() -> Any:
+        on_connection()
+        return files.renewed()  # None means no change
+
     return grpc.dynamic_ssl_server_credentials(
         files.get(),
-        files.renewed,  # type: ignore[arg-type]  # None means no change, which the stub forgets
+        renewed,
         require_client_authentication=security.ca is not None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig, StreamConfig
+from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig, LinkConfig, StreamConfig
 from streamlink.transport.sizes import largest_received
 
 _FASTEST_PING_MS = int(MIN_KEEPALIVE_SECONDS * 1000 / 2)  # half: clocks and timers are not exact
@@ -30,6 +30,22 @@ def channel_options(config: GrpcConfig, stream: StreamConfig) -> Options:
         ("grpc.http2.min_recv_ping_interval_without_data_ms", _FASTEST_PING_MS),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.lookahead_bytes", config.lookahead_bytes),
+    ]
+
+
+def server_options(config: LinkConfig, connections: int) -> Options:
+    """Return gRPC's arguments for the server's end.
+
+    Args:
+        config: of the link.
+        connections: how many it may have at once; gRPC closes one more as soon as it is accepted.
+    """
+    return [
+        *channel_options(config.grpc, config.stream),
+        ("grpc.so_reuseport", 0),  # else a second server would share the port
+        ("grpc.max_allowed_incoming_connections", connections),
+        # Until TLS and the first frame of HTTP/2 are through.
+        ("grpc.server_handshake_timeout_ms", int(config.timeouts.open_timeout * 1000)),
     ]
 
 

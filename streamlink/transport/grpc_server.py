@@ -29,17 +29,19 @@ from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import health
 from streamlink.transport.addresses import is_answered, is_unix
+from streamlink.transport.budget import budget_for
 from streamlink.transport.credentials import certified_names, server_credentials
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.driver import Pump
 from streamlink.transport.farewell import Farewell
-from streamlink.transport.grpc_options import channel_options
+from streamlink.transport.grpc_options import server_options
 from streamlink.transport.identity import Guard
 from streamlink.transport.lobby import Lobby
 from streamlink.transport.session import Session, StreamPump
 from streamlink.transport.sparing import Sparing
+from streamlink.transport.strangers import Strangers
 from streamlink.transport.ticker import Ticker
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import Traffic, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire
 
 logger = logging.getLogger("streamlink.server")
@@ -57,20 +59,6 @@ _UNKNOWN = f.Abort(AbortCode.SESSION_LOST, "this server does not know this sessi
 _REMEMBERED = 256  # sessions that ended, so that who comes back is told why
 
 
-class WireCount:
-    """Bytes of the transfers' gRPC messages, both ways, since the server began."""
-
-    def __init__(self) -> None:
-        self.sent = self.received = 0
-        self._lock = threading.Lock()
-
-    def add(self, *, sent: int = 0, received: int = 0) -> None:
-        """Count one message."""
-        with self._lock:
-            self.sent += sent
-            self.received += received
-
-
 class GrpcServer:
     """Listens, greets, and carries. ``on_session`` is called once for each greeted client."""
 
@@ -86,7 +74,14 @@ class GrpcServer:
     ) -> None:
         self.config = config
         self._guard = Guard(config.security)
-        self._credentials = server_credentials(address, config.security)
+        self._log = Sparing(logger)  # for what strangers can cause as often as they like
+        self._budget = budget_for(config)
+        self._strangers = Strangers(
+            most=self._budget.strangers,
+            seconds=config.timeouts.open_timeout,
+            log=self._log,
+        )
+        self._credentials = server_credentials(address, config.security, self._strangers.announce)
         self.epoch = secrets.token_hex(8)
         self.ticker = Ticker()
         self.wire = WireCount()
@@ -102,10 +97,10 @@ class GrpcServer:
         self._ended: dict[str, f.Abort] = {}
         self._farewell = Farewell()
         self._is_closing = False
-        self._log = Sparing(logger)  # for what strangers can cause as often as they like
         self._lobby = Lobby(config.limits.max_silent_calls)
         self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
         self._server, self.port = self._listen(address)
+        self._strangers.start(self.port)
 
     @property
     def sessions(self) -> list[Session]:
@@ -142,6 +137,7 @@ class GrpcServer:
                 session.close(reason)
         self._farewell.wait(self.config.timeouts.reconnect_timeout)
         self._server.stop(grace=1).wait(timeout=5)
+        self._strangers.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         for session in self.sessions:  # nothing may wait for a client once the clocks have stopped
             session.abort(AbortCode.CANCELLED, reason)
@@ -160,8 +156,7 @@ class GrpcServer:
     # --- listening --------------------------------------------------------------------
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
-        options: list[tuple[str, Any]] = channel_options(self.config.grpc, self.config.stream)
-        options.append(("grpc.so_reuseport", 0))  # else a second server would share the port
+        options = server_options(self.config, self._budget.connections)
         server = grpc.server(self._pool, options=options, maximum_concurrent_rpcs=self._calls)
         server.add_generic_rpc_handlers((self._handlers(), self._health_handlers()))
         try:
@@ -197,6 +192,7 @@ class GrpcServer:
 
     def _check_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """Say whether this server admits clients. One that is full does: its clients come back."""
+        self._strangers.called(context.peer())
         try:
             with self._lobby.waiting(context.cancel):
                 request = self._first(requests, context, bytes)
@@ -212,6 +208,7 @@ class GrpcServer:
 
     def _session_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         wire = SessionWire()
+        self._strangers.called(context.peer())
         try:
             with self._lobby.waiting(context.cancel):
                 first = self._first(requests, context, wire.decode)
@@ -226,8 +223,11 @@ class GrpcServer:
         call = pump.attach(context.cancel)
         self.ticker.add(pump)
         _Reader(pump, call, requests, wire.decode, context, first=(first,)).start()
-        if not known:
-            threading.Thread(target=self._greet, args=(pump,), name="greet", daemon=True).start()
+        if known:
+            self._strangers.vouch(context.peer())
+        else:
+            who = (pump, context.peer())
+            threading.Thread(target=self._greet, args=who, name="greet", daemon=True).start()
         for frame in pump.outgoing(call):
             yield wire.encode(frame)  # type: ignore[arg-type]
         _end_call(context, pump)
@@ -257,7 +257,7 @@ class GrpcServer:
         self._log.warning("%.130r cannot go on with its session: %.500s", first.name, ended.reason)
         raise StreamAborted(ended.code, ended.reason, by_peer=False)
 
-    def _greet(self, pump: Pump[SessionMachine]) -> None:
+    def _greet(self, pump: Pump[SessionMachine], address: str) -> None:
         event = None
         while not isinstance(event, Greeted | Failed | Left):
             event = pump.poll()
@@ -266,6 +266,7 @@ class GrpcServer:
             return
         try:
             self._admit(pump, event.hello)
+            self._strangers.vouch(address)
         except ProtocolError as error:
             self._log.warning("refused %.130r: %.500s", event.hello.name, error)
             pump.abort(error.code, str(error))
@@ -332,11 +333,13 @@ class GrpcServer:
 
     def _transfer_call(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         wire = TransferWire(0)
+        self._strangers.called(context.peer())
         try:
             with self._lobby.waiting(context.cancel):
                 first = self._first(requests, context, wire.decode)
             wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
             session, stream_id, pump = self._stream_for(first, context)
+            self._strangers.vouch(context.peer())
             call = session.carry(stream_id, pump, context.cancel, STREAMS_PER_SESSION)
         except DamagedFrame as damage:
             _give_up(context, damage, self._log)

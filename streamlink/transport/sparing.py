@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from streamlink.clock import running_time
 from streamlink.protocol.limits import Allowance
@@ -26,7 +26,7 @@ class Sparing:
         self._allowance = Allowance(_PER_SECOND, burst=_BURST)
         self._left_out = 0
 
-    def warning(self, text: str, *args: object) -> None:
+    def warning(self, text: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
         """Log a warning, or count it where there were too many; the next that is logged says so."""
         with self._lock:
             if not self._allowance.spend(now=self._clock()):
@@ -35,4 +35,4 @@ class Sparing:
             left_out, self._left_out = self._left_out, 0
         if left_out:
             text, args = f"{text} (%d like it were left out)", (*args, left_out)
-        self._logger.warning(text, *args)
+        self._logger.warning(text, *args, extra=extra)

@@ -17,7 +17,7 @@ from streamlink.protocol.stalls import CAUSES
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.pump import ReceivePump, SendPump
 
-__all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic"]
+__all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic", "WireCount"]
 
 OTHERS = "(others)"
 """Whose name peers share that were not here for longest."""
@@ -133,3 +133,17 @@ def _running(stats: StreamStats, now: float) -> Totals:
         streams=1, in_flight_bytes=stats.in_flight_bytes, window_bytes=stats.window_bytes
     )
     return _moved(stats, now) + gauges
+
+
+class WireCount:
+    """Bytes of the transfers' gRPC messages, both ways, since the server began."""
+
+    def __init__(self) -> None:
+        self.sent = self.received = 0
+        self._lock = threading.Lock()
+
+    def add(self, *, sent: int = 0, received: int = 0) -> None:
+        """Count one message."""
+        with self._lock:
+            self.sent += sent
+            self.received += received

@@ -1,0 +1,60 @@
+"""How a server divides its file descriptors between its files and those who connect to it.
+
+gRPC accepts whoever comes, and a descriptor that an idle connection holds is one that a store
+cannot open. So a server is told before it listens how many connections it may have at all. What is
+left of the process's limit is its own: for stores, spool, ledger, the operator's socket, metrics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamlink.config import LinkConfig
+from streamlink.descriptors import HOW_TO_RAISE, in_use, raise_limit
+from streamlink.errors import TooFewDescriptors
+
+__all__ = ["Budget", "budget_for"]
+
+_WANTED = 65_536  # beyond that more descriptors are of no use to anybody
+_CONNECTIONS_PER_CLIENT = 4  # session and models; and the two before, not yet known to be dead
+_OF_GRPC = 16  # what it opens for itself when it begins to listen
+_FEWEST_STRANGERS = 16
+
+# A store has a descriptor for each of its shards, so large models take more than the fewest.
+_FILES, _FILES_PER_CLIENT = 64, 16
+_FEWEST_FILES, _FEWEST_FILES_PER_CLIENT = 32, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a server may have open.
+
+    Attributes:
+        connections: all that it accepts at once (count).
+        strangers: those of them on which nobody has shown who they are (count).
+    """
+
+    connections: int
+    strangers: int
+
+
+def budget_for(config: LinkConfig) -> Budget:
+    """Raise this process's limit as far as is useful, and divide what it is then.
+
+    Raises:
+        TooFewDescriptors: the settings cannot work with so few.
+    """
+    clients = config.grpc.max_clients
+    limit = raise_limit(_WANTED)
+    used = in_use() + _OF_GRPC
+    known = clients * _CONNECTIONS_PER_CLIENT
+    room = limit - used - known
+    files = _FILES + clients * _FILES_PER_CLIENT
+    strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, room - files))
+    fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
+    if room - strangers < fewest:
+        raise TooFewDescriptors(
+            f"max_clients={clients} needs {used + known + strangers + fewest} file descriptors and "
+            f"this process may have {limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
+        )
+    return Budget(known + strangers, strangers)

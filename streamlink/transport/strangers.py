@@ -1,0 +1,259 @@
+"""Connections on which nobody has shown who they are: only so many, and each for so long.
+
+gRPC accepts connections, shakes hands on them, and tells nobody. But they are descriptors of this
+process, and the system lists those (``/proc/self/fd``, so on Linux only; elsewhere gRPC's own
+bounds are all there is). Whoever is let in, or goes on with a session, is *known* from then on; the
+others are strangers. When there are too many strangers, those that have sent no byte are cut first,
+the oldest before the others: a client speaks at once, so its place is the last to be taken. What a
+stranger that talks costs is bounded in the same way; who may talk at all is a firewall's work.
+
+A cut is ``shutdown``: to gRPC it looks as if the peer had gone, and it closes the descriptor.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from streamlink.clock import running_time
+from streamlink.protocol.limits import Allowance
+from streamlink.transport.notes import noted
+from streamlink.transport.sparing import Sparing
+
+__all__ = ["Strangers", "address_of"]
+
+_LIST = "/proc/self/fd"
+_LOOK_SECONDS, _LOOK_UNDER_PRESSURE_SECONDS = 1.0, 0.05
+_ANNOUNCED_PER_SECOND, _ANNOUNCED_BURST = 20.0, 100.0
+
+_BYTES_RECEIVED = struct.Struct("=128xQ")  # tcpi_bytes_received of Linux's tcp_info
+
+Address = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Connection:
+    address: Address
+    since: float
+    has_called: bool = False
+    is_known: bool = False
+
+
+class Strangers:
+    """Watches the connections to one port of this process, in a thread of its own.
+
+    Args:
+        most: strangers at once (count).
+        seconds: how long one may stay that opens no call (seconds).
+        log: for what strangers cause.
+    """
+
+    def __init__(self, *, most: int, seconds: float, log: Sparing) -> None:
+        self._most, self._seconds = most, seconds
+        self._log = log
+        self._port = 0
+        self._is_watching = False
+        self._lock = threading.Lock()
+        self._found: dict[str, _Connection] = {}
+        self._others: set[str] = set()  # sockets that are no connections of ours
+        self._called: dict[Address, bool] = {}  # not found yet; True: known
+        self._announced = Allowance(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="strangers", daemon=True)
+
+    def start(self, port: int) -> None:
+        """Begin to watch; harmless where nothing can be watched (``port`` 0: a Unix socket)."""
+        self._port = port
+        self._is_watching = bool(port) and os.path.isdir(_LIST)
+        if self._is_watching:
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def announce(self) -> None:
+        """Look at once: somebody has connected, and may be gone before the next look."""
+        with self._lock:
+            may_look = self._is_watching and self._announced.spend(now=running_time())
+        if may_look:
+            with suppress(OSError):  # no descriptor to look with
+                self.look()
+
+    def called(self, peer: str) -> None:
+        """Note that ``peer``, as gRPC writes it, has opened a call: it is through TLS."""
+        self._note(peer, is_known=False)
+
+    def vouch(self, peer: str) -> None:
+        """Note that ``peer``, as gRPC writes it, is a client that was let in."""
+        self._note(peer, is_known=True)
+
+    def look(self) -> bool:
+        """Look at every connection, and cut those that are too many or too old.
+
+        Returns:
+            Whether there are so many strangers that it should be looked again soon.
+        """
+        with self._lock:
+            early = dict(self._called)
+            files = dict(_sockets())
+            self._compare(files, early)
+            strangers = [each for each in self._found.items() if not each[1].is_known]
+            victims = self._victims(strangers, files)
+            for name in victims:
+                _cut(files[name], name)
+        self._report(len(strangers), len(victims))
+        return len(strangers) > self._most // 2
+
+    # --- what is there ------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        pause = _LOOK_SECONDS
+        while not self._is_over.wait(pause):
+            pause = _LOOK_SECONDS
+            with suppress(OSError):  # no descriptor to look with: the next look may have one
+                pause = _LOOK_UNDER_PRESSURE_SECONDS if self.look() else _LOOK_SECONDS
+
+    def _note(self, peer: str, *, is_known: bool) -> None:
+        address = address_of(peer) if self._is_watching else None
+        if address is not None:
+            with self._lock:
+                self._called[address] = is_known or self._called.get(address, False)
+
+    def _compare(self, files: dict[str, int], early: dict[Address, bool]) -> None:
+        """Bring what is known of connections up to date.
+
+        Args:
+            files: descriptors by the names of their sockets.
+            early: calls that were noted before ``files`` were listed. A connection with one of them
+                is listed, or has ended.
+        """
+        now = running_time()
+        self._others &= files.keys()
+        for name in files.keys() - self._found.keys() - self._others:
+            address = _peer_of(files[name], name, self._port)
+            if address is None:
+                self._others.add(name)
+            else:
+                self._found[name] = _Connection(address, since=now)
+        for each in self._found.values():
+            if each.address in early:
+                each.has_called = True
+                each.is_known = each.is_known or early[each.address]
+        for address in early:
+            del self._called[address]
+        for name in self._found.keys() - files.keys():
+            del self._found[name]
+
+    def _victims(
+        self, strangers: list[tuple[str, _Connection]], files: dict[str, int]
+    ) -> list[str]:
+        until = running_time() - self._seconds
+        late = [name for name, each in strangers if not each.has_called and each.since <= until]
+        if len(strangers) <= self._most // 2:
+            return late
+        # Down to a quarter, so that those who come until the next look find room.
+        ranked = sorted(strangers, key=lambda pair: _rank(pair[1], files[pair[0]], pair[0]))
+        surplus = len(strangers) - self._most // 4
+        return [*{*late, *(name for name, _ in ranked[:surplus])}]
+
+    def _report(self, strangers: int, cut: int) -> None:
+        if cut:
+            self._log.warning(
+                "cut %d connections that have not shown who they are: of %d that were open, %d may "
+                "be (limits.max_unknown_connections), for %g s (timeouts.open_timeout)",
+                *(cut, strangers, self._most, self._seconds),
+                extra=noted("connections cut", cut=cut, strangers=strangers),
+            )
+
+
+def address_of(peer: str) -> Address | None:
+    """Return host and port of a peer as gRPC writes it; None: it has none.
+
+    ``ipv4:127.0.0.1:4711`` and ``ipv6:%5B::1%5D:4711`` are such.
+    """
+    kind, _, rest = unquote(peer).partition(":")
+    host, _, port = rest.rpartition(":")
+    if kind not in ("ipv4", "ipv6") or not port.isdecimal():
+        return None
+    return _plain(host.strip("[]")), int(port)
+
+
+def _plain(host: str) -> str:
+    """Return an IP address as text, the same for each way to write it."""
+    address = ipaddress.ip_address(host.partition("%")[0])
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+# --- descriptors --------------------------------------------------------------------------
+
+
+def _sockets() -> Iterator[tuple[str, int]]:
+    """Yield name and descriptor of each socket of this process; a name is never used again."""
+    for number in os.listdir(_LIST):
+        with suppress(OSError):  # it was closed meanwhile
+            name = os.readlink(f"{_LIST}/{number}")
+            if name.startswith("socket:"):
+                yield name, int(number)
+
+
+def _opened(number: int, name: str) -> socket.socket | None:
+    """Return a descriptor of our own for a socket; None: ``number`` is another file by now."""
+    try:
+        ours = os.dup(number)
+    except OSError:
+        return None
+    try:
+        if os.readlink(f"{_LIST}/{ours}") == name:
+            return socket.socket(fileno=ours)
+    except OSError:
+        pass
+    os.close(ours)
+    return None
+
+
+def _peer_of(number: int, name: str, port: int) -> Address | None:
+    """Return who is at the other end of a connection to ``port``; None: it is no such one."""
+    if (line := _opened(number, name)) is None:
+        return None
+    with line:
+        if line.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        try:
+            own, their = line.getsockname(), line.getpeername()
+        except OSError:  # it listens, or is broken already
+            return None
+        return (_plain(their[0]), their[1]) if own[1] == port else None
+
+
+def _rank(each: _Connection, number: int, name: str) -> tuple[bool, float]:
+    """Return what strangers are sorted by: those at the front are cut first."""
+    return each.has_called or _has_sent(number, name), each.since
+
+
+def _has_sent(number: int, name: str) -> bool:
+    """Whether a single byte has come over a connection."""
+    if (line := _opened(number, name)) is None:
+        return False
+    with line:
+        try:
+            raw = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size)
+        except OSError:
+            return False
+    return len(raw) == _BYTES_RECEIVED.size and _BYTES_RECEIVED.unpack(raw)[0] > 0
+
+
+def _cut(number: int, name: str) -> None:
+    line = _opened(number, name)
+    if line is not None:
+        with line, suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)

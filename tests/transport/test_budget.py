@@ -1,0 +1,62 @@
+"""What a server may have open, in processes with limits of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.few_files import run_with_few_files
+
+ASK = """
+import resource
+from streamlink.config import GrpcConfig, LimitsConfig, LinkConfig
+from streamlink.errors import TooFewDescriptors
+from streamlink.link.server import Server
+from streamlink.transport.budget import budget_for
+
+def config(clients, strangers=256):
+    limits = LimitsConfig(max_unknown_connections=strangers)
+    return LinkConfig(grpc=GrpcConfig(max_clients=clients), limits=limits)
+
+"""
+
+
+def test_the_limit_is_raised_as_far_as_it_may_be() -> None:
+    said = run_with_few_files(
+        ASK + "print(budget_for(config(16)), resource.getrlimit(resource.RLIMIT_NOFILE))",
+        soft=128,
+        hard=4096,
+    )
+    assert said == "Budget(connections=320, strangers=256) (4096, 4096)\n"
+
+
+@pytest.mark.parametrize(("files", "clients"), [(256, 3), (256, 16), (1024, 16), (1024, 64)])
+def test_with_few_descriptors_a_server_takes_fewer_strangers_and_keeps_a_reserve(
+    files: int, clients: int
+) -> None:
+    said = run_with_few_files(
+        ASK
+        + f"""
+found = budget_for(config({clients}))
+assert found.connections == 4 * {clients} + found.strangers
+print(found.strangers, {files} - found.connections)
+""",
+        soft=files,
+    )
+    strangers, left = map(int, said.split())
+    assert 16 <= strangers <= 256
+    assert left >= 32 + 4 * clients
+
+
+def test_settings_that_cannot_work_are_refused_by_the_name_of_the_limit() -> None:
+    said = run_with_few_files(
+        ASK
+        + """
+try:
+    Server("127.0.0.1:0", config(100))
+except TooFewDescriptors as error:
+    print(error)
+""",
+        soft=256,
+    )
+    assert said.startswith("max_clients=100 needs ")
+    assert "this process may have 256 (RLIMIT_NOFILE); raise it with `ulimit -n`, or Limit" in said

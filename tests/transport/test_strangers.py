@@ -1,0 +1,124 @@
+"""Connections that show nothing, to a server that has clients beside them; over real sockets."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from streamlink.config import LimitsConfig, LinkConfig
+from streamlink.protocol.frames import Attempt
+from streamlink.stores.memory import MemoryStore
+from streamlink.transport.strangers import address_of
+from tests.support.models import float_spec, pattern_model
+from tests.support.peers import WAIT, Federation, config, exchange_models
+
+MOST = 16
+SPEC = float_spec(5_001)
+
+
+def limited(**timeouts: Any) -> LinkConfig:
+    limits = LimitsConfig(max_unknown_connections=MOST)
+    return config(**timeouts).model_copy(update={"limits": limits})
+
+
+@pytest.fixture
+def federation() -> Iterator[Federation]:
+    with Federation(limited()) as federation:
+        yield federation
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), WAIT)
+
+
+def wait_cut(lines: list[socket.socket], count: int) -> list[socket.socket]:
+    """Wait until the server has ended so many of the connections; returns those that stand."""
+    with selectors.DefaultSelector() as selector:
+        for line in lines:
+            selector.register(line, selectors.EVENT_READ)
+        while len(lines) - len(selector.get_map()) < count:
+            events = selector.select(WAIT)
+            assert events, f"{len(selector.get_map())} of {len(lines)} connections are left"
+            for key, _ in events:
+                if is_over(key.fileobj):  # type: ignore[arg-type]
+                    selector.unregister(key.fileobj)
+        return [key.fileobj for key in selector.get_map().values()]  # type: ignore[misc]
+
+
+def is_over(line: socket.socket) -> bool:
+    try:
+        return not line.recv(4096)
+    except ConnectionError:
+        return True
+
+
+def swap(federation: Federation, name: str) -> None:
+    """Move a model to a client and back."""
+    exchange = federation.peer(name).ask("task", SPEC, attempt=Attempt("job", 0, 1))
+    exchange_models(exchange, pattern_model(SPEC), MemoryStore())
+    exchange.close()
+
+
+def test_of_too_many_connections_that_show_nothing_some_are_cut(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as stack:
+        lines = [stack.enter_context(connected(federation.server.port)) for _ in range(MOST)]
+        wait_cut(lines, MOST // 2)
+    assert "connections that have not shown who they are" in caplog.text
+    assert "limits.max_unknown_connections" in caplog.text
+
+
+def test_who_has_sent_something_is_cut_after_those_who_have_not(federation: Federation) -> None:
+    with ExitStack() as stack:
+        spoken = stack.enter_context(connected(federation.server.port))
+        spoken.sendall(b"PRI * HTTP/2.0\r\n")  # it is the oldest, and on its way to a greeting
+        lines = [stack.enter_context(connected(federation.server.port)) for _ in range(MOST)]
+        assert spoken in wait_cut([spoken, *lines], MOST // 2)
+
+
+def test_one_that_shows_nothing_for_too_long_is_cut() -> None:
+    with Federation(limited(open_timeout=0.5)) as federation:
+        with connected(federation.server.port) as line:
+            wait_cut([line], 1)
+
+
+def test_one_that_speaks_http2_and_opens_no_call_for_too_long_is_cut() -> None:
+    with Federation(limited(open_timeout=0.5)) as federation:
+        with connected(federation.server.port) as line:
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+            wait_cut([line], 1)
+
+
+def test_clients_are_never_cut_and_one_that_comes_finds_room(federation: Federation) -> None:
+    here = federation.link("site-1")
+    swap(federation, "site-1")
+    with ExitStack() as stack:
+        lines = [stack.enter_context(connected(federation.server.port)) for _ in range(MOST)]
+        wait_cut(lines, MOST // 2)
+        federation.link("site-2")
+        for name in ("site-1", "site-2"):
+            swap(federation, name)
+    assert here.error is None
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:4711", ("127.0.0.1", 4711)),
+        ("ipv6:%5B::1%5D:4711", ("::1", 4711)),
+        ("ipv6:[::ffff:10.0.0.7]:4711", ("10.0.0.7", 4711)),
+        ("ipv6:%5Bfe80::1%252%5D:4711", ("fe80::1", 4711)),
+        ("unix:/tmp/socket", None),
+        ("unix:", None),
+    ],
+)
+def test_a_peer_is_known_by_the_address_grpc_gives(
+    peer: str, address: tuple[str, int] | None
+) -> None:
+    assert address_of(peer) == address
