@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 WORKERS ?= 2
+N ?= 20
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
 QUICK  := not slow and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
@@ -13,10 +14,10 @@ FULL   := --full --compress zstd --report benchmarks/results/full.json
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test test-all lint types unit format proto fuzz soak cover bench bench-full clean
+.PHONY: help venv demo test test-all test-stress lint types unit format proto fuzz soak cover bench bench-full clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.dev ## make .venv with everything a developer needs
 
@@ -27,6 +28,9 @@ test: lint types unit ## style, types, and the tests of minutes: all but most re
 
 test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
 	$(PYTEST) -m "hypothesis or not ($(QUICK))" --hypothesis-profile=full
+
+test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
+	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) $(if $(K),--only "$(K)")
 
 lint: venv ## style and formatting, changing nothing
 	$(BIN)/ruff check

@@ -1,0 +1,189 @@
+"""``make test-stress``: the process tests again and again, beside processes that use all cores.
+
+``python -m tests.support.stress --runs 20`` runs each of them until it has run so often, in rounds
+of one run each. It may be interrupted at any time, and goes on where it was: each result is a line
+of ``results.jsonl``, written when it is known. What a failed run printed is kept beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tests.support.commands import REPOSITORY, environment
+
+__all__ = ["Keeper", "Tally", "run"]
+
+FOLDER = REPOSITORY / ".stress"
+_PLUGIN = "tests.support.stress"
+_KEPT_IN = "STREAMLINK_STRESS_FOLDER"
+_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often each test has run, and failed."""
+
+    runs: Counter[str]
+    failures: Counter[str]
+
+    @classmethod
+    def read(cls, folder: Path) -> Tally:
+        """Return what the results in ``folder`` add up to; a line that was cut off is left out."""
+        tally = cls(Counter(), Counter())
+        with suppress(FileNotFoundError):
+            for line in (folder / "results.jsonl").read_text("utf-8").splitlines():
+                with suppress(json.JSONDecodeError):
+                    result = json.loads(line)
+                    tally.runs[result["test"]] += 1
+                    tally.failures[result["test"]] += not result["passed"]
+        return tally
+
+    def due(self, tests: Sequence[str], runs: int) -> list[str]:
+        """Return those that have run less than ``runs`` times; those that have run least, first."""
+        left = [test for test in tests if self.runs[test] < runs]
+        return sorted(left, key=lambda test: self.runs[test])
+
+
+class Keeper:
+    """A pytest plugin that notes each result when it is known, and keeps what a failure printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._texts: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test once it is over: its teardown may fail, too."""
+        if report.failed:
+            text = "\n".join([report.longreprtext, *(f"-- {n}\n{t}" for n, t in report.sections)])
+            self._texts[report.nodeid] = self._texts.get(report.nodeid, "") + text
+        if report.when == "teardown":
+            self._note(report.nodeid, self._texts.pop(report.nodeid, None))
+
+    def _note(self, test: str, failure: str | None) -> None:
+        if failure is not None:
+            number = Tally.read(self._folder).runs[test] + 1
+            log = (
+                self._folder / "logs" / f"{re.sub(r'[^A-Za-z0-9]+', '-', test)[-150:]}-{number}.txt"
+            )
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(failure, "utf-8")
+        with (self._folder / "results.jsonl").open("a", encoding="utf-8") as results:
+            results.write(json.dumps({"test": test, "passed": failure is None}) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep results, in the process that hears of all of them."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Keeper(Path(os.environ[_KEPT_IN])))
+
+
+def run(
+    folder: Path,
+    select: Sequence[str],
+    *,
+    runs: int,
+    busy: int,
+    workers: int,
+    root: Path = REPOSITORY,
+) -> Tally:
+    """Run what ``select`` selects until each test has run ``runs`` times in all.
+
+    Args:
+        folder: takes the results and the logs.
+        select: arguments for pytest.
+        runs: of each test, with those that ``folder`` knows.
+        busy: how many processes compute beside them.
+        workers: how many tests run at a time.
+        root: where pytest runs.
+
+    Raises:
+        RuntimeError: pytest ended without a single result.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tests = _collected(select, root)
+    with _busy(busy):
+        while due := (before := Tally.read(folder)).due(tests, runs):
+            least = before.runs[due[0]]
+            batch = [test for test in due if before.runs[test] == least]
+            _run_once(folder, batch, workers, root)
+            if Tally.read(folder).runs.total() == before.runs.total():
+                raise RuntimeError("pytest has run none of the tests; see what it printed")
+    tally, known = Tally.read(folder), set(tests)
+    return Tally(
+        Counter({test: count for test, count in tally.runs.items() if test in known}),
+        Counter({test: count for test, count in tally.failures.items() if test in known}),
+    )
+
+
+def _collected(select: Sequence[str], root: Path) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *select]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    if done.returncode:
+        raise RuntimeError(f"pytest cannot collect the tests:\n{done.stdout}{done.stderr}")
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+def _run_once(folder: Path, tests: Sequence[str], workers: int, root: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
+    env = {**environment(), _KEPT_IN: str(folder.absolute())}
+    subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
+
+
+@contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """Keep ``count`` processes computing; they end with this one, however that ends."""
+    started = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _table(tally: Tally, folder: Path) -> Table:
+    table = Table("test", "runs", "failures", title=f"stress ({folder})")
+    for test, count in sorted(tally.failures.items()):
+        if count:
+            table.add_row(test, str(tally.runs[test]), str(count))
+    table.add_row(
+        f"all {len(tally.runs)} tests", str(tally.runs.total()), str(tally.failures.total())
+    )
+    return table
+
+
+def main(
+    runs: Annotated[int, typer.Option(help="Runs of each test, in all.")] = 20,
+    busy: Annotated[int, typer.Option(help="Processes that compute beside the tests.")] = 4,
+    workers: Annotated[int, typer.Option(help="Tests at a time.")] = 2,
+    only: Annotated[str, typer.Option(help="Of these names only, as for pytest -k.")] = "",
+    folder: Annotated[Path, typer.Option(help="Keeps the results and the logs.")] = FOLDER,
+) -> None:
+    """Repeat the process tests beside busy processes; ends with status 1 where one has failed."""
+    select = ["-m", "processes", *(["-k", only] if only else [])]
+    try:
+        tally = run(folder, select, runs=runs, busy=busy, workers=workers)
+    except KeyboardInterrupt:
+        tally = Tally.read(folder)
+        print("interrupted; the same command goes on from here")
+    Console().print(_table(tally, folder))
+    raise typer.Exit(1 if tally.failures.total() else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,76 @@
+"""``make test-stress``: what it counts, keeps, and does again after an interruption."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.stress import Tally, run
+
+TESTS = """
+from pathlib import Path
+
+def test_good(): pass
+
+def test_bad():
+    print("why it failed")
+    assert False
+
+def test_at_first():
+    flag = Path({flag!r})
+    is_first = not flag.exists()
+    flag.touch()
+    assert not is_first
+"""
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    """A file of three tests: one passes, one fails, and one fails once."""
+    file = tmp_path / "test_it.py"
+    file.write_text(TESTS.format(flag=str(tmp_path / "flag")))
+    return file
+
+
+def outcome(tally: Tally) -> dict[str, tuple[int, int]]:
+    """Return runs and failures by the test's own name."""
+    return {test.split("::")[1]: (n, tally.failures[test]) for test, n in tally.runs.items()}
+
+
+@pytest.mark.processes
+def test_every_test_runs_so_often_and_what_fails_keeps_its_log(tmp_path: Path, tests: Path) -> None:
+    kept = tmp_path / "kept"
+    tally = run(kept, [tests.name], runs=2, busy=1, workers=0, root=tmp_path)
+    assert outcome(tally) == {"test_good": (2, 0), "test_bad": (2, 2), "test_at_first": (2, 1)}
+    logs = sorted(kept.glob("logs/*"))
+    assert len(logs) == 3
+    assert all("why it failed" in log.read_text() for log in logs if "test-bad" in log.name)
+
+
+@pytest.mark.processes
+def test_only_what_is_missing_runs_again(tmp_path: Path, tests: Path) -> None:
+    kept = tmp_path / "kept"
+    run(kept, [tests.name, "-k", "good"], runs=1, busy=0, workers=0, root=tmp_path)
+    tally = run(kept, [tests.name], runs=1, busy=0, workers=0, root=tmp_path)
+    assert outcome(tally) == {"test_good": (1, 0), "test_bad": (1, 1), "test_at_first": (1, 1)}
+
+
+@pytest.mark.processes
+def test_tests_that_cannot_be_collected_are_an_error_with_what_pytest_said(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"cannot collect the tests:\n(.|\n)*no_such_file"):
+        run(tmp_path, ["no_such_file.py"], runs=1, busy=0, workers=0, root=tmp_path)
+
+
+def test_what_has_run_least_is_due_first() -> None:
+    tally = Tally(Counter({"a": 2, "b": 1, "d": 3}), Counter())
+    assert tally.due(["a", "b", "c", "d"], runs=3) == ["c", "b", "a"]
+
+
+def test_a_result_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    whole = json.dumps({"test": "a", "passed": False})
+    (tmp_path / "results.jsonl").write_text(f"{whole}\n{whole[:9]}")
+    tally = Tally.read(tmp_path)
+    assert (tally.runs, tally.failures) == (Counter(a=1), Counter(a=1))
