@@ -174,11 +174,11 @@ def server(
     facts = _closing(place, done, kept.rounds, seconds, moved)
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))
-    reporter.tell(**facts, rounds_seconds=[round(each.seconds, 2) for each in done])
+    told = {**facts, "reports": [asdict(each) for each in done]}
+    reporter.tell(**told, rounds_seconds=[round(each.seconds, 2) for each in done])
     reporter.tell(contributors=[sorted(each.weights) for each in done])
     reporter.tell_usage()
     if report is not None:
-        told = {**facts, "reports": [asdict(each) for each in done]}
         report.write_text(json.dumps(told, indent=1, default=dict) + "\n", encoding="utf-8")
 
 

@@ -227,7 +227,8 @@ class ScatterAndGather:
         self._recovered = []
         tell_round(report)
         self._plan.record.count(report)
-        self._plan.tell(Happening.ROUND_DONE, Attempt(self._plan.job, number, report.attempt))
+        belongs = Attempt(self._plan.job, number, report.attempt)
+        self._plan.tell(Happening.ROUND_DONE, belongs, report=report)
         return report
 
     def standings(self) -> list[Standing]:
@@ -373,7 +374,7 @@ class ScatterAndGather:
                 seconds = time.monotonic() - began
                 return RoundReport(
                     number, attempt, seconds, outcome.weights, outcome.metrics, missing,
-                    outcome.metadata,
+                    outcome.metadata, client_metrics=outcome.client_metrics,
                 )  # fmt: skip
         raise QuorumNotReached(
             f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures

@@ -17,6 +17,7 @@ from streamlink.link import Attempt, Update
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import TensorSpec
+from streamlink.rounds.report import RoundReport
 
 __all__ = [
     "Filter",
@@ -72,6 +73,7 @@ class Happening(Enum):
     BEFORE_PERSIST = "before persist"
     AFTER_PERSIST = "after persist"
     ROUND_DONE = "round done"
+    """``report`` says what it gave."""
     ROUND_FAILED = "round failed"
     """No new model; ``detail`` says why."""
 
@@ -84,6 +86,8 @@ class RoundEvent:
     attempt: Attempt
     peer: str = ""
     detail: str = ""
+    report: RoundReport | None = None
+    """What the round gave; of ``ROUND_DONE`` only."""
 
 
 def on_floats(function: RangeFunction) -> RangeFunction:

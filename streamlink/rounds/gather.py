@@ -170,6 +170,11 @@ class LockstepGather:
         """The contributors' metrics, averaged with the same weights as the model."""
         return weighted_metrics([(each.weight, each.model.metrics) for each in self._contributors])
 
+    @property
+    def client_metrics(self) -> dict[str, dict[str, float]]:
+        """Each contributor's own metrics, by name."""
+        return {each.peer: dict(each.model.metrics) for each in self._contributors}
+
     def _advance(self, combiner: Combiner) -> None:
         """Compute one piece, or wait for the slowest where nothing can be computed."""
         slowest = min(self._contributors, key=lambda each: each.end)

@@ -33,6 +33,7 @@ class Outcome:
 
     weights: dict[str, float]
     metrics: dict[str, float]
+    client_metrics: dict[str, dict[str, float]]
     metadata: dict[str, Mapping[str, str]]
     standings: Sequence[Standing]
 
@@ -207,4 +208,4 @@ class Lockstep:
             metadata[peer.name] = hear_out(exchange)
             exchange.close()
         standings = ended(scatter.exchanges.values(), gather.weights)
-        return Outcome(gather.weights, gather.metrics, metadata, standings)
+        return Outcome(gather.weights, gather.metrics, gather.client_metrics, metadata, standings)

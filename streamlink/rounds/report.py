@@ -44,6 +44,8 @@ class RoundReport:
     """Small facts each contributor's task gave back."""
     recovered: tuple[str, ...] = ()
     """Contributors whose update was in the spool already when a killed server came back."""
+    client_metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Each contributor's own metrics, as its task reported them, before they were averaged."""
 
 
 @dataclass(frozen=True, slots=True)

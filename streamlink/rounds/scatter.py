@@ -34,6 +34,7 @@ from streamlink.rounds.events import (
 )
 from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord
+from streamlink.rounds.report import RoundReport
 
 __all__ = ["Metadata", "Plan", "Scatter"]
 
@@ -63,13 +64,21 @@ class Plan:
             return 1.0
         return (self.weights or {}).get(peer, given)
 
-    def tell(self, what: Happening, attempt: Attempt, peer: str = "", detail: str = "") -> None:
+    def tell(
+        self,
+        what: Happening,
+        attempt: Attempt,
+        peer: str = "",
+        detail: str = "",
+        *,
+        report: RoundReport | None = None,
+    ) -> None:
         """Tell the embedder what happened; what it raises ends the round, unless that is over.
 
         Raises:
             JobAborted: an operator wants no more of this job.
         """
-        event = RoundEvent(what, attempt, peer, detail)
+        event = RoundEvent(what, attempt, peer, detail, report)
         self.record.note(event)
         if what not in _PAST:
             self.orders.check()

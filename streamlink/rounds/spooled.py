@@ -254,6 +254,7 @@ class SpooledRound:
         return RoundReport(
             self._belongs.round, max(self._attempts.values(), default=1), seconds, gather.weights,
             gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
+            gather.client_metrics,
         )  # fmt: skip
 
     def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:

@@ -257,6 +257,11 @@ class SpoolGather:
         """The contributors' metrics, averaged with the same weights as the model."""
         return weighted_metrics([(each.weight, each.metrics) for each in self._contributors])
 
+    @property
+    def client_metrics(self) -> dict[str, dict[str, float]]:
+        """Each contributor's own metrics, by name."""
+        return {each.peer: dict(each.metrics) for each in self._contributors}
+
     def _open(self, contributor: SpooledContributor) -> None:
         try:
             check_weight(contributor.peer, contributor.weight)

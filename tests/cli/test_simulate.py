@@ -37,6 +37,9 @@ def hang(tensor, start, values):
         threading.Event().wait()
     return values
 
+def measured(name):
+    return streamlink.StreamingExecutor(add, metrics=lambda: {"loss": float(name[-1])})
+
 def only_first(name):
     if name != "site-1":
         raise OSError("no GPU for " + name)
@@ -92,7 +95,7 @@ def fill(place: Path) -> Fill:
 
 
 def job(work: str, *options: object) -> list[str]:
-    option = "--executor" if work == "only_first" else "--task"
+    option = "--executor" if work in ("measured", "only_first") else "--task"
     return streamlink("simulate", "--store", "store/m", option, f"tasks.py:{work}", *options)
 
 
@@ -125,7 +128,7 @@ def leftovers(place: Path) -> list[str]:
 def test_a_job_runs_to_its_end(place: Path, fill: Fill, compress: Literal["none", "zstd"]) -> None:
     fill(compress)
     options = ["--num-rounds", 2, "--report", "r.json", "--log-file", "x.log"]
-    with Command(job("add", *options, "--set", "stream.chunk_bytes=128KiB"), place) as running:
+    with Command(job("measured", *options, "--set", "stream.chunk_bytes=128KiB"), place) as running:
         assert running.end() == 0, running.log
     assert stored_digest(place) == digest_after(2)
     assert leftovers(place) == []
@@ -133,6 +136,9 @@ def test_a_job_runs_to_its_end(place: Path, fill: Fill, compress: Literal["none"
     assert report["final_digest"] == digest_after(2)
     assert report["model_bytes"] == 2 * SIZE * 4
     assert report["contributors"] == [["site-1", "site-2"]] * 2
+    assert [each["metrics"] for each in report["reports"]] == [{"loss": 1.5}] * 2
+    own = {"site-1": {"loss": 1.0}, "site-2": {"loss": 2.0}}
+    assert [each["client_metrics"] for each in report["reports"]] == [own] * 2
     assert (report["stored_bytes"] < 10_000) == (compress == "zstd")
     for each, name in zip(report["processes"], ["server", "site-1", "site-2"], strict=True):
         assert (each["name"], each["exit_code"]) == (name, 0)

@@ -130,6 +130,10 @@ def test_metrics_are_averaged_with_the_models_weights() -> None:
         rules = RoundConfig(min_clients=2, num_rounds=1)
         (report,) = ScatterAndGather(federation.server, store, rules).run()
     assert report.metrics == {"loss": 2.5, "only_here": 5.0}
+    assert report.client_metrics == {
+        "site-0": {"loss": 1.0, "only_here": 5.0},
+        "site-1": {"loss": 3.0},
+    }
     assert report.failures == {}
 
 

@@ -12,8 +12,10 @@ from streamlink.rounds.record import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobR
 from streamlink.rounds.report import RoundReport
 
 
-def event(what: Happening, number: int = 0, attempt: int = 1, **facts: str) -> RoundEvent:
-    return RoundEvent(what, Attempt("job", number, attempt), **facts)
+def event(
+    what: Happening, number: int = 0, attempt: int = 1, peer: str = "", detail: str = ""
+) -> RoundEvent:
+    return RoundEvent(what, Attempt("job", number, attempt), peer, detail)
 
 
 def begun(number: int = 0) -> JobRecord:

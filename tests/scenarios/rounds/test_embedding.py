@@ -136,6 +136,19 @@ def test_the_steps_of_a_round_are_told_in_order(gathering: dict[str, Any]) -> No
     ]
 
 
+def test_the_last_event_of_a_round_has_its_report_with_the_metrics_of_each_client(
+    gathering: dict[str, Any],
+) -> None:
+    events: list[RoundEvent] = []
+    with a_job(gathering, on_event=events.append) as job:
+        run(job, executor(0, 1.0, loss=1.0), executor(1, 3.0, loss=3.0))
+        returned = job.report()
+    reports = {event.what: event.report for event in events if event.report is not None}
+    assert reports == {Happening.ROUND_DONE: returned}
+    assert returned.metrics == {"loss": 2.5}
+    assert returned.client_metrics == {"site-0": {"loss": 1.0}, "site-1": {"loss": 3.0}}
+
+
 def test_before_persist_the_old_model_stands_and_after_it_the_new(
     gathering: dict[str, Any],
 ) -> None:
