@@ -17,6 +17,7 @@ from streamlink.errors import SpecMismatch
 from streamlink.model.interfaces import ModelInPlace
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.stores import ArrayModel, as_model
+from streamlink.stores.anything import require_fillable
 from streamlink.stores.memory import empty_arrays
 
 __all__ = ["KeptArrays", "Trainable"]
@@ -34,7 +35,8 @@ class Trainable:
             and another one where a later model has other tensors.
 
     Raises:
-        ModelError: ``what`` is nothing that can be read and filled in place.
+        ModelError: ``what`` is nothing that can be read and filled in place; two of its arrays or
+            tensors share memory, say.
     """
 
     def __init__(self, what: Any = None) -> None:
@@ -44,7 +46,9 @@ class Trainable:
         self._model: ModelInPlace | None = None
         self._entries: dict[str, Any] = {}
         if what is not None:
-            self._hold(as_model(what))
+            model = as_model(what)
+            require_fillable(model, what)
+            self._hold(model)
 
     def require(self, spec: ModelSpec) -> None:
         """Raise ``SpecMismatch`` where a model that comes has other tensors than the user's.

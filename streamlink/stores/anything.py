@@ -17,7 +17,16 @@ from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, Mo
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.stores import ArrayModel, as_model, open_model, open_store
 
-__all__ = ["AnyPlace", "AnySource", "Place", "as_place", "as_sink", "as_source", "as_store"]
+__all__ = [
+    "AnyPlace",
+    "AnySource",
+    "Place",
+    "as_place",
+    "as_sink",
+    "as_source",
+    "as_store",
+    "require_fillable",
+]
 
 
 class TorchModule(Protocol):
@@ -167,13 +176,22 @@ def _require_fillable(what: Any) -> None:
             f"this {type(what).__name__} has no tensors to fill; pass one that has the model's, or "
             "a MemoryStore(), which makes them"
         )
-    if isinstance(model, ArrayModel):
-        model.write(0, memoryview(b""))  # raises where an array is read-only
-        return
-    from streamlink.stores.tensors import obstacle  # there are tensors, so there is PyTorch
+    require_fillable(model, what)
 
-    if why := obstacle(dict(_entries(what))):
-        raise ModelError(why)
+
+def require_fillable(model: ModelInPlace, what: Any) -> None:
+    """Find what of ``model``, which is over the memory of ``what``, cannot be filled.
+
+    Raises:
+        ModelError: an array or tensor is read-only, or shares memory with another or with itself.
+    """
+    if isinstance(model, ArrayModel):
+        model.write(0, memoryview(b""))  # raises before it would touch anything
+    elif _is_in_memory(what):
+        from streamlink.stores.tensors import obstacle  # there are tensors, so there is PyTorch
+
+        if why := obstacle(dict(_entries(what))):
+            raise ModelError(why)
 
 
 def _in_order_of(spec: ModelSpec, what: Any) -> ModelInPlace:

@@ -19,6 +19,7 @@ from streamlink.model.interfaces import Payload, Progress
 from streamlink.model.payloads import as_bytes_view
 from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
+from streamlink.stores.overlap import require_disjoint
 
 __all__ = ["ArrayModel", "MemoryStore", "empty_arrays", "spec_of"]
 
@@ -34,6 +35,8 @@ class ArrayModel:
     others are copied, range by range. Nobody notices such a change but the other end's digest, and
     not always: NumPy does not count writes. ``streamlink.send(..., guard=True)`` does.
 
+    Arrays that share memory can be read and not be filled: what arrived last would stand in both.
+
     Args:
         arrays: name → array, in logical order; any dtype that can travel, any shape and strides.
 
@@ -42,9 +45,10 @@ class ArrayModel:
         ModelError: a value is no array.
     """
 
-    def __init__(self, arrays: Mapping[str, Array]) -> None:
+    def __init__(self, arrays: Mapping[str, Array], *, _are_fillable: bool = False) -> None:
         self._spec = spec_of(arrays)
         self._arrays = list(arrays.values())
+        self._are_fillable = _are_fillable  # known already, of memory that was made or examined
         self._written = RangeSet()
         self._is_torn = False
 
@@ -85,11 +89,11 @@ class ArrayModel:
         """Copy ``payload`` into the arrays, which are torn from now on until ``commit``.
 
         Raises:
-            ModelError: an array is read-only.
+            ModelError: an array is read-only, or shares memory with another one or with itself.
         """
         spans = self._spec.spans(offset, payload.nbytes)
         if not self._is_torn:
-            self._require_writable()
+            self._require_fillable()
         taken = 0
         for index, start, stop in spans:
             self._write_piece(index, start, payload[taken : taken + stop - start])
@@ -113,14 +117,17 @@ class ArrayModel:
     def close(self) -> None:
         """Nothing is held but the arrays."""
 
-    def _require_writable(self) -> None:
-        """Find a read-only array before any other has been touched."""
+    def _require_fillable(self) -> None:
+        """Find what cannot be filled before any array has been touched."""
         for tensor, array in zip(self._spec.tensors, self._arrays, strict=True):
             if not array.flags.writeable:
                 raise ModelError(
                     f"tensor {tensor.name!r} is a read-only array and cannot be filled; "
                     "pass a copy of it (array.copy())"
                 )
+        if not self._are_fillable:
+            require_disjoint(dict(zip(self._spec.names, self._arrays, strict=True)))
+            self._are_fillable = True  # where arrays lie does not change
 
     def _write_piece(self, index: int, start: int, piece: memoryview) -> None:
         array = self._arrays[index]
@@ -196,7 +203,7 @@ class _NextArrays:
     def __init__(self, store: MemoryStore, spec: ModelSpec) -> None:
         self._store = store
         self._arrays = store._place(spec)
-        self._model = ArrayModel(self._arrays)
+        self._model = ArrayModel(self._arrays, _are_fillable=True)
 
     @property
     def spec(self) -> ModelSpec:

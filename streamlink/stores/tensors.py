@@ -6,7 +6,8 @@ filled wrongly, is refused in words that name the tensor. Nothing here reads or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 from streamlink.errors import ModelError, UnsupportedDtype
 from streamlink.model.spec import DTYPES, TensorSpec
+from streamlink.stores.overlap import first_overlap, shares
 
 __all__ = [
     "Tensor",
@@ -57,7 +59,6 @@ _NAMES = {
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _ADDRESSED = frozenset({"cpu", "cuda"})
-_MAX_OVERLAP_WORK = 10_000
 
 
 def checked(name: str, entry: Tensor) -> Tensor:
@@ -160,18 +161,24 @@ def ties(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 
 def require_disjoint(tensors: Mapping[str, Tensor]) -> None:
     """Raise ``ModelError`` that names two tensors with some bytes in common, if there are such."""
-    spans = sorted((*_span(tensor), name) for name, tensor in tensors.items() if tensor.numel())
-    before: list[tuple[str, int, int, str]] = []  # those that reach beyond where the next begins
-    for span in spans:
-        place, start, _, name = span
-        before = [each for each in before if each[0] == place and each[2] > start]
-        for *_, other in before:
-            if _shares(tensors[name], tensors[other]):
-                raise ModelError(
-                    f"tensors {other!r} and {name!r} share part of their memory, or see it "
-                    "differently; pass one of them alone, or a copy (tensor.clone())"
-                )
-        before.append(span)
+    places: defaultdict[str, list[tuple[str, tuple[int, int]]]] = defaultdict(list)
+    for name, tensor in tensors.items():
+        if tensor.numel():
+            place, start, stop = _span(tensor)
+            places[place].append((name, (start, stop)))
+    for found in places.values():
+        _require_disjoint([name for name, _ in found], [span for _, span in found], tensors)
+
+
+def _require_disjoint(
+    names: Sequence[str], spans: Sequence[tuple[int, int]], tensors: Mapping[str, Tensor]
+) -> None:
+    pair = first_overlap(spans, lambda one, two: _shares(tensors[names[one]], tensors[names[two]]))
+    if pair is not None:
+        raise ModelError(
+            f"tensors {names[pair[0]]!r} and {names[pair[1]]!r} share part of their memory, or see "
+            "it differently; pass one of them alone, or a copy (tensor.clone())"
+        )
 
 
 def _span(tensor: Tensor) -> tuple[str, int, int]:
@@ -200,11 +207,7 @@ class _Footprint:
 
 def _shares(one: Tensor, other: Tensor) -> bool:
     """Tell whether two tensors have bytes in common; what is too hard to tell counts as yes."""
-    ours, theirs = np.asarray(_Footprint(one)), np.asarray(_Footprint(other))
-    try:
-        return np.shares_memory(ours, theirs, max_work=_MAX_OVERLAP_WORK)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
+    return shares(np.asarray(_Footprint(one)), np.asarray(_Footprint(other)))
 
 
 def moved(tensors: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> str | None:
