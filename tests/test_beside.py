@@ -19,7 +19,7 @@ FRAMEWORKS = ["flwr==1.41.0", "flwr==1.42.0", "nvflare==2.9.0", "appfl==1.12.0"]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 TORCH = "torch==2.13.0"  # others bring gigabytes of another build
 
-NO_INDEX = ("failed to fetch", "error sending request", "dns error", "network", "no such host")
+NO_INDEX = ("failed to fetch", "error sending request", "dns error", "network was disabled")
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 
