@@ -23,6 +23,7 @@ except OSError:
 """
 
 
+@pytest.mark.processes
 def test_work_on_a_file_waits_until_a_descriptor_is_free() -> None:
     said = run_with_few_files(
         TAKE_ALL
@@ -48,6 +49,7 @@ print(patiently(open_one) >= 0)
     assert said == "True\n"
 
 
+@pytest.mark.processes
 def test_who_waits_in_vain_is_told_the_limit_and_how_to_raise_it() -> None:
     said = run_with_few_files(
         TAKE_ALL

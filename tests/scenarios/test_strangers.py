@@ -14,7 +14,7 @@ from tests.support.commands import Command, environment, streamlink
 from tests.support.few_files import with_few_files
 from tests.support.flood import Flood
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 FILES = 256
 """What the server's process may have open: soft and hard limit (count)."""

@@ -175,6 +175,7 @@ def test_a_discarded_attempt_leaves_a_directory_that_was_there(tmp_path: Path) -
     assert tmp_path.exists()
 
 
+@pytest.mark.processes
 def test_an_attempt_is_discarded_where_no_descriptor_is_free(tmp_path: Path) -> None:
     said = run_with_few_files(
         f"""

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.few_files import run_with_few_files
 
+pytestmark = pytest.mark.processes
+
 ASK = """
 import resource
 from streamlink.config import GrpcConfig, LimitsConfig, LinkConfig
