@@ -156,13 +156,14 @@ def server(
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
         reporter.tell_base()
         memory = Memory()
-        listening = watching.enter_context(Server(listen, common.config))
+        serving = watching.enter_context(ExitStack())
+        listening = serving.enter_context(Server(listen, common.config))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
-        reception.hand_over(JobDesk(listening, rounds, memory).answer)
+        reception.hand_over(JobDesk(listening, rounds, memory, kept.path).answer)
         reporter.tell(port=listening.port)
         way, waits = secured(common.config.security), _waits(rules, kept)
         logger.info("listening on %s (%s)%s", listening_at(listen, listening.port), way, waits)
-        watching.enter_context(measured(metrics, listening, rounds))
+        serving.enter_context(measured(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
@@ -170,7 +171,8 @@ def server(
             done = rounds.run()
         seconds = time.monotonic() - began
         moved = listening.wire_bytes
-    kept.close()
+        serving.close()
+        kept.close()  # before the operator's socket: whoever watches reads there how it ended
     facts = _closing(place, done, kept.rounds, seconds, moved)
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))

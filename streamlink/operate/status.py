@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -101,12 +102,16 @@ class JobDesk:
         server: where its clients are.
         job: the job.
         memory: made before the first channel.
+        ledger: where the job's rounds are noted: it tells whether the job is over, once this is.
     """
 
-    def __init__(self, server: Server, job: ScatterAndGather, memory: Memory) -> None:
+    def __init__(
+        self, server: Server, job: ScatterAndGather, memory: Memory, ledger: Path | None = None
+    ) -> None:
         self._server = server
         self._job = job
         self._memory = memory
+        self._ledger = "" if ledger is None else str(ledger.absolute())
         self._rates = Rates(server)
         self._began = time.time()
 
@@ -153,6 +158,7 @@ class JobDesk:
             "began": self._began,
             "now": time.time(),
             **{name: value for name, value in asdict(state).items() if name != "lost"},
+            "ledger": self._ledger,
             "clients": clients,
             "memory": self._memory.facts(peak),
         }

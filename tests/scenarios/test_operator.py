@@ -100,6 +100,30 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize(("ending", "code"), [("done", 0), ("aborted", 1)])
+def test_who_watches_a_job_is_told_how_it_ended(
+    ending: str, code: int, store: Path, tmp_path: Path
+) -> None:
+    words = ("server", "--store", store, "--listen", "127.0.0.1:0", "--min-clients", 1)
+    command = streamlink(*words, "--num-rounds", 1, "--ledger", tmp_path / "rounds.json")
+    with Command(command, tmp_path) as server:
+        site = Stuck(server.until(r"listening on 127\.0\.0\.1:(\d+)")[1])
+        assert site.reached.wait(WAIT)
+        watching = streamlink("status", "--store", store, "--watch", "--json")
+        with Command(watching, tmp_path) as watch:
+            assert watch.process.stdout is not None
+            assert '"round": 0' in watch.process.stdout.readline()
+            if ending == "aborted":
+                said("abort", "--store", store)
+            site.opens.set()
+            assert watch.end() == code
+        server.end()
+        site.client.close()
+    told = {0: "job 'job' has ended, with all its rounds", 1: "job 'job' is not over"}
+    assert told[code] in watch.log
+
+
+@pytest.mark.processes
 def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_resumes(
     store: Path, tmp_path: Path
 ) -> None:

@@ -1,0 +1,177 @@
+"""How a server or a receiver stands, as people read it: lines of text from the facts of a status.
+
+Where they have to fit a screen, ``fitting`` keeps the head, then what is wrong, and sums the rest.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.cells import chop_cells
+
+from streamlink.logs import escape
+from streamlink.rounds.record import round_of
+
+__all__ = ["fitting", "lines_of"]
+
+_LEAST_INDENTED = 20
+_SHOWN = 5  # rounds and troubles on a terminal; --json has all that are kept
+
+Facts = Mapping[str, Any]
+
+
+def lines_of(facts: Facts) -> list[str]:
+    """Return all there is to say."""
+    lines = [*_head(facts), *map(_client, facts.get("clients", ())), *_past(facts)]
+    return [escape(line) for line in lines]
+
+
+def fitting(facts: Facts, *, width: int, height: int) -> list[str]:
+    """Return the lines that fill a screen of so many columns and rows; long ones are folded.
+
+    The last rounds go first, then the clients of which there is least to say; a line sums them.
+    """
+    head = _folded(map(escape, _head(facts)), width)
+    past = [_folded([escape(line)], width) for line in _past(facts)]
+    clients = [_folded([escape(_client(each))], width) for each in facts.get("clients", ())]
+    room = height - len(head)
+    while past and _rows(past) + _rows(clients) > room:
+        past.pop(0)
+    shown = clients if _rows(clients) <= room else _picked(facts["clients"], clients, room, width)
+    return [*head, *(line for block in (*shown, *past) for line in block)]
+
+
+def _picked(
+    clients: Sequence[Facts], blocks: list[list[str]], room: int, width: int
+) -> list[list[str]]:
+    """Return the lines of those clients that are looked at first, and of the sum of the others."""
+    room -= len(_folded([_sum(clients)], width))
+    kept: list[int] = []
+    for at in sorted(range(len(clients)), key=lambda at: _interest(clients[at])):
+        room -= len(blocks[at])
+        if room < 0:
+            break
+        kept.append(at)
+    rest = [each for at, each in enumerate(clients) if at not in kept]
+    return [*(blocks[at] for at in sorted(kept)), _folded([_sum(rest)], width)]
+
+
+def _rows(blocks: Sequence[Sequence[str]]) -> int:
+    return sum(map(len, blocks))
+
+
+def _folded(lines: Iterable[str], width: int) -> list[str]:
+    folded = []
+    for line in lines:
+        indent = "  " if width > _LEAST_INDENTED else ""
+        pieces = textwrap.wrap(line, width, subsequent_indent=indent)
+        # Letters may be two cells wide.
+        folded += [cut for piece in pieces for cut in chop_cells(piece, width)]
+    return folded
+
+
+def _interest(client: Facts) -> int:
+    """Tell what is looked at first: who is not here, who is waited for, who moves, the others."""
+    if client["presence"] != "here" or client["thrown_out"]:
+        return 0
+    if client["held_for"]:
+        return 3
+    return 1 if client["works"] else 2
+
+
+def _sum(clients: Sequence[Facts]) -> str:
+    """Return one line for many clients."""
+    here = sum(each["presence"] == "here" and not each["thrown_out"] for each in clients)
+    held = sum(bool(each["held_for"]) for each in clients)
+    both = {
+        name: sum(each[name] for each in clients)
+        for name in ("sent_bytes", "sends_bytes", "received_bytes", "receives_bytes",
+                     "sending_rate", "receiving_rate")
+    }  # fmt: skip
+    parts = [f"{here} here", *_far(both, "have", "sent", "sends", "sending")]
+    parts += [*_far(both, "sent back", "received", "receives", "receiving")]
+    return f"and {len(clients)} more: {', '.join([*parts, *([f'{held} held'] if held else [])])}"
+
+
+# --- the parts --------------------------------------------------------------------------------
+
+
+def _head(facts: Facts) -> Iterator[str]:
+    yield from _of_a_job(facts) if facts.get("program") == "server" else _of_a_transfer(facts)
+    if facts.get("silent"):  # what stands above is what it said before
+        yield facts["silent"]
+
+
+def _of_a_job(facts: Facts) -> Iterator[str]:
+    number = round_of(facts["round"], facts.get("first_round", 0), facts.get("rounds", 0))
+    attempt = f", attempt {facts['attempt']}" if facts["attempt"] > 1 else ""
+    since = _span(facts["now"] - facts["since"])
+    yield f"job {facts['job']!r}: {number}{attempt}, {facts['phase']} for {since}"
+    yield f"listens on {facts['listens']}, process {facts['pid']}; {_memory(facts['memory'])}"
+
+
+def _of_a_transfer(facts: Facts) -> Iterator[str]:
+    since, of = _span(facts["now"] - facts["since"]), facts["receives_bytes"]
+    far = f": {_size(facts['received_bytes'])} of {_size(of)}" if of else ""
+    rate = f", {_size(facts['receiving_rate'])}/s" if of else ""
+    who = f" from {facts['peer']}" if facts["peer"] else ""
+    yield f"{facts['phase']}{who} for {since}{far}{rate}"
+    again = ", ".join(f"{facts[name]} {name}" for name in ("resumes", "repairs", "damaged"))
+    where = f"listens on {facts['listens']}; " if facts.get("listens") else ""
+    yield f"{where}{again}; process {facts['pid']}; {_memory(facts['memory'])}"
+
+
+def _memory(memory: Facts) -> str:
+    over = f"{_size(memory['over_base_bytes'])} above its start"
+    most = f", of {_size(memory['peak_bytes'])} allowed" if memory["peak_bytes"] else ""
+    return f"memory {_size(memory['resident_bytes'])}, {over}{most}"
+
+
+def _client(each: Facts) -> str:
+    presence = "thrown out" if each["thrown_out"] else each["presence"]
+    parts = [presence, *_far(each, "has", "sent", "sends", "sending")]
+    parts += [*_far(each, "sent back", "received", "receives", "receiving"), *_waits(each)]
+    parts += [f"{each[name]} {name}" for name in ("resumes", "repairs", "damaged") if each[name]]
+    return f"{each['name']}: {', '.join(parts)}"
+
+
+def _far(each: Facts, what: str, done: str, of: str, rate: str) -> Iterator[str]:
+    if total := each[f"{of}_bytes"]:
+        share = 100 * each[f"{done}_bytes"] // total
+        moving = f" at {_size(each[f'{rate}_rate'])}/s" if share < 100 else ""
+        yield f"{what} {share}% of {_size(total)}{moving}"
+
+
+def _waits(each: Facts) -> Iterator[str]:
+    if each["held_for"]:
+        yield f"held for {each['held_for']}"
+    elif each["works"]:
+        yield "at work"
+    elif each["stalled_by"]:
+        yield f"limited by {each['stalled_by']}"
+
+
+def _past(facts: Facts) -> Iterator[str]:
+    for each in facts.get("last_rounds", ())[-_SHOWN:]:
+        who = ", ".join(each["contributors"])
+        yield f"round {each['round']} done in {each['seconds']:.1f} s: {who}"
+    for each in facts.get("troubles", ())[-_SHOWN:]:
+        ago = _span(facts["now"] - each["at"])
+        yield f"{ago} ago, round {each['round']}: {each['peer'] or 'failed'}: {each['reason']}"
+
+
+def _size(nbytes: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(nbytes) < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} TiB"
+
+
+def _span(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"

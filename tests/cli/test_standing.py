@@ -1,0 +1,65 @@
+"""How a server stands, as people read it: from recorded facts, on a screen of any size."""
+
+from __future__ import annotations
+
+import pytest
+from rich.cells import cell_len
+
+from streamlink.cli.standing import fitting, lines_of
+from tests.cli.facts import GiB, of_a_client, of_a_job, of_a_transfer
+
+
+def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
+    memory = "memory 80.0 MiB, 10.0 MiB above its start, of 170.0 MiB allowed"
+    update = "sent back 25% of 4.0 GiB at 1.0 MiB/s, limited by network"
+    assert lines_of(of_a_job(1)) == [
+        "job 'job': round 0 (1 of 5), gathering for 12 s",
+        f"listens on 10.0.0.5:8517, process 4198; {memory}",
+        f"site-1: here, has 100% of 4.0 GiB, {update}",
+    ]  # fmt: skip
+
+
+def test_a_transfer_is_told_with_how_far_it_is() -> None:
+    first = lines_of(of_a_transfer(GiB, 4 * GiB))[0]
+    assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.0 MiB/s"
+
+
+def test_what_fits_is_not_summed_up() -> None:
+    facts = of_a_job(2)
+    assert fitting(facts, width=200, height=4) == lines_of(facts)
+
+
+def test_what_does_not_fit_is_summed_up() -> None:
+    lines = fitting(of_a_job(16), width=120, height=10)
+    assert len(lines) == 10
+    assert lines[2].startswith("site-1: ")
+    assert lines[-1] == (
+        "and 9 more: 9 here, have 100% of 36.0 GiB, sent back 25% of 36.0 GiB at 9.0 MiB/s"
+    )
+
+
+def test_who_is_not_here_is_shown_before_who_is_held() -> None:
+    held = [of_a_client(f"site-{n}", held_for="site-99") for n in range(20)]
+    away = of_a_client("site-98", presence="away")
+    works = of_a_client("site-99", works=True)
+    lines = fitting(of_a_job(0, clients=[*held, away, works]), width=200, height=6)
+    assert [line.split(":")[0] for line in lines[2:]] == ["site-0", "site-98", "site-99",
+                                                          "and 19 more"]  # fmt: skip
+    assert lines[-1].endswith("19 held")
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 200])
+@pytest.mark.parametrize("height", [16, 24, 50])
+@pytest.mark.parametrize("clients", [0, 1, 2, 16, 64])
+def test_nothing_runs_over_the_edge(width: int, height: int, clients: int) -> None:
+    past = [
+        {"round": n, "attempt": 1, "seconds": 9.0, "contributors": ["site-1"]} for n in range(9)
+    ]
+    lines = fitting(of_a_job(clients, last_rounds=past), width=width, height=height)
+    assert len(lines) <= height
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_letters_that_are_two_cells_wide_are_folded_as_they_are() -> None:
+    facts = of_a_job(0, clients=[of_a_client("\u6a5f" * 50)])
+    assert max(map(cell_len, fitting(facts, width=40, height=24))) <= 40
