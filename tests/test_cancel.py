@@ -106,7 +106,6 @@ def test_a_wait_that_cannot_be_ended_keeps_no_other_from_ending(
 # --- the calls --------------------------------------------------------------
 
 
-@pytest.mark.processes
 def test_a_call_with_a_cancelled_token_does_not_begin(tmp_path: Path) -> None:
     token, arrays = sl.CancelToken(), {"w": np.zeros(4, np.float32)}
     token.cancel("enough")

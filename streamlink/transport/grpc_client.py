@@ -45,6 +45,7 @@ logger = logging.getLogger("streamlink.client")
 
 _METHOD = "/streamlink.v1.Streamlink/"
 _LAST_WORDS_SECONDS = 1.0
+_WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
 _MUTE_SECONDS = 5.0  # far more than a handshake takes over any line that can carry a model
 _NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a failed connection
 
@@ -354,7 +355,7 @@ class _Line:
                 del self._calls[channel]
             is_retired = channel is not self.channel
         if is_last and is_retired:
-            channel.close()
+            _close(channel)
 
     def retire(self, channel: grpc.Channel) -> None:
         """Let the next calls go over a new connection; others may work on the old one still.
@@ -372,7 +373,7 @@ class _Line:
             if self._is_closed:
                 return
             old, self.channel = self.channel, self._make()
-        old.close()
+        _close(old)
 
     def close(self) -> None:
         """End it, and every call on it."""
@@ -380,7 +381,23 @@ class _Line:
             self._is_closed = True
             channels = {self.channel, *self._calls}
         for channel in channels:
-            channel.close()
+            _close(channel)
+
+
+def _close(channel: grpc.Channel) -> None:
+    """Close it once gRPC has ceased to watch it.
+
+    gRPC's own thread, which watches a connection for ``channel_ready_future``, looks five times a
+    second whether it is still wanted. Closed under it the thread ends in a traceback on stderr.
+    There is no public word of its end; without the private one nothing is waited for.
+    """
+    watched, until = (
+        getattr(channel, "_connectivity_state", None),
+        time.monotonic() + _WATCH_SECONDS,
+    )
+    while getattr(watched, "polling", False) and time.monotonic() < until:
+        time.sleep(0.01)
+    channel.close()
 
 
 class _Call:
