@@ -200,6 +200,14 @@ class Relay:
         """Reset any connection, present ones too, ``seconds`` after it came; None ends that."""
         self._do(lambda: setattr(self, "_lifetime", seconds))
 
+    def redirect(self, host: str, port: int) -> None:
+        """Connect those who come from now on to another server of the same address family."""
+
+        def work() -> None:
+            self._target = (host, port)
+
+        self._do(work)
+
     def come_from(self, address: str) -> None:
         """Reach the server from this address of our machine from now on, as a client that moved."""
         self._do(lambda: setattr(self, "_source", address))
@@ -214,6 +222,10 @@ class Relay:
     def counts(self) -> Counts:
         """What has passed; also after the end."""
         return self._do(self._count)
+
+    def queued_bytes(self, direction: Direction) -> int:
+        """How many bytes are on the line in that direction, or wait to be."""
+        return self._lanes[direction].queued_bytes
 
     def wait_until(
         self, is_so: Callable[[Counts], bool], *, timeout_seconds: float = WAIT_SECONDS

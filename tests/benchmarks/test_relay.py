@@ -157,9 +157,8 @@ def test_a_line_holds_no_more_than_it_says_while_its_client_would_send_more() ->
     with a_line(up=link) as line, ThreadPoolExecutor(1) as pool:
         client, server = line.connect()
         sent = pool.submit(client.sendall, bytes(3 * MB))
-        held = line.relay._lanes["up"]
         take(server, MB)
-        assert MB // 2 < held.queued_bytes <= link.max_queued_bytes + link.piece_bytes
+        assert MB // 2 < line.relay.queued_bytes("up") <= link.max_queued_bytes + link.piece_bytes
         take(server, 2 * MB)
         sent.result(WAIT)
 
@@ -168,9 +167,8 @@ def test_a_server_that_does_not_read_holds_its_client_up_by_one_piece() -> None:
     with a_line() as line, ThreadPoolExecutor(1) as pool:
         client, server = line.connect()
         sent = pool.submit(client.sendall, bytes(50 * MB))
-        held = line.relay._lanes["up"]
-        line.relay.wait_until(lambda _: held.queued_bytes > 0)
-        assert held.queued_bytes <= MAX_PIECE_BYTES
+        line.relay.wait_until(lambda _: line.relay.queued_bytes("up") > 0)
+        assert line.relay.queued_bytes("up") <= MAX_PIECE_BYTES
         take(server, 50 * MB)
         sent.result(WAIT)
 
@@ -427,7 +425,7 @@ def test_a_peers_reset_arrives_behind_what_it_sent() -> None:
     with a_line(down=Link(delay=0.05)) as line:
         client, server = line.connect()
         server.sendall(b"last words")
-        line.relay.wait_until(lambda _: line.relay._lanes["down"].queued_bytes == 10)
+        line.relay.wait_until(lambda _: line.relay.queued_bytes("down") == 10)
         abort(server)
         assert take_all(client) == (b"last words", True)
         line.relay.wait_until(lambda counts: counts.open_connections == 0)

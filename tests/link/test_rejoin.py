@@ -16,7 +16,7 @@ from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
 from tests.support.relay import Relay
 
 SPEC = float_spec(17_001)
@@ -83,7 +83,7 @@ def test_the_server_that_takes_the_place_of_a_lost_one_is_joined_and_served(
             link = joined(relay, serve)
             lost.peer("site-1").ask("echo", SPEC, attempt=FIRST)
             assert began.wait(WAIT)
-            relay._target = ("127.0.0.1", other.server.port)
+            relay.redirect("127.0.0.1", other.server.port)
             relay.reset()
             peer, store = other.peer("site-1"), MemoryStore()
             assert "does not know this session" in str(told.result(WAIT))
@@ -104,7 +104,7 @@ def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
             first = federation.peer("site-1")
             relay.refuse()
             relay.reset()
-            assert first._session.closed.wait(WAIT)
+            until(lambda: not first.is_here)
             federation.wait_left("site-1")
             relay.allow()
             assert federation.peer("site-1") is not first
@@ -168,7 +168,7 @@ def test_a_client_whose_name_another_process_took_does_not_come_back() -> None:
             relay.refuse()
             relay.reset()
             federation.link("site-1")
-            assert first._session.closed.wait(WAIT)
+            until(lambda: not first.is_here)
             relay.allow()
             assert link.wait(WAIT)
             assert "came back as another process" in str(link.error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -29,7 +30,7 @@ from streamlink.stores.memory import MemoryStore, spec_of
 Array = npt.NDArray[Any]
 KiB = 1 << 10
 
-WAIT = 20.0
+WAIT = 60.0
 """Seconds any test may wait for something that must happen."""
 
 STREAM = StreamConfig(
@@ -52,6 +53,14 @@ def config(
         timeouts=TimeoutConfig(**{"rejoin_timeout": 0, **timeouts}),
         grpc=GrpcConfig(**(grpc or {})),
     )
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait for what nobody tells of."""
+    end, never = time.monotonic() + WAIT, threading.Event()
+    while not is_so():
+        assert time.monotonic() < end, "it does not come to be"
+        never.wait(0.01)
 
 
 def exchange_models(

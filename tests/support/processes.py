@@ -22,7 +22,7 @@ import psutil
 import streamlink as sl
 from streamlink.fleet import peak_rss_bytes
 from tests.support.forked import Fork
-from tests.support.peers import ODD, Array, executor, initial
+from tests.support.peers import ODD, Array, initial, trained
 
 ROOT = Path(__file__).parents[2]
 NARROW = sl.LinkConfig(
@@ -67,8 +67,7 @@ def server(clients: str, min_clients: str, place: str) -> None:
 
 def client(port: str, number: str, stops_at: str) -> None:
     """Take part; stop for good at the first range of tensor ``stops_at``, having told so."""
-    work = executor(int(number))
-    function = work._function
+    function = trained(int(number))
 
     def stopping(tensor: sl.TensorSpec, start: int, values: Array) -> Array:
         if tensor.name == stops_at:
@@ -76,7 +75,7 @@ def client(port: str, number: str, stops_at: str) -> None:
             signal.pause()
         return function(tensor, start, values)
 
-    work._function = stopping
+    work = sl.StreamingExecutor(stopping, metrics=dict[str, float])
     with sl.Client(f"127.0.0.1:{port}", f"site-{number}", work) as site:
         tell(rounds=len(site.run()))
 

@@ -22,7 +22,7 @@ from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
 from tests.support.relay import Relay
 
 SPEC = float_spec(60_001, 3)
@@ -147,10 +147,7 @@ def _lose(relay: Relay, peer: Peer) -> None:
     """Break the connection of a client, and let it make no other."""
     relay.refuse()
     relay.reset()
-    until = time.monotonic() + WAIT
-    while not peer._session.is_away:
-        assert time.monotonic() < until
-        threading.Event().wait(0.01)
+    until(lambda: peer.is_away)
 
 
 def test_a_client_that_is_away_when_the_server_closes_hears_of_it_at_its_return() -> None:

@@ -39,6 +39,7 @@ from tests.support.peers import (
     executor,
     initial,
     mean_of,
+    until,
 )
 from tests.support.relay import Link, Relay, Step
 
@@ -411,7 +412,7 @@ def test_another_server_at_the_same_address_does_not_know_the_session() -> None:
         link = through.link("site-1")
         through.peer("site-1")
         with Federation() as other:
-            through.relay._target = ("127.0.0.1", other.server.port)
+            through.relay.redirect("127.0.0.1", other.server.port)
             through.relay.reset()
             assert link.wait(WAIT)
         assert "does not know this session" in str(link.error)
@@ -422,19 +423,12 @@ def test_a_client_whose_process_was_started_again_takes_its_place() -> None:
         through.link("site-1")
         first = through.peer("site-1")
         _lose(through.relay)
-        _until(lambda: first._session.is_away)
+        until(lambda: first.is_away)
         through.address = f"127.0.0.1:{through.server.port}"  # not through the relay
         through.link("site-1")
-        assert first._session.closed.wait(WAIT)
+        until(lambda: not first.is_here)
         assert "site-1 came back as another process" in str(first._session.error)
         assert through.peer("site-1").is_here
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    until, never = time.monotonic() + WAIT, threading.Event()
-    while not is_so():
-        assert time.monotonic() < until
-        never.wait(0.01)
 
 
 def test_a_client_that_closes_without_a_goodbye_is_noticed_at_once() -> None:
@@ -457,7 +451,7 @@ def test_a_goodbye_said_while_a_client_was_away_is_told_when_it_is_back(through:
     link = through.link("site-1")
     peer = through.peer("site-1")
     _lose(through.relay)
-    _until(lambda: peer._session.is_away)
+    until(lambda: peer.is_away)
     peer.dismiss("not today")
     through.relay.allow()
     assert link.wait(WAIT)
@@ -472,7 +466,7 @@ def test_nothing_is_left_behind() -> None:
         through.relay.cut_after(300_000)
         exchange_models(exchange, pattern_model(SPEC), MemoryStore())
         _lose(through.relay)
-    _until(lambda: not (_threads() - before))
+    until(lambda: not (_threads() - before))
 
 
 def _threads() -> set[Any]:
