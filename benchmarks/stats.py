@@ -21,7 +21,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import psutil
 from rich.console import Console
-from rich.table import Table
+
+from benchmarks.tables import print_table
 
 __all__ = [
     "MIN_PAIRS",
@@ -135,13 +136,8 @@ def compare(
 
 def print_result(result: Result, console: Console) -> None:
     """Print the claim, the table and whether the claim was met."""
-    table = Table(*result.columns, title=f"{result.name}: {result.claim}", title_justify="left")
-    table.columns[0].no_wrap = True
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for row in result.rows:
-        table.add_row(*row)
-    console.print(table)
+    console.print(f"{result.name}: {result.claim}", style="italic", markup=False, highlight=False)
+    print_table(console, result.columns, result.rows)
     words = {True: "claim met", False: "claim NOT met", None: "this run does not judge the claim"}
     console.print(words[result.met] + "\n")
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 import weights
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 import streamlink
@@ -181,7 +182,10 @@ def show(console: Console, facts: dict[str, Any]) -> None:
         share = f"{over / facts['model_bytes']:.1%}" if facts["model_bytes"] else ""
         mib = (f"{number / 2**20:.0f}" for number in (base, peak, over))
         table.add_row(each["name"], *mib, share, f"{each['cpu_seconds']:.1f}")
-    console.print(table)
+    # As wide as it is: where a terminal is narrower it folds the lines, and no figure is cut.
+    anything = console.options.update(max_width=1 << 16)
+    table.width = Measurement.get(console, anything, table).maximum
+    console.print(table, crop=False)
 
 
 def size_of(nbytes: float) -> str:

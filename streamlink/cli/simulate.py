@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from streamlink.cli.checks import require_job
@@ -80,7 +81,7 @@ def simulate(
                 for name in (f"site-{number + 1}" for number in range(clients))
             ],
         )  # fmt: skip
-    Console().print(_table(fleet.members))
+    _show(_table(fleet.members))
     if report is not None:
         text = json.dumps(_report(head, fleet.members, clients), indent=1)
         report.write_text(text + "\n", encoding="utf-8")
@@ -122,6 +123,14 @@ def _logging(common: Common, name: str) -> list[str]:
 def _report(head: Member, members: list[Member], clients: int) -> dict[str, Any]:
     facts = {name: fact for name, fact in head.facts.items() if name not in ("port", "has_ended")}
     return {**facts, "clients": clients, "processes": [member.report() for member in members]}
+
+
+def _show(table: Table) -> None:
+    """Print ``table`` as wide as it is: a narrow terminal folds its lines, and no figure is cut."""
+    console = Console()
+    anything = console.options.update(max_width=1 << 16)
+    table.width = Measurement.get(console, anything, table).maximum
+    console.print(table, crop=False)
 
 
 def _table(members: list[Member]) -> Table:

@@ -12,10 +12,12 @@ from typing import Literal
 import numpy as np
 import psutil
 import pytest
+from rich.table import Table
 from typer.testing import CliRunner
 
 from streamlink import ArrayModel, copy_model, digest_of, open_model, open_store
 from streamlink.cli import app
+from streamlink.cli.simulate import _show
 from tests.support.commands import Command, environment, streamlink
 
 SIZE = 300_000  # elements of each of two tensors: a few chunks
@@ -285,3 +287,17 @@ def test_ctrl_c_between_rounds_leaves_the_last_rounds_model(place: Path, fill: F
     done = len(re.findall(r"round \d+ done", running.log))
     # A round may be committed before its line is written.
     assert stored_digest(place) in {digest_after(done), digest_after(done + 1)}
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_the_table_of_processes_loses_no_figure_on_a_narrow_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = Table("process", "base MiB", "CPU s")
+    table.add_row("a-site-with-a-long-name", "123456", "98765.4")
+    _show(table)
+    found = capsys.readouterr().out
+    assert "123456" in found
+    assert "98765.4" in found
+    assert "…" not in found
