@@ -40,6 +40,12 @@ class Common:
     log_level: str = "info"
     log_file: Path | None = None
     json_logs: bool = False
+    is_check: bool = False
+    """The command ends once it has looked at all that it was given."""
+
+    def passed(self) -> None:
+        """Report that nothing that was given stands in the way of the command."""
+        typer.echo("checked: all that was given can be used")
 
 
 _LOG_OPTIONS = {
@@ -113,7 +119,8 @@ def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
         given["log_level"], given["log_file"], given["json_logs"], rich=console, site=_site(given)
     )
     config = config_from(names, given) if names else JobConfig()
-    return Common(config, console, *(given[name] for name in _LOG_OPTIONS))
+    options = {name: given[name] for name in _LOG_OPTIONS}
+    return Common(config, console, **options, is_check=given.get("check", False))
 
 
 def _site(given: dict[str, Any]) -> str:

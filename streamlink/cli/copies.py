@@ -10,6 +10,13 @@ from typing import Annotated
 import typer
 
 from streamlink.allocator import tune_allocator
+from streamlink.cli.checks import (
+    check_control,
+    check_metrics,
+    check_serving,
+    check_store,
+    check_visiting,
+)
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError, JobFailed, sentence
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
@@ -73,9 +80,16 @@ def receive(
     """
     tune_allocator()
     check_address("--listen", listen)
+    check_metrics(metrics)
     way = secured(common.config.security)
     _require_seconds("--timeout", timeout)
     store = place_at(target, compress)
+    check_store(store)
+    if common.is_check:
+        check_control(control)
+        check_serving(listen, common.config)
+        common.passed()
+        return
     door, traffic = Door(oneshot.TOPIC), Traffic()
     desk = TransferDesk(
         traffic, Memory(), lambda reason: door.close(f"aborted by the operator: {reason}")
@@ -139,8 +153,13 @@ def send(
     """
     tune_allocator()
     check_address("the address", to)
+    check_metrics(metrics)
     _require_seconds("--retry", retry)
     model = open_model(source)
+    if common.is_check:
+        check_visiting(to, common.config)
+        common.passed()
+        return
     traffic = Traffic()
     with measured(metrics, traffic), LinkProgress(common.console) as progress:
         try:

@@ -14,9 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from streamlink.allocator import tune_allocator
-from streamlink.cli.checks import require_job
+from streamlink.cli.checks import (
+    check_control,
+    check_job,
+    check_metrics,
+    check_report,
+    check_serving,
+    check_visiting,
+)
 from streamlink.cli.command import Common, a_job, command
-from streamlink.cli.faults import CommandError
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
 from streamlink.cli.places import (
     ADDRESS,
@@ -27,7 +33,7 @@ from streamlink.cli.places import (
     stored_bytes,
 )
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
-from streamlink.cli.tasks import executor_for
+from streamlink.cli.tasks import maker_of
 from streamlink.config import RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
@@ -36,7 +42,6 @@ from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobDesk, Memory, Reception
 from streamlink.progress import show_progress
-from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.executor import Executor, Task, TaskOutcome
@@ -144,11 +149,17 @@ def server(
     """
     tune_allocator()
     check_address("--listen", listen)
-    if common.config.rounds.gather == "spool" and spool is None:
-        raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
-    reporter = Reporter(report_fd)
+    check_metrics(metrics)
+    check_report(report)
     place, rules = store_with_a_model(store, compress), common.config.rounds
-    require_job(place, common.config)
+    check_job(place, common.config, spool)
+    if common.is_check:
+        check_control(control)
+        check_serving(listen, common.config)
+        Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
+        common.passed()
+        return
+    reporter = Reporter(report_fd)
     reception = Reception()
     with ExitStack() as watching:
         # First of all: a second server of one store does nothing, and has said nothing.
@@ -201,10 +212,14 @@ def client(
     """Take part in a job until the server says goodbye."""
     tune_allocator()
     check_address("--server", server)
+    check_metrics(metrics)
+    make = maker_of(task, executor, weight)
+    if common.is_check:
+        check_visiting(server, common.config)
+        common.passed()
+        return
     reporter = Reporter(report_fd)
-    if not is_weight(weight):
-        raise CommandError(f"--weight is {weight}; {WEIGHTS_ALLOWED}")
-    work = _Told(executor_for(name, task, executor, weight), name)
+    work = _Told(make(name), name)
     reporter.tell_base()
     with Client(server, name, work, common.config) as taking_part:
         logger.info("connected to %s as %s", server, name)

@@ -11,14 +11,12 @@ from typing import Annotated
 import typer
 
 from streamlink.cli.faults import CommandError, sentence
-from streamlink.cli.places import check_address
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
 from streamlink.operate.control import Answer, ControlServer, control_path
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.transport.addresses import is_unix
 
 __all__ = ["Control", "Metrics", "StoreOf", "heeding", "measured", "secured", "socket_of"]
 
@@ -102,19 +100,13 @@ def secured(security: SecurityConfig) -> str:
 def measured(
     address: str | None, of: HasTraffic, job: ScatterAndGather | None = None
 ) -> Iterator[None]:
-    """Serve metrics while the block runs, if an address was given.
+    """Serve metrics while the block runs, if an address was given (see ``check_metrics``).
 
     Raises:
-        CommandError: it is no address.
         StreamlinkError: metrics cannot be served there; says why.
     """
     if address is None:
         yield
         return
-    check_address("--metrics", address)
-    if is_unix(address):
-        raise CommandError(
-            f"--metrics {address!r} is a Unix socket, and Prometheus reads none; give HOST:PORT"
-        )
     with serve_metrics(address, of, job):
         yield

@@ -121,12 +121,26 @@ def described() -> Iterator[tuple[str, str, list[Setting]]]:
         yield section, about[:1].lower() + about[1:], found
 
 
+_CHECK = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Look whether all that is given can be used, and end with 0 or 2. Nothing listens, "
+        "connects or is changed.",
+    ),
+]
+
+
 def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
-    """Yield the options settings come by: ``--config``, ``--set``, and a flag for each name."""
+    """Yield the options settings come by: ``--config``, ``--set``, and a flag for each name.
+
+    With them comes ``--check``, which looks at the settings and ends.
+    """
     if not names:
         return
     yield _option("config", _FILE)
     yield _option("set", _SET)
+    yield _option("check", _CHECK, default=False)
     for name in names:
         key = name.partition(".")[2]
         field = _field(name)
@@ -216,9 +230,9 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def _option(name: str, annotation: object) -> inspect.Parameter:
+def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamlink.cli.checks import require_job
+from streamlink.cli.checks import check_job, check_report
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.jobs import (
@@ -24,11 +24,12 @@ from streamlink.cli.jobs import (
     TaskOption,
     Weight,
 )
-from streamlink.cli.places import store_with_a_model
+from streamlink.cli.places import ledger_of, store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
-from streamlink.cli.tasks import executor_for
+from streamlink.cli.tasks import maker_of
 from streamlink.config import JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
+from streamlink.rounds.ledger import Ledger
 
 __all__ = ["simulate"]
 
@@ -55,8 +56,15 @@ def simulate(
     whole model. It is plain text on the loopback, whatever the section security says.
     """
     config = _fitted(common.config, clients)
-    executor_for("site-1", task, executor, weight)  # said once, here, rather than by each client
-    require_job(store_with_a_model(store, compress), config)
+    make = maker_of(task, executor, weight)  # said once, here, rather than by each client
+    check_report(report)
+    place = store_with_a_model(store, compress)
+    check_job(place, config, spool)
+    if common.is_check:
+        Ledger(ledger_of(store), place, config.rounds, job=job, resume=resume)
+        common.passed()
+        return
+    make("site-1")
     server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
     if compress is not None:
         server += ["--compress", compress]

@@ -11,18 +11,20 @@ from types import ModuleType
 from typing import Any
 
 from streamlink.cli.faults import CommandError
+from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.executor import Executor
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.traces import place_of
 
-__all__ = ["executor_for"]
+__all__ = ["maker_of"]
 
 
-def executor_for(name: str, task: str | None, executor: str | None, weight: float) -> Executor:
-    """Return what does the tasks of the client called ``name``.
+def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[[str], Executor]:
+    """Return what makes the executor of a client, given its name; the user's code is imported.
+
+    What it returns raises ``CommandError``, too, where the user's factory fails.
 
     Args:
-        name: the client's name.
         task: where a ``function(tensor, start, values) -> values`` is.
         executor: where a ``factory(name) -> Executor`` is. Exactly one of the two is given.
         weight: of the client's updates; with ``task`` only.
@@ -32,12 +34,19 @@ def executor_for(name: str, task: str | None, executor: str | None, weight: floa
     """
     if (task is None) == (executor is None):
         raise CommandError("give either --task FILE.py:function or --executor FILE.py:factory")
+    if not is_weight(weight):
+        raise CommandError(f"--weight is {weight}; {WEIGHTS_ALLOWED}")
     if task is not None:
-        return StreamingExecutor(_load("--task", task), weight=weight)
+        work = StreamingExecutor(_load("--task", task), weight=weight)
+        return lambda name: work
     assert executor is not None
     if weight != 1.0:
         raise CommandError("--weight goes with --task; an executor gives its own weight")
-    factory = _load("--executor", executor)
+    factory, where = _load("--executor", executor), executor
+    return lambda name: _made(factory, where, name)
+
+
+def _made(factory: Callable[..., Any], executor: str, name: str) -> Executor:
     try:
         made = factory(name)
     except Exception as error:

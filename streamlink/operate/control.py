@@ -78,7 +78,7 @@ class ControlServer:
 
     def __init__(self, path: str | os.PathLike[str], answer: Answer) -> None:
         self.path = Path(path)
-        _require_short(self.path)
+        require_short(self.path)
         with _locked(self.path.absolute().parent):
             _make_way(self.path)
             self._server = _Listener(self.path, answer)
@@ -118,7 +118,7 @@ def ask(
         ControlError: it does not answer in time, or it refuses; says why.
     """
     path = Path(path)
-    _require_short(path)
+    require_short(path)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(seconds)
@@ -255,7 +255,12 @@ def _understood(path: Path, raw: bytes) -> dict[str, Any]:
     return answer
 
 
-def _require_short(path: Path) -> None:
+def require_short(path: Path) -> None:
+    """Check that a socket may have this path.
+
+    Raises:
+        ControlError: it is too long; says what is possible.
+    """
     nbytes = len(os.fsencode(path))
     if nbytes > MAX_PATH_BYTES:
         raise ControlError(

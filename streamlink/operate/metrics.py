@@ -21,7 +21,7 @@ from streamlink.rounds.controller import ScatterAndGather
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-__all__ = ["MetricsCollector", "MetricsServer", "serve_metrics"]
+__all__ = ["MetricsCollector", "MetricsServer", "require_metrics", "serve_metrics"]
 
 logger = logging.getLogger("streamlink.operate")
 
@@ -189,6 +189,15 @@ def serve_metrics(
         AddressInUse: the address is taken.
     """
     return MetricsServer(address, MetricsCollector(of, job))
+
+
+def require_metrics() -> None:
+    """Check that metrics can be had here.
+
+    Raises:
+        MetricsError: prometheus-client is not installed; says how to get it.
+    """
+    _prometheus()
 
 
 def _filled(
