@@ -299,4 +299,5 @@ def test_names_are_looked_up_and_not_searched_for() -> None:
     spec = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (2,)) for n in range(10_000)))
     few, many = ([f"t{n}" for n in range(1, count, 2)] for count in (3, 2_001))
     more = lines_run(partial(part_of, spec, many)) - lines_run(partial(part_of, spec, few))
-    assert more < 20 * len(many)  # a search would take as many steps for each as there are tensors
+    # For each name 19 lines in Python 3.11 and 20 in 3.14; a search would take 10,000.
+    assert more < 50 * len(many)
