@@ -179,7 +179,8 @@ class Lane:
     def row(self, *, now: float) -> Row:
         """Return how far it is, and how fast: a transfer that is over by the time it moved."""
         is_complete = 0 < self._total <= self.latest
-        rate = self._mean() if is_complete else self._rate(now)
+        is_still = self._phase in _STILL
+        rate = self._mean() if is_complete else 0.0 if is_still else self._rate(now)
         words = "" if self._phase in _ARROWS else self._phase
         return Row(self.name, words, self.latest, self._total, rate)
 

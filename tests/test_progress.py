@@ -110,6 +110,12 @@ def test_a_broken_connection_is_no_part_of_the_rate(quiet: LinkProgress, clock: 
     assert play(quiet, clock, *told).rate == pytest.approx(5 * MB, rel=0.05)
 
 
+def test_a_transfer_without_its_connection_has_no_rate(quiet: LinkProgress, clock: Clock) -> None:
+    told = [(at / 5, "sending", at) for at in range(51)]
+    away = play(quiet, clock, *told, (11.0, "waiting for its connection", 50))
+    assert (away.rate, away.words) == (0.0, "waiting for its connection")
+
+
 def test_bytes_that_were_there_before_are_no_part_of_the_rate(
     quiet: LinkProgress, clock: Clock
 ) -> None:

@@ -37,6 +37,7 @@ from streamlink.cli.tasks import maker_of
 from streamlink.config import RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
+from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Server
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
@@ -270,6 +271,8 @@ class _Told:
         down, up = model.stats, update.stats if update is not None else None
         # Before the executor opens the update's stream it has the model to itself.
         phase = "working" if model.is_complete and update is None else "streaming"
+        if any(each.pump.is_waiting for each in watched if each is not None):
+            phase = WAITING
         sent, total = (up.received_bytes, up.total_bytes) if up is not None else (0, 0)
         # Whom the server waits for is told with the update; the model is held for the same one.
         held_for = (up.held_for if up is not None else "") or down.held_for

@@ -138,10 +138,10 @@ def _client(each: Facts) -> str:
 
 
 def _far(each: Facts, what: str, done: str, of: str, rate: str) -> Iterator[str]:
-    if total := each[f"{of}_bytes"]:
-        share = 100 * each[f"{done}_bytes"] // total
-        moving = f" at {_size(each[f'{rate}_rate'])}/s" if share < 100 else ""
-        yield f"{what} {share}% of {_size(total)}{moving}"
+    so_far, total, speed = each[f"{done}_bytes"], each[f"{of}_bytes"], each[f"{rate}_rate"]
+    if total and (so_far or speed):
+        moving = f" at {_size(speed)}/s" if speed and so_far < total else ""
+        yield f"{what} {100 * so_far // total}% of {_size(total)}{moving}"
 
 
 def _waits(each: Facts) -> Iterator[str]:

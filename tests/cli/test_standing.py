@@ -24,6 +24,13 @@ def test_a_transfer_is_told_with_how_far_it_is() -> None:
     assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.0 MiB/s"
 
 
+def test_what_has_not_begun_and_what_does_not_move_takes_no_words() -> None:
+    works = of_a_client("site-1", received_bytes=0, receiving_rate=0, works=True)
+    assert lines_of(of_a_job(0, clients=[works]))[2:] == [
+        "site-1: here, has 100% of 4.0 GiB, at work"
+    ]
+
+
 def test_what_fits_is_not_summed_up() -> None:
     facts = of_a_job(2)
     assert fitting(facts, width=200, height=4) == lines_of(facts)
