@@ -11,6 +11,7 @@ from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     ChecksumError,
+    CorruptStore,
     ModelError,
     SpecMismatch,
     StoreError,
@@ -98,9 +99,9 @@ class IncomingModel:
         return True
 
     def accept_at(self, spec: ModelSpec, start: int) -> None:
-        """Let the sender of what was announced begin at byte ``start``; the rest is here already.
+        """Let the sender of what was announced begin at byte ``start``.
 
-        ``recall`` has to be given what is here before the first ``read``.
+        What lies before is here already; ``recall`` has been given it.
 
         Raises:
             SpecMismatch: it is not the model that was announced.
@@ -214,18 +215,24 @@ class IncomingModel:
             self._check_digest(event.digest)
             self.is_complete = True
 
-    def recall(self, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
-        """Take the bytes that are here from before into the digest; the sender hears of it.
+    def recall(self, spec: ModelSpec, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
+        """Take the bytes that are here from before into the digest, before anything is accepted.
+
+        The sender hears that it waits for that.
 
         Raises:
-            CorruptStore: they are not what was written.
+            CorruptStore: they are not what was written; nothing of them is in the digest.
+            SpecMismatch: they are not of the model that was announced.
         """
+        self._require_announced(spec)
+        self._spec = spec  # who is told how far this is wants to say of how much
         pulse = Pulse(self.pump, "reading what came before")
-        self._digest = DigestBuilder(self.spec)
+        digest = DigestBuilder(spec)
         for view in saved:
-            self._digest.update(view)
+            digest.update(view)
             pulse.beat()
-            tell("checking", self._digest.offset)
+            tell("checking", digest.offset)
+        self._digest = digest
 
     @property
     def is_exhausted(self) -> bool:
@@ -390,15 +397,19 @@ def receive_model(
 
 
 def _resumed(model: IncomingModel, resume: Resume, tell: Tell) -> ModelSink | None:
-    """Go on where an interrupted transfer of this model stopped, if there is one."""
+    """Go on where an interrupted transfer of this model stopped, if there is one undamaged."""
     model.announced()
     sink = resume(model.spec_digest)
     if sink is None:
         return None
     try:
-        # First the word, then the check: the sender reads its part at the same time.
+        # First the check, then the word: where what is here is damaged, all of it can still come.
+        model.recall(sink.spec, sink.saved(), tell)
         model.accept_at(sink.spec, sink.durable)
-        model.recall(sink.saved(), tell)
+    except CorruptStore as error:
+        logger.warning("what came before is damaged, so the transfer begins again: %s", error)
+        sink.discard()
+        return None
     except BaseException as error:
         _leave(model, sink, error)
         raise
