@@ -29,6 +29,7 @@ from streamlink.rounds.combine import (
     check_weight,
     weighted_metrics,
 )
+from streamlink.stores.files import said
 from streamlink.stores.sealed import seal, unseal
 
 __all__ = [
@@ -287,7 +288,7 @@ def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator
         raise
     except OSError as error:
         kind = StoreFull if error.errno in _FULL else StoreError
-        raise kind(f"{path}: {what}: {error.strerror or error}") from error
+        raise kind(f"{path}: {what}: {said(error, path)}") from error
 
 
 def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used") -> None:

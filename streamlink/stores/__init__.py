@@ -15,6 +15,7 @@ from streamlink.descriptors import patiently
 from streamlink.errors import ModelError, StoreError
 from streamlink.model.interfaces import ModelInPlace, ModelSource, ModelStore
 from streamlink.stores.compressed import CompressedSource, CompressedStore
+from streamlink.stores.files import disk_errors
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from streamlink.stores.slz import MAGIC
@@ -65,18 +66,48 @@ def open_model(path: str | Path) -> ModelSource:
     return SafetensorsSource(found)
 
 
-def open_store(path: str | Path, compress: Literal["none", "zstd"] = "none") -> ModelStore:
+def open_store(
+    path: str | Path,
+    compress: Literal["none", "zstd"] | None = None,
+    *,
+    reserve_bytes: int | None = None,
+) -> ModelStore:
     """Return the store at ``path``, whether or not it holds a model yet.
 
     Args:
         path: a directory for ``"none"``; for ``"zstd"`` a file, ``.slz`` is added where missing.
-        compress: ``"none"`` keeps plain safetensors, ``"zstd"`` one compressed file.
+        compress: ``"none"`` keeps plain safetensors, ``"zstd"`` one compressed file; ``None``: the
+            latter where ``path`` ends in ``.slz``, or where there is such a file and no ``path``.
+        reserve_bytes: must stay free on the disk while a model is stored; ``None``: nothing for
+            safetensors, see ``CompressedStore`` for the other.
+
+    Raises:
+        StoreError: no such store can be at ``path``.
     """
+    place = Path(path)
+    if compress is None:
+        compress = "zstd" if _names_packed(place) else "none"
     if compress == "none":
-        return SafetensorsStore(path)
+        _require_directory(place)
+        return SafetensorsStore(place, reserve_bytes=reserve_bytes or 0)
     if compress == "zstd":
-        return CompressedStore(_with_suffix(Path(path)))
+        packed = _with_suffix(place)
+        if packed.is_dir():
+            raise StoreError(f"{packed}: this is a directory; a compressed model is one file")
+        return CompressedStore(packed, reserve_bytes=reserve_bytes)
     raise ValueError(f"compress must be 'none' or 'zstd', not {compress!r}")
+
+
+def _names_packed(path: Path) -> bool:
+    return path.suffix == _SUFFIX or (not path.exists() and _with_suffix(path).exists())
+
+
+def _require_directory(path: Path) -> None:
+    if path.is_file() or path.suffix in (".safetensors", _SUFFIX):
+        raise StoreError(
+            f"{path}: a store of safetensors is a directory; name one, or a file that ends in "
+            f"{_SUFFIX}"
+        )
 
 
 def as_model(what: Any) -> ModelInPlace:
@@ -118,7 +149,7 @@ def _with_suffix(path: Path) -> Path:
 
 
 def _beginning(path: Path) -> bytes:
-    with patiently(path.open, "rb") as file:
+    with disk_errors(path, "opening the model"), patiently(path.open, "rb") as file:
         return file.read(max(len(MAGIC), _LOOK_BYTES))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamlink.errors import ModelError, StoreError
+from streamlink.errors import ModelError
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.stores import ArrayModel, as_model, open_model, open_store
@@ -54,7 +54,6 @@ ends in ``.slz``, else a directory; a sink, or a function that makes one for a m
 NumPy array or torch tensor, or a torch module, whose tensors are filled where they are.
 """
 
-_PACKED = ".slz"
 _SOURCES = (
     "a path, a store, a dict of NumPy arrays or torch tensors, a torch module, or an object with "
     "spec, read and close"
@@ -95,7 +94,7 @@ def as_place(what: AnyPlace) -> Place:
     """
     _require_object(what)
     if isinstance(what, str | os.PathLike):
-        return _store_at(Path(what))
+        return open_store(Path(what))
     if isinstance(what, ModelSink | ModelStore):
         return what
     if _is_in_memory(what):
@@ -127,7 +126,7 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
         StoreError: no store can be at the path.
     """
     if isinstance(what, str | os.PathLike):
-        return _store_at(Path(what))
+        return open_store(Path(what))
     _require_object(what)
     if isinstance(what, ModelStore):
         return what
@@ -135,24 +134,6 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
         f"this is {_kind(what)}, which is no store; pass a path, an object with open and begin, "
         "or for a dict of NumPy arrays MemoryStore(arrays)"
     )
-
-
-# --- paths ------------------------------------------------------------------
-
-
-def _store_at(path: Path) -> ModelStore:
-    """Return a compressed store where the path names one or there is one, else safetensors."""
-    is_packed = path.suffix == _PACKED or (
-        not path.exists() and path.with_name(path.name + _PACKED).exists()
-    )
-    if is_packed and path.is_dir():
-        raise StoreError(f"{path}: this is a directory; a compressed model is one file")
-    if not is_packed and (path.is_file() or path.suffix == ".safetensors"):
-        raise StoreError(
-            f"{path}: a store of safetensors is a directory; name one, or a file that ends in "
-            f"{_PACKED}"
-        )
-    return open_store(path, "zstd" if is_packed else "none")
 
 
 # --- memory -----------------------------------------------------------------

@@ -30,6 +30,7 @@ from streamlink.stores.writable import require_replaceable
 __all__ = ["CompressedSource", "CompressedStore"]
 
 _IDLE_BUFFER_BYTES = 8 << 20
+_RESERVED_SHARE, _LARGEST_RESERVE = 16, 1 << 30
 
 
 class CompressedSource:
@@ -165,7 +166,9 @@ class CompressedStore:
         path: the file; its directory is made by the first ``begin``.
         level: zstd's. Higher is smaller and slower to write.
         cache_blocks: see ``CompressedSource``.
-        reserve_bytes: must stay free on the disk (bytes); writing stops with ``StoreFull`` before.
+        reserve_bytes: must stay free on the disk (bytes); writing stops with ``StoreFull`` before,
+            since nobody knows how far a model shrinks. ``None``: a sixteenth of the model, 1 GiB at
+            most.
         min_saving: the share by which a block must shrink to be stored compressed. Below an eighth,
             as with random float32, decoding costs more than the bytes are worth.
     """
@@ -175,7 +178,7 @@ class CompressedStore:
         path: str | Path,
         level: int = 1,
         cache_blocks: int = 8,
-        reserve_bytes: int = 1 << 30,
+        reserve_bytes: int | None = None,
         min_saving: float = MIN_SAVING,
     ) -> None:
         self._path = Path(path)
@@ -195,7 +198,10 @@ class CompressedStore:
             StoreFull: less than ``reserve_bytes`` are free.
             StoreError: another writer is at work.
         """
-        return CompressedSink(self._path, spec, self._level, self._reserve, self._min_saving)
+        reserve = self._reserve
+        if reserve is None:
+            reserve = min(spec.nbytes // _RESERVED_SHARE, _LARGEST_RESERVE)
+        return CompressedSink(self._path, spec, self._level, reserve, self._min_saving)
 
     def check_writable(self) -> None:
         """Find out whether a model could be stored here; raises ``StoreError`` if not."""

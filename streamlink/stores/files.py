@@ -31,19 +31,24 @@ __all__ = [
     "remove_tree",
     "replace",
     "require_free",
+    "said",
     "sync_data",
     "sync_directory",
     "write_all",
 ]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FORBIDDEN = {errno.EACCES, errno.EPERM}
 _SYNC_BYTES = 256 << 20
 _WRITEBACK_BYTES = 32 << 20
 
 
 @contextlib.contextmanager
 def disk_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn the system's errors into ``StoreFull`` or ``StoreError`` that name ``path``."""
+    """Turn the system's errors into ``StoreFull`` or ``StoreError``.
+
+    They name ``path``, and the file that the system refused where that is another one.
+    """
     try:
         yield
     except StoreError:
@@ -51,7 +56,17 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise StoreFull(f"{path}: no room while {doing} ({error.strerror})") from error
-        raise StoreError(f"{path}: {doing} failed: {error.strerror or error}") from error
+        raise StoreError(f"{path}: {doing} failed: {said(error, path)}") from error
+
+
+def said(error: OSError, path: Path) -> str:
+    """Return what the system says, of which file where that is not ``path``, and the remedy."""
+    text = error.strerror or str(error)
+    if isinstance(error.filename, str | os.PathLike) and Path(error.filename) != path:
+        text += f": {os.fspath(error.filename)}"
+    if error.errno in _FORBIDDEN:
+        text += f"; let this process (user {os.geteuid()}) read and write there"
+    return text
 
 
 def write_all(fd: int, data: memoryview | bytes, offset: int) -> None:
@@ -149,7 +164,9 @@ def require_free(directory: Path, needed: int, reserve: int) -> None:
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     if free < needed + reserve:
-        kept = f" beside the {reserve / 1e6:.1f} MB kept in reserve" if reserve else ""
+        kept = (
+            f" beside the {reserve / 1e6:.1f} MB that stay free (reserve_bytes)" if reserve else ""
+        )
         raise StoreFull(
             f"{directory.resolve()}: a new model (the old one stays until it is whole) needs "
             f"{needed / 1e6:.1f} MB{kept}, but only {free / 1e6:.1f} MB are free; make room there, "

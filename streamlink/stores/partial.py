@@ -25,10 +25,10 @@ from typing import Any
 import xxhash
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, ModelError
+from streamlink.errors import CorruptStore, ModelError, StoreError
 from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.stores.files import read_bytes, sync_data, sync_directory, write_all
+from streamlink.stores.files import disk_errors, read_bytes, sync_data, sync_directory, write_all
 from streamlink.stores.header import parse_json
 from streamlink.stores.index import ShardIndex
 
@@ -131,7 +131,10 @@ def partial_name(generation: str) -> str:
 def find_partials(directory: Path) -> Iterator[Partial]:
     """Yield what attempts have left in ``directory``, unless they came to their end after all.
 
-    Journals that cannot be read are skipped.
+    Journals that are damaged are skipped.
+
+    Raises:
+        StoreError: one cannot be read; names it.
     """
     alive = _living(directory)
     for name in sorted(patiently(os.listdir, directory)):
@@ -153,11 +156,14 @@ def _living(directory: Path) -> set[str]:
 
 
 def _read(path: Path, generation: str) -> Partial:
-    fd = patiently(os.open, path, os.O_RDONLY)
-    try:
-        data = read_bytes(fd, os.fstat(fd).st_size, 0, path)
-    finally:
-        os.close(fd)
+    if path.is_dir():
+        raise StoreError(f"{path}: a directory is in the place of a transfer's journal; remove it")
+    with disk_errors(path, "reading how far an interrupted transfer came"):
+        fd = patiently(os.open, path, os.O_RDONLY)
+        try:
+            data = read_bytes(fd, os.fstat(fd).st_size, 0, path)
+        finally:
+            os.close(fd)
     about, start = _head(data, path)
     try:
         spec = ModelSpec(tuple(TensorSpec(*tensor) for tensor in about["tensors"]))

@@ -309,9 +309,10 @@ class SafetensorsStore:
         """
         if not identity or not self._directory.is_dir():
             return None
-        for partial in find_partials(self._directory):
-            if partial.identity == identity and partial.spec.digest == spec_digest:
-                return self._go_on(partial)
+        with disk_errors(self._directory, "looking for an interrupted transfer"):
+            for partial in find_partials(self._directory):
+                if partial.identity == identity and partial.spec.digest == spec_digest:
+                    return self._go_on(partial)
         return None
 
     def expire(self, seconds: float) -> None:

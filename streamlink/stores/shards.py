@@ -112,7 +112,8 @@ class ShardSink:
             with disk_errors(directory, "beginning a new model"):
                 self._begin(identity, partial)
         except BaseException:
-            self.discard()
+            with suppress(StoreError):  # what stood in the way of beginning is what is told
+                self.discard()
             raise
 
     @property

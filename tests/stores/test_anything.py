@@ -11,9 +11,16 @@ import pytest
 import safetensors.numpy
 import torch
 
+from streamlink.cli.places import place_at
 from streamlink.errors import ModelError, SpecMismatch, StoreError
 from streamlink.model.interfaces import ModelSink, ModelStore
-from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore
+from streamlink.stores import (
+    ArrayModel,
+    CompressedStore,
+    MemoryStore,
+    SafetensorsStore,
+    open_store,
+)
 from streamlink.stores.anything import as_place, as_sink, as_source, as_store
 from tests.support.models import content, float_spec, pattern_model, save
 
@@ -201,3 +208,33 @@ def test_a_store_is_itself() -> None:
 def test_what_is_no_store_is_refused_in_words(what: Any) -> None:
     with pytest.raises(ModelError, match=r"no store; .*MemoryStore|MemoryStore is a class"):
         as_store(what)
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "kind"),
+    [
+        ("", "new", SafetensorsStore),
+        ("", "new.slz", CompressedStore),
+        ("m.slz", "m", CompressedStore),
+        ("m/", "m", SafetensorsStore),
+    ],
+)
+def test_python_and_the_command_line_take_a_path_for_the_same_store(
+    there: str, name: str, kind: type, tmp_path: Path
+) -> None:
+    if there.endswith("/"):
+        (tmp_path / there).mkdir()
+    elif there:
+        (tmp_path / there).touch()
+    for way in (open_store, as_store, lambda path: place_at(path, None)):
+        assert type(way(tmp_path / name)) is kind
+
+
+@pytest.mark.parametrize("name", ["file", "m.safetensors", "dir.slz"])
+def test_a_path_that_can_be_no_store_is_refused_before_anything_is_made(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "dir.slz").mkdir()
+    with pytest.raises(StoreError, match=r"is a directory"):
+        open_store(tmp_path / name)

@@ -8,6 +8,7 @@ import pytest
 
 from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.stores import files
+from tests.support.disk import without_rights
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_flusher_starts_writeback_and_syncs_now_and_then(
 def test_a_flusher_stops_at_the_reserve(path: Path) -> None:
     flusher = files.Flusher(7, path.parent, 1 << 60)
     flusher.wrote(0, 1 << 20)
-    with pytest.raises(StoreFull, match="kept in reserve"):
+    with pytest.raises(StoreFull, match=r"that stay free .reserve_bytes."):
         flusher.wrote(1 << 20, 32 << 20)
 
 
@@ -117,3 +118,28 @@ def test_steps_are_counted() -> None:
     steps.tell()
     files.Steps(None).tell()
     assert told == [1, 2]
+
+
+def test_the_file_that_was_refused_is_named_beside_the_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as refused, files.disk_errors(tmp_path, "writing"):
+        os.unlink(tmp_path / "missing")
+    assert str(refused.value) == (
+        f"{tmp_path}: writing failed: No such file or directory: {tmp_path / 'missing'}"
+    )
+    file = tmp_path / "file"
+    file.touch()
+    with (
+        pytest.raises(StoreError, match=r"file: writing failed: Not a directory$"),
+        files.disk_errors(file, "writing"),
+    ):
+        os.listdir(file)
+
+
+def test_missing_rights_are_told_with_the_file_and_the_user() -> None:
+    with without_rights() as place:
+        with pytest.raises(StoreError) as refused, files.disk_errors(place, "writing"):
+            os.open(place / "shard", os.O_CREAT | os.O_WRONLY)
+        user = os.geteuid()
+    assert f"Permission denied: {place / 'shard'}; let this process (user {user})" in str(
+        refused.value
+    )

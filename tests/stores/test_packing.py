@@ -11,6 +11,7 @@ from streamlink.errors import StoreError, StoreFull
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelStore
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.stores import packing
 from streamlink.stores.compressed import CompressedStore
 from tests.support.disk import CRASH_SPEC, crash_at, disk_store, largest_file, names_in
 from tests.support.models import (
@@ -123,7 +124,7 @@ def test_the_systems_limit_on_file_size_is_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_nothing_is_begun_below_the_reserve(tmp_path: Path) -> None:
-    with pytest.raises(StoreFull, match="kept in reserve"):
+    with pytest.raises(StoreFull, match=r"that stay free .reserve_bytes."):
         CompressedStore(tmp_path / "m.slz", reserve_bytes=1 << 60).begin(float_spec(1))
     assert names_in(tmp_path) == set()
 
@@ -185,3 +186,14 @@ def test_a_finished_attempt_takes_nothing_more(tmp_path: Path) -> None:
 
 def _no_space(*_: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("nbytes", "reserve"), [(1 << 20, 1 << 16), (100 << 30, 1 << 30)])
+def test_as_much_stays_free_as_befits_the_model_and_the_error_says_how_much(
+    tmp_path: Path, nbytes: int, reserve: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    monkeypatch.setattr(packing, "require_free", lambda _, needed, kept: asked.append(kept))
+    CompressedStore(tmp_path / "m.slz").begin(float_spec(nbytes // 4)).discard()
+    CompressedStore(tmp_path / "m.slz", reserve_bytes=7).begin(float_spec(nbytes // 4)).discard()
+    assert asked == [reserve, 7]

@@ -18,7 +18,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
 from streamlink.stores.index import INDEX_NAME, ShardIndex
 from streamlink.stores.partial import Journal, find_partials, partial_name
-from tests.support.disk import flip, names_in
+from tests.support.disk import flip, names_in, with_rights, without_rights
 from tests.support.models import content, float_spec, pattern_model, save
 
 MiB = 1 << 20
@@ -286,3 +286,23 @@ def test_any_beginning_of_a_journal_tells_a_mark_that_was_made(
     length = max(end for end in ends if end <= head + cut)
     assert (partial.mark, partial.length) == (ends[length] * MiB, length)
     assert len(partial.leaves) == ends[length] * LEAF_BYTES
+
+
+def test_a_directory_in_place_of_a_journal_is_named(tmp_path: Path) -> None:
+    store = SafetensorsStore(tmp_path)
+    wrong = tmp_path / "model-01234567.partial"
+    wrong.mkdir()
+    said = f"{wrong}: a directory is in the place of a transfer"
+    for identity in ("", "name"):
+        with pytest.raises(StoreError, match=said):
+            store.begin(SPEC, identity)
+    with pytest.raises(StoreError, match=said):
+        store.resume(SPEC.digest, "name")
+
+
+def test_a_journal_that_may_not_be_read_is_named() -> None:
+    with without_rights() as place:
+        with with_rights():
+            (place / "model-01234567.partial").touch(0)
+        with pytest.raises(StoreError, match=r"model-01234567\.partial: .*Permission denied; let"):
+            SafetensorsStore(place).resume(SPEC.digest, "name")
