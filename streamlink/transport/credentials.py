@@ -110,11 +110,6 @@ class Connector:
             # A proxy would take it to the loopback of another machine.
             self._options.append(("grpc.enable_http_proxy", 0))
 
-    @property
-    def has_tls(self) -> bool:
-        """Whether the channels are encrypted."""
-        return self._files is not None
-
     def channel(self) -> grpc.Channel:
         """Make a channel; it connects when it is used."""
         if self._files is None:

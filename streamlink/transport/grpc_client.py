@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import secrets
 import threading
 import time
@@ -33,6 +32,7 @@ from streamlink.protocol.events import Failed, Left, Ready
 from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.credentials import Connector
+from streamlink.transport.diagnosis import unreachable
 from streamlink.transport.driver import Pump
 from streamlink.transport.identity import token_reader
 from streamlink.transport.reconnect import keep_carried
@@ -47,7 +47,6 @@ _METHOD = "/streamlink.v1.Streamlink/"
 _LAST_WORDS_SECONDS = 1.0
 _WATCH_SECONDS = 1.0  # five times what gRPC's watcher takes
 _MUTE_SECONDS = 5.0  # far more than a handshake takes over any line that can carry a model
-_NO_TLS = "handshake|verif|certificate|peer name"  # in what gRPC says of a failed connection
 
 
 class GrpcClient:
@@ -271,24 +270,11 @@ class GrpcClient:
         return True
 
     def _unreachable(self, within: str, seconds: float) -> StreamlinkError:
-        """Return why there was no connection ``within`` some time, as far as gRPC can tell."""
+        """Return why there was no connection ``within`` some time, as far as it can be told."""
         why = _failure(self._session_line, min(seconds, _LAST_WORDS_SECONDS)).rpartition(
             "last error: "
         )[2]
-        if self._connector.has_tls and re.search(_NO_TLS, why, re.IGNORECASE):
-            return AuthenticationFailed(
-                f"TLS with {self.address} failed{within}: {why}; "
-                "are ca, server_name and this end's certificate those that belong to this server?"
-            )
-        hint = ", and is its certificate for that name (server_name)"
-        if not self._connector.has_tls:
-            hint = ", and does it take plain text (no ca was given)"
-        elif self.config.security.certificate is None:
-            hint = ", and does it ask for a certificate (none was given)"
-        return ConnectFailed(
-            f"no server answers at {self.address}{within}; "
-            f"is it running, and is the address right{hint}? gRPC says: {why or 'nothing'}"
-        )
+        return unreachable(self.address, self.config.security, within=within, said=why)
 
     def _hello(self) -> f.Hello:
         return f.Hello(

@@ -79,6 +79,7 @@ class GrpcServer:
         self._strangers = Strangers(
             most=self._budget.strangers,
             seconds=config.timeouts.open_timeout,
+            has_tls=config.security.certificate is not None,
             log=self._log,
         )
         self._credentials = server_credentials(address, config.security, self._strangers.announce)

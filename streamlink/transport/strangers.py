@@ -17,7 +17,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -31,6 +31,7 @@ __all__ = ["Strangers", "address_of"]
 
 _LIST = "/proc/self/fd"
 _LOOK_SECONDS, _LOOK_UNDER_PRESSURE_SECONDS = 1.0, 0.05
+_HOSTS = 64  # of which a failed handshake is reported with one look
 _ANNOUNCED_PER_SECOND, _ANNOUNCED_BURST = 20.0, 100.0
 
 _BYTES_RECEIVED = struct.Struct("=128xQ")  # tcpi_bytes_received of Linux's tcp_info
@@ -44,6 +45,12 @@ class _Connection:
     since: float
     has_called: bool = False
     is_known: bool = False
+    is_cut: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it never came as far as a call, and not because we cut it."""
+        return not (self.has_called or self.is_known or self.is_cut)
 
 
 class Strangers:
@@ -52,17 +59,20 @@ class Strangers:
     Args:
         most: strangers at once (count).
         seconds: how long one may stay that opens no call (seconds).
+        has_tls: whether the port takes TLS only; then one that leaves without a call is logged.
         log: for what strangers cause.
     """
 
-    def __init__(self, *, most: int, seconds: float, log: Sparing) -> None:
+    def __init__(self, *, most: int, seconds: float, has_tls: bool, log: Sparing) -> None:
         self._most, self._seconds = most, seconds
+        self._has_tls = has_tls
         self._log = log
         self._port = 0
         self._is_watching = False
         self._lock = threading.Lock()
         self._found: dict[str, _Connection] = {}
         self._others: set[str] = set()  # sockets that are no connections of ours
+        self._failed: dict[str, tuple[int, int]] = {}  # how often since the last look, last port
         self._called: dict[Address, bool] = {}  # not found yet; True: known
         self._announced = Allowance(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
         self._is_over = threading.Event()
@@ -76,9 +86,9 @@ class Strangers:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, after a last look."""
         self._is_over.set()
-        if self._thread.is_alive():
+        if self._is_watching:
             self._thread.join()
 
     def announce(self) -> None:
@@ -106,22 +116,26 @@ class Strangers:
         with self._lock:
             early = dict(self._called)
             files = dict(_sockets())
-            self._compare(files, early)
+            gone = self._compare(files, early)
             strangers = [each for each in self._found.items() if not each[1].is_known]
             victims = self._victims(strangers, files)
             for name in victims:
-                _cut(files[name], name)
+                self._found[name].is_cut = _cut(files[name], name)
+            if self._has_tls:
+                self._note_failed(gone)
         self._report(len(strangers), len(victims))
         return len(strangers) > self._most // 2
 
     # --- what is there ------------------------------------------------------------------
 
     def _watch(self) -> None:
-        pause = _LOOK_SECONDS
-        while not self._is_over.wait(pause):
-            pause = _LOOK_SECONDS
+        pause, is_over = _LOOK_SECONDS, False
+        while not is_over:
+            is_over = self._is_over.wait(pause)
             with suppress(OSError):  # no descriptor to look with: the next look may have one
                 pause = _LOOK_UNDER_PRESSURE_SECONDS if self.look() else _LOOK_SECONDS
+            if is_over or pause == _LOOK_SECONDS:
+                self._report_failed()
 
     def _note(self, peer: str, *, is_known: bool) -> None:
         address = address_of(peer) if self._is_watching else None
@@ -129,8 +143,8 @@ class Strangers:
             with self._lock:
                 self._called[address] = is_known or self._called.get(address, False)
 
-    def _compare(self, files: dict[str, int], early: dict[Address, bool]) -> None:
-        """Bring what is known of connections up to date.
+    def _compare(self, files: dict[str, int], early: dict[Address, bool]) -> list[_Connection]:
+        """Bring what is known of connections up to date; returns those that have ended.
 
         Args:
             files: descriptors by the names of their sockets.
@@ -151,8 +165,8 @@ class Strangers:
                 each.is_known = each.is_known or early[each.address]
         for address in early:
             del self._called[address]
-        for name in self._found.keys() - files.keys():
-            del self._found[name]
+        ended = self._found.keys() - files.keys()
+        return [self._found.pop(name) for name in ended]
 
     def _victims(
         self, strangers: list[tuple[str, _Connection]], files: dict[str, int]
@@ -173,6 +187,26 @@ class Strangers:
                 "be (limits.max_unknown_connections), for %g s (timeouts.open_timeout)",
                 *(cut, strangers, self._most, self._seconds),
                 extra=noted("connections cut", cut=cut, strangers=strangers),
+            )
+
+    def _note_failed(self, gone: Iterable[_Connection]) -> None:
+        """Count the handshakes that failed, by host: who fails tries again and again."""
+        for each in gone:
+            host, port = each.address
+            if each.is_silent and (host in self._failed or len(self._failed) < _HOSTS):
+                count, _ = self._failed.get(host, (0, 0))
+                self._failed[host] = count + 1, port
+
+    def _report_failed(self) -> None:
+        with self._lock:
+            failed, self._failed = self._failed, {}
+        for host, (count, port) in failed.items():
+            self._log.warning(
+                "%s port %d was not let in: its TLS handshake failed or was given up (%d times "
+                "since the last look); does it speak TLS, is its certificate from security.ca, and "
+                "does it trust ours?",
+                *(host, port, count),
+                extra=noted("handshake failed", peer=host, port=port, count=count),
             )
 
 
@@ -252,8 +286,9 @@ def _has_sent(number: int, name: str) -> bool:
     return len(raw) == _BYTES_RECEIVED.size and _BYTES_RECEIVED.unpack(raw)[0] > 0
 
 
-def _cut(number: int, name: str) -> None:
+def _cut(number: int, name: str) -> bool:
     line = _opened(number, name)
     if line is not None:
         with line, suppress(OSError):
             line.shutdown(socket.SHUT_RDWR)
+    return True

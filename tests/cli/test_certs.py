@@ -278,7 +278,9 @@ def test_a_job_with_tls_and_tokens_prints_nothing_secret(made: Path, tmp_path: P
 
 
 @pytest.mark.processes
-def test_a_stranger_who_speaks_no_tls_leaves_the_log_json(made: Path, tmp_path: Path) -> None:
+def test_a_stranger_who_speaks_no_tls_leaves_the_log_json_and_a_line_in_it(
+    made: Path, tmp_path: Path
+) -> None:
     own = made / "server"
     files = ("--certificate", own / "certificate.pem", "--key", own / "key.pem")
     words = ("receive", tmp_path / "copy", "--listen", "127.0.0.1:0", "--json-logs", *files)
@@ -290,7 +292,10 @@ def test_a_stranger_who_speaks_no_tls_leaves_the_log_json(made: Path, tmp_path: 
                 pass  # gRPC has ended it: what it had to say is said
         receiver.interrupt()
         assert receiver.end() == 130
-    assert all(isinstance(json.loads(line), dict) for line in receiver.log.splitlines())
+    lines = [json.loads(line) for line in receiver.log.splitlines()]
+    assert all(isinstance(line, dict) for line in lines)
+    (failed,) = [line for line in lines if line.get("event") == "handshake failed"]
+    assert (failed["peer"], failed["count"]) == ("127.0.0.1", 1)
 
 
 def test_what_is_secret_is_in_no_repr(made: Path) -> None:

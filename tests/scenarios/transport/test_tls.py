@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -121,12 +124,21 @@ def unreachable(authority: Authority, other: Authority) -> dict[str, tuple[LinkC
     soon: dict[str, Any] = {"connect_timeout": 1.5}
     there = authority.folder / "site-1"
     return {
-        "other CA": (authority.site(**soon, ca=other.folder / "server/ca.pem"), "CERTIFICATE_VER"),
-        "public CAs": (secured(**soon, server_name="server.test"), "CERTIFICATE_VERIFY_FAILED"),
-        "wrong name": (authority.site(**soon, server_name="else.test"), "Hostname Verification"),
-        "no certificate": (secured(**soon, ca=there / "ca.pem"), "does it ask for a certificate"),
-        "plain text": (secured(**soon), r"take plain text \(no ca was given\)"),
-        "other's certificate": (other.site(**soon, ca=there / "ca.pem"), "is it running"),
+        "other CA": (
+            authority.site(**soon, ca=other.folder / "server/ca.pem"),
+            "not accepted here: .*issuer",
+        ),
+        "public CAs": (
+            secured(**soon, server_name="server.test"),
+            "not accepted here: .* public CA",
+        ),
+        "wrong name": (authority.site(**soon, server_name="else.test"), "Hostname mismatch"),
+        "no certificate": (secured(**soon, ca=there / "ca.pem"), "asks for a certificate"),
+        "plain text": (secured(**soon), "it speaks TLS and no plain text"),
+        "other's certificate": (
+            other.site(**soon, ca=there / "ca.pem"),
+            "it does not accept .*certificate.pem",
+        ),
     }
 
 
@@ -144,13 +156,53 @@ def test_who_cannot_come_through_tls_is_told_what_to_look_at(
     assert federation.server.peers == []
 
 
+def test_who_speaks_tls_to_a_server_of_plain_text_is_told_so(authority: Authority) -> None:
+    with Federation(SMALL) as federation:
+        told = refused(
+            lambda: federation.link("site-1", config=authority.site(connect_timeout=1.5)),
+            ConnectFailed,
+        )
+    assert "what is there does not speak TLS (wrong version number)" in told
+
+
+@pytest.mark.parametrize("case", ["plain text", "other's certificate", "wrong name"])
+def test_a_handshake_that_fails_leaves_a_line_with_the_address_at_the_server(
+    case: str, authority: Authority, other: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, _ = unreachable(authority, other)[case]
+    with Federation(authority.server()) as federation:
+        here = federation.link("site-1", config=authority.site())
+        with pytest.raises((AuthenticationFailed, ConnectFailed)):
+            federation.link("site-2", config=config)
+        wait_line(caplog, "127.0.0.1 port [0-9]+ was not let in: its TLS handshake failed")
+        swap(federation, "site-1")
+        assert here.error is None
+
+
+def test_who_comes_through_tls_and_leaves_is_not_reported_as_a_failed_handshake(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Federation(authority.server()) as federation:
+        federation.link("site-1", config=authority.site())
+        swap(federation, "site-1")
+    assert "was not let in" not in caplog.text
+
+
+def wait_line(caplog: pytest.LogCaptureFixture, pattern: str) -> None:
+    """Wait until the log has a line; the server looks once a second."""
+    until = time.monotonic() + WAIT
+    while not re.search(pattern, caplog.text):
+        assert time.monotonic() < until, caplog.text
+        threading.Event().wait(0.05)
+
+
 def test_a_site_cannot_pass_for_the_server(authority: Authority) -> None:
     own = authority.folder / "site-2"
     posing = secured(certificate=own / "certificate.pem", key=own / "key.pem")
     trusting = authority.site(connect_timeout=1.5, server_name="site-2")
     with Federation(posing) as federation:
         told = refused(lambda: federation.link("site-1", config=trusting))
-    assert "unsupported certificate purpose" in told
+    assert re.search("its certificate is not accepted here: .* certificate purpose", told)
 
 
 # --- calls beside the session ---------------------------------------------------
