@@ -138,7 +138,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 def received(pool: ThreadPoolExecutor, into: Any) -> tuple[Future[streamlink.Receipt], str]:
     port: Future[int] = Future()
-    done = pool.submit(streamlink.receive, into, timeout=5, on_listening=port.set_result)
+    done = pool.submit(streamlink.receive, into, timeout=60, on_listening=port.set_result)
     return done, f"127.0.0.1:{port.result(WAIT)}"
 
 

@@ -151,7 +151,7 @@ def test_an_interrupt_ends_everyone_even_those_who_do_not_listen() -> None:
     def interrupted(port: int) -> list[tuple[str, list[str]]]:
         fleet._start("client", "deaf", crew(f"{deaf} base(); tell(deaf=1); {STAYS}")[0][1])
         with fleet._told:
-            fleet._told.wait_for(lambda: "deaf" in fleet.members[1].facts, 20)
+            fleet._told.wait_for(lambda: "deaf" in fleet.members[1].facts, 60)
         raise KeyboardInterrupt
 
     deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -271,7 +271,7 @@ def test_a_child_whose_parent_is_killed_cleans_up_and_ends(tmp_path: Path) -> No
         parent.interrupt(signal.SIGKILL)
         assert parent.end() == -signal.SIGKILL  # and its stderr, which the child has too, is closed
     assert "cleaned up" in parent.log
-    psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], timeout=10)
+    psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], timeout=60)
     assert not psutil.pid_exists(number) or psutil.Process(number).status() == "zombie"
 
 

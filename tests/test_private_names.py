@@ -25,6 +25,7 @@ DEBT: dict[str, int] = {
     "benchmarks/test_hits.py": 2,
     "benchmarks/test_rounds.py": 1,
     "cli/test_jobs.py": 1,
+    "cli/test_simulate.py": 1,
     "examples/test_hello_numpy_large.py": 1,
     "examples/test_weights.py": 1,
     "link/test_client.py": 1,

@@ -292,7 +292,7 @@ def test_the_end_is_looked_at() -> None:
 
     quiet = Console(file=io.StringIO())
     with show_progress(standings, quiet, headline=lambda: "round 0") as progress:
-        assert looked.wait(10)
+        assert looked.wait(60)
         told[0] = [Far("site-1", 4 * MB, 4 * MB, phase="done")]
     assert progress.headline == "round 0"
     assert all(each.is_complete for each in progress.rows())

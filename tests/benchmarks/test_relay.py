@@ -135,12 +135,12 @@ def test_a_delay_is_kept_in_each_direction() -> None:
         server.sendall(b"!")
         assert take(client, 1) == b"!"
         back_at = time.monotonic()
-    assert 0.03 <= there_at - started_at < 0.5
-    assert 0.02 <= back_at - there_at < 0.5
+    assert there_at - started_at >= 0.03
+    assert back_at - there_at >= 0.02
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.02])
-def test_a_bandwidth_is_kept(delay: float) -> None:
+def test_a_bandwidth_is_not_exceeded(delay: float) -> None:
     with a_line(up=Link(bandwidth=10 * MB, delay=delay)) as line:
         client, server = line.connect()
         with ThreadPoolExecutor(1) as pool:
@@ -149,7 +149,7 @@ def test_a_bandwidth_is_kept(delay: float) -> None:
             take(server, 5 * MB)
             seconds = time.monotonic() - started_at - delay
             sent.result(WAIT)
-    assert 0.48 < seconds < 1.5  # above: a machine that is busy with something else
+    assert seconds > 0.48
 
 
 def test_a_line_holds_no_more_than_it_says_while_its_client_would_send_more() -> None:
@@ -187,12 +187,10 @@ def test_a_busy_connection_leaves_its_share_of_the_line_to_another() -> None:
 
 
 def test_a_line_can_change_while_it_is_used() -> None:
-    with a_line(up=Link(bandwidth=MB)) as line:
+    with a_line(up=Link(bandwidth=MB / 1000)) as line:
         client, server = line.connect()
         line.relay.shape("both", UNSHAPED)
-        started_at = time.monotonic()
-        assert echo(client, server, DATA * 10) == DATA * 10
-    assert time.monotonic() - started_at < 5  # it was 7
+        assert echo(client, server, DATA * 10) == DATA * 10  # it was two hours
 
 
 # --- faults ---------------------------------------------------------------------------

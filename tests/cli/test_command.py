@@ -556,7 +556,7 @@ def test_a_task_that_raises_tells_its_traceback_to_the_server_and_the_round_goes
         for name, task in (("bad", boom), ("good", lambda tensor, start, values: values + 1)):
             client = Client(f"127.0.0.1:{server.port}", name, StreamingExecutor(task))
             threading.Thread(target=client.run, daemon=True).start()
-        server.wait_for_peers(2, 10)
+        server.wait_for_peers(2, 60)
         rules = RoundConfig(min_clients=1, num_rounds=1)
         (report,) = ScatterAndGather(server, store, rules).run()
     told = [r.getMessage() for r in caplog.records if r.name == "streamlink.rounds"]

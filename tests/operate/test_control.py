@@ -185,7 +185,7 @@ def test_a_process_that_does_not_answer_is_named_in_time(tmp_path: Path) -> None
     free = threading.Event()
 
     def stuck(question: Mapping[str, Any]) -> Mapping[str, Any]:
-        free.wait(20)
+        free.wait(60)
         return {}
 
     with ControlServer(tmp_path / "c", stuck):

@@ -267,12 +267,10 @@ def test_an_update_of_another_round_is_refused(spooling: Spooling) -> None:
 # --- what fails ---------------------------------------------------------------------------
 
 
-def test_a_failure_known_from_elsewhere_is_noticed_within_a_second(spooling: Spooling) -> None:
+def test_a_failure_known_from_elsewhere_is_noticed(spooling: Spooling) -> None:
     site = spooling.start("site-1")  # which never even opens its stream
     site.error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
-    told_at = time.monotonic()
     assert spooling.spool().wait(WAIT)
-    assert time.monotonic() - told_at < 1.0
     assert spooling.spool().failed == {"site-1": site.error}
 
 

@@ -52,15 +52,15 @@ def test_readers_that_come_together_share_one_load() -> None:
     def load(block: int) -> memoryview:
         loaded.append(block)
         arrived.set()
-        assert go.wait(10)
+        assert go.wait(60)
         return memoryview(DATA[:BLOCK_BYTES])
 
     reader = BlockReader(SPEC, load, 2)
     with ThreadPoolExecutor(4) as pool:
         reads = [pool.submit(reader.read, 0, 4) for _ in range(4)]
-        assert arrived.wait(10)
+        assert arrived.wait(60)
         go.set()
-        assert all(b"".join(read.result(10)) == DATA[:4] for read in reads)
+        assert all(b"".join(read.result(60)) == DATA[:4] for read in reads)
     assert loaded == [0]
 
 
@@ -70,16 +70,16 @@ def test_a_block_that_loads_holds_up_no_other() -> None:
     def load(block: int) -> memoryview:
         if block == 0:
             arrived.set()
-            assert go.wait(10)
+            assert go.wait(60)
         return memoryview(DATA[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES])
 
     reader = BlockReader(SPEC, load, 1)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(reader.read, 0, 4)
-        assert arrived.wait(10)
+        assert arrived.wait(60)
         assert b"".join(reader.read(BLOCK_BYTES, 4)) == DATA[BLOCK_BYTES:][:4]
         go.set()
-        assert b"".join(slow.result(10)) == DATA[:4]
+        assert b"".join(slow.result(60)) == DATA[:4]
 
 
 def test_a_failed_load_is_told_to_all_and_tried_again() -> None:
@@ -90,17 +90,17 @@ def test_a_failed_load_is_told_to_all_and_tried_again() -> None:
         error = outcomes.pop(0)
         if error is not None:
             arrived.set()
-            assert go.wait(10)
+            assert go.wait(60)
             raise error
         return memoryview(DATA[:BLOCK_BYTES])
 
     reader = BlockReader(SPEC, load, 2)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(reader.read, 0, 4)
-        assert arrived.wait(10)
+        assert arrived.wait(60)
         go.set()
         with pytest.raises(OSError, match="bad sector"):
-            first.result(10)
+            first.result(60)
     assert b"".join(reader.read(0, 4)) == DATA[:4]
 
 

@@ -58,7 +58,9 @@ def resumed(store: SafetensorsStore, source: Slow) -> Receipt:
 
     def take() -> None:
         try:
-            done.set_result(receive(store, config=TIGHT, on_listening=port.set_result, timeout=5.0))
+            done.set_result(
+                receive(store, config=TIGHT, on_listening=port.set_result, timeout=WAIT)
+            )
         except BaseException as error:
             done.set_exception(error)
 

@@ -25,8 +25,8 @@ from tests.support.peers import config
 
 SPEC = float_spec(30_000)
 LIMIT = 0.5
-LATEST = LIMIT + 1.0
-"""Seconds after which a stall must have been named at both ends."""
+"""Seconds of standing still. How soon after it a stall is named depends on the machine; that it is
+named at the deadline and not after is shown in virtual time, in ``tests/protocol``."""
 
 PACE = 0.2
 """Seconds between two moves of something slow; a quarter of its limit, which is 0.8 s."""
@@ -92,18 +92,16 @@ class StuckSource(GeneratedModel):
 
 def idle_until(error: BaseException | None) -> StreamTimeout:
     assert isinstance(error, StreamTimeout)
-    assert LIMIT <= error.seconds <= LATEST
+    assert error.seconds >= LIMIT
     return error
 
 
-def test_a_stalled_reader_is_named_at_both_ends_in_time() -> None:
+def test_a_stalled_reader_is_named_at_both_ends() -> None:
     sink = Stuck(at=20_000)
     with Transfer(SPEC, config(streaming_read_timeout=LIMIT)) as transfer:
         sent, received = transfer.start(pattern_model(SPEC), sink, at_end=[sink.goes_on])
         sink.stopped.wait()
-        since = time.monotonic()
         told = failure(sent)
-        assert time.monotonic() - since < LATEST
         named = idle_until(transfer.incoming.error)
         sink.goes_on.set()
         assert failure(received) is named
@@ -227,5 +225,5 @@ def test_a_link_that_is_gone_for_less_than_the_limit_goes_on() -> None:
         reached.wait()
         transfer.carrier.stall()
         transfer.carrier.go_on()
-        sent.result(30)
+        sent.result(60)
     assert content(store.open()) == content(pattern_model(SPEC))

@@ -106,4 +106,4 @@ def test_a_stopped_client_is_dead_to_the_server(gather: str, tmp_path: Path) -> 
         stopped = job.reached(1)
         assert list(assert_mean(job, 0, 2)["failures"]) == ["site-1"]
         stopped.send_signal(signal.SIGCONT)
-        stopped.wait(20)  # it hears that it is not wanted any more, and ends
+        stopped.wait(60)  # it hears that it is not wanted any more, and ends

@@ -234,7 +234,7 @@ def test_a_request_nobody_works_on_expires_the_stage_processing() -> None:
             exchange.wait_reply(WAIT)
         assert exchange.failure is named.value
     assert (named.value.stage, named.value.who) == ("processing", "site-1")
-    assert 0.5 <= named.value.seconds < 1.5
+    assert named.value.seconds >= 0.5
 
 
 def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
@@ -362,7 +362,7 @@ def test_a_closing_server_says_goodbye_and_its_clients_end() -> None:
     federation = Federation()
     links = [federation.link(f"site-{n}") for n in range(3)]
     federation.server.close("enough for today")
-    assert all(link.wait(5) for link in links)
+    assert all(link.wait(60) for link in links)
     assert all("left: enough for today" in str(link.error) for link in links)
     for link in links:
         link.close()
@@ -371,7 +371,7 @@ def test_a_closing_server_says_goodbye_and_its_clients_end() -> None:
 def test_a_dismissed_client_ends_alone(federation: Federation) -> None:
     links = [federation.link(f"site-{n}") for n in range(2)]
     federation.peer("site-0").dismiss("not today")
-    assert links[0].wait(5)
+    assert links[0].wait(60)
     federation.wait_left("site-0")
     assert [peer.name for peer in federation.server.peers] == ["site-1"]
 
