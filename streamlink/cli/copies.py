@@ -192,9 +192,11 @@ def _both(first: oneshot.Told, second: oneshot.Told) -> oneshot.Told:
 def _show(what: str, receipt: Receipt) -> None:
     total = receipt.stats.total_bytes
     moved = total - receipt.resumed_at
-    rate = f", {moved / receipt.seconds / 1e6:.1f} MB/s" if receipt.seconds > 0 else ""
+    # The time in which bytes moved: where all came at once there is nothing to tell of it.
+    seconds, rate = receipt.stats.moving_seconds, receipt.stats.mean_rate
+    how = f" in {seconds:.3g} s, {rate / 1e6:.4g} MB/s" if rate is not None else ""
     before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""
-    typer.echo(escape(f"{what}: {moved} bytes in {receipt.seconds:.1f} s{rate}{before}"))
+    typer.echo(escape(f"{what}: {moved} bytes{how}{before}"))
     typer.echo(f"digest {receipt.digest}")
 
 

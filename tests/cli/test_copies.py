@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,11 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 from streamlink.cli import app
+from streamlink.cli.copies import _show
+from streamlink.link.outgoing import Receipt
 from streamlink.model.compare import difference
 from streamlink.model.digest import digest_of
+from streamlink.protocol.stats import StreamStats
 from streamlink.stores import CompressedSource, SafetensorsStore, open_model
 from streamlink.stores.index import INDEX_NAME, ShardIndex
 from tests.support.commands import Command
@@ -62,7 +65,7 @@ class Told:
 def told(ended: Command) -> Told:
     assert ended.end() == 0, ended.log
     found = re.search(
-        r": (\d+) bytes in [0-9.]+ s, [0-9.]+ MB/s(?:, after (\d+) that were there)?\n"
+        r": (\d+) bytes(?: in [0-9.e-]+ s, [0-9.e+]+ MB/s)?(?:, after (\d+) that were there)?\n"
         r"digest ([0-9a-f]{64})\n$",
         ended.output,
     )
@@ -296,3 +299,27 @@ def test_what_is_wrong_is_one_line(
     assert (result.exit_code, len(errors)) == (code, 1), result.stderr
     assert sentence in errors[0]
     assert names_in(tmp_path) == {"m"}
+
+
+# --- what is said of it -----------------------------------------------------------------------
+
+MOVED = StreamStats(
+    total_bytes=1000, sent_bytes=1000, received_bytes=1000, taken_bytes=1000, chunks=4, repairs=0,
+    resent_bytes=0, resumes=1, window_bytes=0, chunk_bytes=0, rate=0.0,
+    moving_seconds=0.0125, moving_bytes=25_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stats", "resumed_at", "line"),
+    [
+        (MOVED, 0, "x: 1000 bytes in 0.0125 s, 2 MB/s"),
+        (MOVED, 400, "x: 600 bytes in 0.0125 s, 2 MB/s, after 400 that were there"),
+        (replace(MOVED, moving_seconds=0.0), 0, "x: 1000 bytes"),
+    ],
+)
+def test_the_rate_is_told_over_the_time_in_which_bytes_moved(
+    stats: StreamStats, resumed_at: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _show("x", Receipt("d1", 3600.0, stats, resumed_at=resumed_at))
+    assert capsys.readouterr().out == f"{line}\ndigest d1\n"
