@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamlink.errors import StreamlinkError
-from streamlink.protocol.frames import Hello, Open, Payload, Reply, Request, Welcome
+from streamlink.protocol.frames import Chunk, Hello, Open, Payload, Reply, Request, Welcome
 
 # --- streams --------------------------------------------------------------------
 
@@ -36,9 +36,22 @@ class SpecReceived:
 class Delivered:
     """Receiver: the next bytes in order, hash checked. ``release`` gives their credit back."""
 
-    offset: int
-    payload: Payload
-    nbytes: int
+    chunk: Chunk
+
+    @property
+    def offset(self) -> int:
+        """Where they begin."""
+        return self.chunk.offset
+
+    @property
+    def payload(self) -> Payload:
+        """The bytes as they travelled."""
+        return self.chunk.payload
+
+    @property
+    def nbytes(self) -> int:
+        """How many logical bytes they are."""
+        return self.chunk.nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from streamlink.errors import AbortCode
 NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
 
+Range = tuple[int, int]
+"""Start and end of consecutive bytes of a model; the end is not part of it."""
+
 Payload = tuple[memoryview, ...]
 """Consecutive bytes of a model as flat views; views, so that nothing is copied to wait."""
 
@@ -100,6 +103,8 @@ class Open:
     chunk_bytes: int
     update: Update = Update()
     is_resumed: bool = False
+    encodings: tuple[str, ...] = ()
+    """Names of the encodings that chunks may travel in, beside plain; the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +115,61 @@ class SpecPage:
     body: bytes
 
 
+PLAIN = 0
+"""The encoding of a payload that is the model's bytes as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of the stream. ``sequence`` counts the chunks of one call, repairs included.
+    """A piece of the stream: ``nbytes`` logical bytes from ``offset`` on, and how they travel.
 
-    ``repeats`` says how many damaged copies of it this call has carried before: 0 for a first copy.
-    ``is_intact`` is what the carrier's hash check found; when False, no field can be trusted.
+    Credit, marks and resume count logical bytes; only the rate counts ``wire_bytes``.
     """
 
     sequence: int
+    """Counts the chunk frames of one channel, repairs included."""
     offset: int
     payload: Payload
-    repeats: int = 0
+    encoding: int = PLAIN
+    """Which encoding the payload is in, as agreed for the stream; 0: ``PLAIN``."""
+    nbytes: int = -1
+    """What the payload decodes to (bytes); -1: it is plain, and they are its own."""
     is_intact: bool = True
-    nbytes: int = field(init=False)
+    """What the carrier's hash check found; when False, no field can be trusted."""
+    is_in_place: bool = False
+    """Receiver: the payload lies where the sink wants it, in memory that it has lent."""
+    wire_bytes: int = field(init=False)
+    """Bytes of the payload as it travels."""
     end: int = field(init=False)
     """Offset of the first byte after the chunk."""
 
     def __post_init__(self) -> None:
-        nbytes = payload_bytes(self.payload)
-        object.__setattr__(self, "nbytes", nbytes)
-        object.__setattr__(self, "end", self.offset + nbytes)
+        wire_bytes = payload_bytes(self.payload)
+        object.__setattr__(self, "wire_bytes", wire_bytes)
+        if self.nbytes < 0:
+            object.__setattr__(self, "nbytes", wire_bytes)
+        object.__setattr__(self, "end", self.offset + self.nbytes)
+
+    def numbered(self, sequence: int) -> Chunk:
+        """Return it as the ``sequence``-th chunk frame of a channel."""
+        return Chunk(sequence, self.offset, self.payload, self.encoding, self.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkHeader:
+    """What is known of a chunk before its payload is read."""
+
+    sequence: int
+    offset: int
+    nbytes: int
+    """Logical bytes."""
+    wire_bytes: int
+    encoding: int = PLAIN
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte after the chunk."""
+        return self.offset + self.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +186,18 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The receiver is ready; the sender goes on at ``received``. ``limit`` is the first credit."""
+    """The receiver is ready for chunks on this channel.
+
+    ``received``, ``limit`` and ``ranges`` are as in ``Ack``: the sender resumes at ``received``.
+    """
 
     received: int
     limit: int
     chunk_bytes: int
     wants_spec: bool = False
+    ranges: tuple[Range, ...] = ()
+    encodings: tuple[str, ...] = ()
+    """Those of ``Open.encodings`` that the receiver decodes; ``Chunk.encoding`` counts from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +205,20 @@ class Ack:
     """The three marks, each a count of bytes from the start, and the credit.
 
     ``received``: arrived and its hash is right. ``taken``: the sink has it. ``durable``: it
-    survives this process. ``limit``: the sender may send bytes below this offset.
+    survives this process. ``limit``: the sender may send bytes below this offset. ``ranges``
+    (start, end) arrived behind a gap, ascending; only the first few are listed.
     """
 
     received: int
     taken: int
     durable: int
     limit: int
+    ranges: tuple[Range, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """The chunk counted ``sequence`` on this call arrived with a wrong hash; send it again.
+    """The chunk frame counted ``sequence`` on this channel arrived damaged; send it again.
 
     The count is the receiver's own: the header of a damaged chunk may be what is damaged.
     """

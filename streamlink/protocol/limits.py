@@ -24,6 +24,12 @@ MAX_TEXT_BYTES = 8 * 1024
 MAX_DIGEST_BYTES = 64
 """Longest digest of a description (bytes)."""
 
+MAX_ACK_RANGES = 32
+"""Ranges behind a gap that one ack may list (count)."""
+
+MAX_ENCODINGS = 8
+"""Encodings that a sender may offer for one stream (count)."""
+
 MAX_WAITING_FRAMES = 4096
 """Answers to a peer that it may leave unread before it is taken for a flood (count)."""
 

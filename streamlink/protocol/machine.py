@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -33,6 +33,10 @@ Moves = Mapping[tuple[Enum, type], Enum]
 
 GREETINGS = (Open, Accept, SpecPage, Hello, Welcome)
 """What a new call begins with: it moves nothing."""
+
+
+_GOODBYE_SECONDS = 30.0  # what a good end may take to reach a peer
+_LAST_WORDS_SECONDS = 1.0  # what the abort of a failed machine may take to leave
 
 
 class IdleFacts(TypedDict):
@@ -60,9 +64,11 @@ class Machine:
         self.name = name
         self.stream_id = stream_id
         self.error: StreamlinkError | None = None
-        self.is_attached = False
         self.damaged = 0
         """Frames that arrived damaged and cost their call."""
+        self._damaged_in_a_row = 0  # calls given up for that since one brought anything
+        self._closed_at: float | None = None
+        self._is_attached = False
         self._timers = Timers()
         self._outbox: deque[Frame] = deque()
         self._events: deque[Event] = deque()
@@ -73,8 +79,16 @@ class Machine:
 
     # --- the five verbs ------------------------------------------------------
 
-    def receive(self, frame: Frame, *, now: float) -> None:
-        """Take one frame from the peer. A frame the state does not allow ends the machine."""
+    def receive(self, frame: Frame, *, now: float, channel: int = 0) -> None:
+        """Take one frame from the peer. A frame the state does not allow ends the machine.
+
+        Args:
+            frame: what arrived.
+            now: monotonic seconds.
+            channel: which channel brought it; a session has one at a time.
+        """
+        if not isinstance(frame, GREETINGS):
+            self._damaged_in_a_row = 0
         if self.state in self.FINAL:
             return  # what was on its way when we ended; nobody is left to be told
         try:
@@ -93,8 +107,8 @@ class Machine:
                 return
             self._expire(name, now)
 
-    def frames_to_send(self, *, now: float) -> list[Frame]:
-        """Return what has to go out now, in order, and forget it here."""
+    def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
+        """Return what has to go out now on ``channel``, in order, and forget it here."""
         if self.observer is not None:
             self.observer.sends(self)
         frames = list(self._outbox)
@@ -117,8 +131,32 @@ class Machine:
         return self.state in self.FINAL
 
     @property
-    def has_frames(self) -> bool:
-        """Whether ``frames_to_send`` would return something."""
+    def is_attached(self) -> bool:
+        """Whether a call carries it."""
+        return self._is_attached
+
+    def attach(self, *, now: float, channel: int = 0) -> None:
+        """Begin, or resume, over a new call."""
+        raise NotImplementedError
+
+    def detach(self, *, now: float, channel: int = 0) -> None:
+        """Note that a call is lost."""
+        raise NotImplementedError
+
+    def is_lost(self, *, now: float) -> bool:
+        """Whether it has waited too long for another call; a session has a clock for that."""
+        return False
+
+    def is_waiting(self, *, now: float) -> bool:
+        """Whether its owner should know that it waits for another call."""
+        return False
+
+    def carries(self, channel: int) -> bool:
+        """Whether that call still carries it: a machine gives up one that brings nothing."""
+        return self.is_attached
+
+    def has_frames(self, channel: int = 0) -> bool:
+        """Whether ``frames_to_send`` would return something for that channel."""
         return bool(self._outbox)
 
     @property
@@ -131,31 +169,53 @@ class Machine:
         if not self.is_closed:
             self._fail(StreamAborted(code, reason, by_peer=False), code)
 
-    def take_damage(self, *, is_last: bool) -> None:
-        """Count a frame that arrived damaged: nobody can know what it was.
+    def take_damage(self, *, now: float, channel: int = 0) -> None:
+        """Count a frame that arrived damaged, and give up its call: nobody can know what it was.
 
-        Args:
-            is_last: too many came in a row, and nothing else; another call would not help.
+        After more than ``max_repairs`` such calls in a row that brought nothing else, another call
+        would not help: the machine fails, and says so over this one.
         """
         self.damaged += 1
-        if is_last and not self.is_closed:
-            error = ChecksumError(
-                f"frames of {self.name} from {self.peer} arrive damaged, {self.damaged} so far, "
-                "whatever call brings them; look at the network cards or proxies on the way",
-                stream_id=self.stream_id,
-            )
-            self._fail(error, error.code)
+        self._damaged_in_a_row += 1
+        if self.is_closed:
+            return
+        if self._damaged_in_a_row <= self.config.stream.max_repairs:
+            self.detach(now=now, channel=channel)
+            return
+        error = ChecksumError(
+            f"frames of {self.name} from {self.peer} arrive damaged, {self.damaged} so far, "
+            "whatever call brings them; look at the network cards or proxies on the way",
+            stream_id=self.stream_id,
+        )
+        self._fail(error, error.code)
+
+    def is_overdue(self, *, now: float) -> bool:
+        """Whether the machine has ended, and its calls have had their time to say so.
+
+        A good end may take its time, but a peer that reads nothing keeps no threads for ever.
+        """
+        if not self.is_closed:
+            self._closed_at = None
+            return False
+        if self._closed_at is None:
+            self._closed_at = now
+        most = _GOODBYE_SECONDS if self.error is None else _LAST_WORDS_SECONDS
+        return now - self._closed_at > most
 
     # --- for the machines ----------------------------------------------------
 
     def _move(self, frame: Frame) -> None:
+        self.state = self._after(frame, self.state)
+
+    def _after(self, frame: Frame, state: Enum) -> Any:
+        """Return the state that ``frame`` leads to from ``state``."""
         kind = type(frame)
-        state = self.MOVES.get((self.state, kind))
-        if state is None:
+        after = self.MOVES.get((state, kind))
+        if after is None:
             raise self._violation(
-                f"sent {kind.__name__.lower()} while {self.name} is {self.state.name.lower()}"
+                f"sent {kind.__name__.lower()} while {self.name} is {state.name.lower()}"
             )
-        self.state = state
+        return after
 
     def _count(self, frame: Frame, now: float) -> None:
         if self._is_small(frame) and not self._allowance.spend(now=now):

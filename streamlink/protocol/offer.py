@@ -22,6 +22,7 @@ class Offer:
         spec_digest: names its description, which a receiver may know.
         spec_pages: the description.
         is_resumable: a receiver may have some of it from a process before this one.
+        encodings: names of those that chunks may travel in, beside plain.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Offer:
         spec_digest: bytes,
         spec_pages: Sequence[bytes],
         is_resumable: bool,
+        encodings: tuple[str, ...] = (),
     ) -> None:
         self._open = Open(
             stream_id=stream_id,
@@ -44,6 +46,7 @@ class Offer:
             spec_pages=len(spec_pages),
             chunk_bytes=chunk_bytes,
             update=update,
+            encodings=encodings,
         )
         self._pages = tuple(spec_pages)
         self._is_resumable = is_resumable
@@ -83,6 +86,11 @@ class Offer:
         if not least <= answer.chunk_bytes <= self._open.chunk_bytes:
             raise RemoteProtocolError(
                 f"{peer} accepted with a chunk size of {answer.chunk_bytes} bytes",
+                stream_id=self._open.stream_id,
+            )
+        if is_first and any(name not in self._open.encodings for name in answer.encodings):
+            raise RemoteProtocolError(
+                f"{peer} accepted with encodings that were not offered: {answer.encodings}",
                 stream_id=self._open.stream_id,
             )
         self._agreed_chunk = answer.chunk_bytes

@@ -2,32 +2,31 @@
 
     WAITING ── open ──▶ OPENING ── accept() ──▶ STREAMING ── finish ──▶ FINISHING
        ▲                                                                    │ every byte taken
-       └── attach() on a new call         DONE ◀── commit() ── COMMITTING ◀─┘
+       └── attach() on a new channel      DONE ◀── commit() ── COMMITTING ◀─┘
 
-Chunks are delivered in order; one whose hash is wrong is asked for again (``arrivals``). Credit
-returns with ``release``, when the sink has the bytes, not when they arrive. Two clocks run:
+Chunks are admitted in any order inside the window and delivered in order (``reassembly``); one
+whose hash is wrong is asked for again, on the channel that brought it. Credit returns with
+``release``, when the sink has the bytes, not when they arrive. Two clocks run:
 ``streaming_read_timeout`` while bytes are ready and nobody takes them, ``communication_timeout``
-(stage receiving) while it is the sender's turn. On a new call everything goes on where it stood;
-what the owner decided while there was no call is told on the next one.
+(stage receiving) while it is the sender's turn. On a new channel everything resumes where it stood;
+what the owner decided while there was none is sent on the next one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
-    ChecksumError,
     CommunicationTimeout,
     OpenTimeout,
     ReadTimeout,
     StreamlinkError,
 )
-from streamlink.protocol.acks import REPORT, AckRule
-from streamlink.protocol.admitted import check_chunk
-from streamlink.protocol.announced import check_sizes, is_same_model
-from streamlink.protocol.arrivals import Arrivals
+from streamlink.protocol.acks import REPORT
+from streamlink.protocol.channel import Channel
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import (
     Abort,
@@ -40,54 +39,47 @@ from streamlink.protocol.frames import (
     Frame,
     Held,
     Open,
-    Repair,
     SpecPage,
 )
-from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
+from streamlink.protocol.intake import Intake
+from streamlink.protocol.limits import (
+    MAX_ACK_RANGES,
+    MAX_ENCODINGS,
+    SMALLEST_CHUNK_BYTES,
+)
 from streamlink.protocol.machine import Moves
-from streamlink.protocol.meter import ReceiveMeter
-from streamlink.protocol.pages import Pages
 from streamlink.protocol.stalls import HELD, NETWORK, READER
 from streamlink.protocol.stats import StreamStats
-from streamlink.protocol.stream import StreamMachine
 from streamlink.protocol.stream_state import RECEIVER_MOVES, State
+from streamlink.protocol.validate import check_open, is_same_model
 from streamlink.protocol.window import credit_for
 
 _OPEN, _READ, _RECEIVING = "open", "read", "receiving"
 
 
-class ReceiveStream(StreamMachine):
+class ReceiveStream(Intake):
     """Receives one model. See ``machine`` and ``stream`` for the verbs both halves share."""
 
     MOVES: ClassVar[Moves] = RECEIVER_MOVES
+    UNGREETED: ClassVar[State] = State.WAITING
 
     def __init__(
-        self, config: LinkConfig, *, stream_id: int, peer: str = "peer", name: str = ""
+        self,
+        config: LinkConfig,
+        *,
+        stream_id: int,
+        peer: str = "peer",
+        name: str = "",
+        encodings: Collection[str] = (),
     ) -> None:
-        super().__init__(config, stream_id=stream_id, peer=peer, name=name)
-        stream = config.stream
+        super().__init__(config, stream_id=stream_id, peer=peer, name=name, encodings=encodings)
         self.state = State.WAITING
-        self.opened: Open | None = None
         self.durable = 0
-        self._credit = credit_for(stream, stream.chunk_bytes)
-        self._arrivals = Arrivals(
-            max_damaged=(stream.max_repairs + 1)
-            * (stream.window_bytes // stream.smallest_chunk_bytes + 1)
-        )
-        self._most_chunks = 2 * stream.window_bytes // SMALLEST_CHUNK_BYTES + 64
-        self._chunk_bytes = stream.chunk_bytes
         self._is_accepted = False
-        self._pages = Pages(stream.max_spec_bytes)
         self._finish: Finish | None = None
         self._is_whole = False
         self._committing = 0
-        self._meter = ReceiveMeter()
         self._commit: Commit | None = None
-        self._acks = AckRule(
-            stream.window_bytes,
-            report_seconds=config.timeouts.held_interval,
-            timers=self._timers,
-        )
 
     # --- the owner reads -----------------------------------------------------------
 
@@ -105,23 +97,22 @@ class ReceiveStream(StreamMachine):
         assert self.opened is not None
         self._require(0 <= start <= self.opened.total_bytes, f"accept at byte {start}")
         if start:
-            self._arrivals.received = self.durable = start
+            self._reassembly.received = self.durable = start
             self._credit.release(start)
         self._is_accepted = True
         self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
         if wants_spec and not self._pages.is_wanted:
             self._events.append(SpecReceived(()))
-        if self.state is State.OPENING and self.is_attached:
-            self._go_on(now)
+        self._answer(now)
         self._account(now)
 
     def release(self, nbytes: int, *, now: float) -> None:
         """Say that the sink has ``nbytes`` more of what was delivered."""
         credit = self._credit
-        if not 0 <= nbytes <= self._arrivals.received - credit.taken:
+        if not 0 <= nbytes <= self._reassembly.received - credit.taken:
             raise self._misuse(f"release of {nbytes} bytes")
         credit.release(nbytes)
-        is_all_taken = credit.taken == self._arrivals.received
+        is_all_taken = credit.taken == self._reassembly.received
         self._acks.taken(is_credit_due=credit.is_due, is_all_taken=is_all_taken, now=now)
         self._restart_read_clock(now)
         if self._finish is not None:
@@ -149,22 +140,28 @@ class ReceiveStream(StreamMachine):
         self._commit = Commit(digest)
         if self._is_heard():
             self._outbox.append(self._commit)
-        if not (self.is_attached and self.state is State.WAITING):  # else: said after its open
+        if not (self._channels and self.state is State.WAITING):  # else: said after its open
             self._be_done()
 
-    def frames_to_send(self, *, now: float) -> list[Frame]:
+    def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to go out now; at most one ack, with the marks as they are."""
-        if self._acks.is_due and self._is_heard():
+        if self._is_ack_due(channel):
             self._acks.told(now=now)
-            received, credit = self._arrivals.received, self._credit
-            self._outbox.append(Ack(received, credit.taken, self.durable, credit.grant()))
+            received, credit = self._reassembly.received, self._credit
+            ranges = self._reassembly.ranges(MAX_ACK_RANGES) if self._reassembly.has_gap else ()
+            self._outbox.append(Ack(received, credit.taken, self.durable, credit.grant(), ranges))
             self._watch_sender(now)
-        return super().frames_to_send(now=now)
+        return super().frames_to_send(now=now, channel=channel)
 
-    @property
-    def has_frames(self) -> bool:
-        """Whether ``frames_to_send`` would return something."""
-        return bool(self._outbox) or (self._acks.is_due and self._is_heard())
+    def has_frames(self, channel: int = 0) -> bool:
+        """Whether ``frames_to_send`` would return something for ``channel``."""
+        return super().has_frames(channel) or self._is_ack_due(channel)
+
+    def _is_ack_due(self, channel: int) -> bool:
+        if not (self._acks.is_due and self.state in _ACCEPTED):
+            return False
+        on = self._channels.get(channel)
+        return on is not None and on.is_ready and self._controls(on)
 
     @property
     def is_committed(self) -> bool:
@@ -179,7 +176,7 @@ class ReceiveStream(StreamMachine):
     @property
     def received(self) -> int:
         """How many bytes arrived whole and in order."""
-        return self._arrivals.received
+        return self._reassembly.received
 
     @property
     def taken(self) -> int:
@@ -207,19 +204,38 @@ class ReceiveStream(StreamMachine):
 
     # --- the carrier comes and goes ----------------------------------------------
 
-    def _attach(self, now: float) -> None:
+    def _attach(self, channel: Channel, now: float) -> None:
         # Done, too: the commit may have been on its way when the call broke, and is said again.
-        self.resumes += self.opened is not None
-        self.state = State.WAITING
-        self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
+        if len(self._channels) == 1:
+            self.resumes += self.opened is not None
+            self.state = State.WAITING
+            self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
         self._watch_sender(now)
 
-    def _detach(self, now: float) -> None:
-        self._arrivals.lose_call()
+    def _detach(self, channel: Channel, now: float) -> None:
+        self._free_place(channel)
+        if self._is_ready:
+            self._acks.is_due = True  # the last one may be lost
+            if self._commit is not None:
+                self._outbox.append(self._commit)
+        else:
+            self._lose_last(now)
+        self._watch_sender(now)
+
+    def _lose_last(self, now: float) -> None:
+        """Wait for another channel, or go on with one whose greeting has begun."""
         self._timers.stop(_OPEN)
         if self._commit is not None:
             self._be_done()
-        self._watch_sender(now)
+            return
+        self._pages.clear()  # those of a channel that is lost come again
+        greetings = {each.greeting for each in self._channels.values()}
+        if State.OPENING in greetings:
+            self.state = State.OPENING
+            self._answer(now)
+        elif self._channels:
+            self.state = State.WAITING
+            self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
 
     # --- the sender speaks -----------------------------------------------------------
 
@@ -247,42 +263,64 @@ class ReceiveStream(StreamMachine):
     def _on_open(self, frame: Open, now: float) -> None:
         self._timers.stop(_OPEN)
         self._check_open(frame)
-        self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
-        self._acks.agree(self._chunk_bytes)
+        self._channel.greeting = State.OPENING
         is_first, self.opened = self.opened is None, frame
         if is_first:
+            self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
+            self._acks.agree(self._chunk_bytes)
             self._credit = credit_for(self.config.stream, self._chunk_bytes)
+            self._encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._events.append(Opened(frame))
-        if self._is_accepted:
-            self._go_on(now)
-        else:
-            self._watch_sender(now)
+        self._answer(now)
+        self._watch_sender(now)
 
     def _check_open(self, frame: Open) -> None:
         if frame.stream_id != self.stream_id:
             raise self._violation(f"opened stream {frame.stream_id} on a call for this one")
-        check_sizes(frame, self.config.limits, peer=self.peer, stream_id=self.stream_id)
+        check_open(frame, self.config.limits, peer=self.peer, stream_id=self.stream_id)
+        if len(frame.encodings) > MAX_ENCODINGS:
+            raise self._violation(f"offers {len(frame.encodings)} encodings")
         known = self.opened or frame
         if frame.attempt != known.attempt:
             raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
         if not is_same_model(frame, known):
             error = self._violation("came back with another model")
             if self._commit is not None:  # what is committed stays, and this machine does not fail
-                self._outbox.append(Abort(AbortCode.STALE_ATTEMPT, str(error)))
+                self._channel.outbox.append(Abort(AbortCode.STALE_ATTEMPT, str(error)))
             raise error
 
-    def _go_on(self, now: float) -> None:
-        """Tell the sender where we are, and go on in the state we were in."""
-        self._pages.clear()  # those of a call that broke come again
-        self._finish = None
-        self.state = State.COMMITTING if self._is_whole else State.STREAMING
-        limit = self._credit.grant()
-        accept = Accept(self.received, limit, self._chunk_bytes, self._pages.is_wanted)
-        self._outbox.append(accept)
-        if self._commit is not None:
+    def _answer(self, now: float) -> None:
+        """Accept on every channel that was opened, once the owner has decided."""
+        if not self._is_accepted:
+            return
+        for channel in self._channels.values():
+            is_only = not self._is_ready
+            # One channel brings the description; the others join when it is here.
+            if channel.greeting is State.OPENING and (is_only or not self._pages.is_wanted):
+                if is_only:
+                    self._resume()
+                channel.greeting = None
+                channel.outbox.append(self._accept())
+        if self._commit is not None and self._is_ready:
             self._outbox.append(self._commit)
             self._be_done()
         self._watch_sender(now)
+
+    def _resume(self) -> None:
+        """Go on, over the only channel there is, in the state we were in."""
+        self._pages.clear()  # those of a call that broke come again
+        self._finish = None
+        self.state = State.COMMITTING if self._is_whole else State.STREAMING
+
+    def _accept(self) -> Accept:
+        return Accept(
+            self.received,
+            self._credit.grant(),
+            self._chunk_bytes,
+            self._pages.is_wanted,
+            self._reassembly.ranges(MAX_ACK_RANGES),
+            self._encodings,
+        )
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:
         assert self.opened is not None
@@ -290,57 +328,7 @@ class ReceiveStream(StreamMachine):
         self._watch_sender(now, is_progress=True)
         if pages is not None:
             self._events.append(SpecReceived(pages))
-
-    def _on_chunk(self, chunk: Chunk, now: float) -> None:
-        if self._pages.is_wanted:
-            raise self._violation("sent a chunk before its description")
-        if not chunk.is_intact:
-            self._ask_again()
-            return
-        assert self.opened is not None
-        check_chunk(
-            chunk,
-            self._arrivals,
-            self.opened,
-            most=self._chunk_bytes,
-            limit=self._credit.limit,
-            peer=self.peer,
-        )
-        if self._finish is not None and not chunk.repeats:
-            raise self._violation("sent a chunk after its finish")
-        if not chunk.nbytes or len(self._events) + len(self._arrivals) > self._most_chunks:
-            raise self._violation(f"cuts its model too fine, {chunk.nbytes} bytes in a chunk")
-        in_order = self._arrivals.take(chunk)
-        if self._arrivals.is_overlapping:
-            raise self._violation(f"sent bytes behind {self.received} twice")
-        if in_order:
-            self._deliver(in_order, now)
-
-    def _ask_again(self) -> None:
-        number = self._arrivals.take_damaged()
-        if number is None:
-            raise ChecksumError(
-                f"{self._arrivals.damaged_in_a_row} chunks from {self.peer} arrived damaged in a "
-                f"row after byte {self.received}; look at the network cards or proxies on the way",
-                stream_id=self.stream_id,
-            )
-        if len(self._outbox) >= MAX_WAITING_FRAMES:
-            raise self._violation(f"leaves {MAX_WAITING_FRAMES} answers unread")
-        self._repairs += 1
-        self._outbox.append(Repair(number))
-
-    def _deliver(self, chunks: list[Chunk], now: float) -> None:
-        self._has_moved = True
-        self._meter.arrived(sum(chunk.nbytes for chunk in chunks), now=now)
-        for chunk in chunks:
-            self._chunks += 1
-            self._events.append(Delivered(chunk.offset, chunk.payload, chunk.nbytes))
-        self._peer_waits_for = ""
-        is_full = chunks[-1].nbytes == self._chunk_bytes and not self._arrivals.missing
-        self._acks.delivered(len(chunks), is_full=is_full, now=now)
-        if not self._timers.is_running(_READ):
-            self._restart_read_clock(now)
-        self._watch_sender(now, is_progress=True)
+            self._answer(now)
 
     def _on_finish(self, frame: Finish, now: float) -> None:
         assert self.opened is not None
@@ -348,9 +336,8 @@ class ReceiveStream(StreamMachine):
             raise self._violation(
                 f"finished at {frame.total_bytes} of {self.opened.total_bytes} bytes"
             )
-        if self.received < frame.total_bytes and not self._arrivals.missing:
-            raise self._violation(f"finished after {self.received} of {frame.total_bytes} bytes")
-        if self._pages.is_wanted or self._finish is not None:
+        # Chunks may still be missing: under repair, or on another channel.
+        if self._pages.is_wanted or (self._finish or frame) != frame:
             raise self._violation("finished twice, or before its description")
         self._finish = frame
         self._watch_sender(now)
@@ -389,48 +376,39 @@ class ReceiveStream(StreamMachine):
             seconds = self.config.timeouts.communication_timeout
             self._timers.start(_RECEIVING, seconds, now=now)
 
-    def _restart_read_clock(self, now: float) -> None:
-        if self._arrivals.received > self._credit.taken:
-            self._timers.start(_READ, self.config.timeouts.streaming_read_timeout, now=now)
-        else:
-            self._timers.stop(_READ)
-
     def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
         seconds = self.config.timeouts.communication_timeout
         is_owed = self._is_senders_turn()
-        self._meter.may_arrive(is_owed and self.is_attached, now=now)
+        self._meter.may_arrive(is_owed and bool(self._channels), now=now)
         self._watch_turn(_RECEIVING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
-
-    def _is_greeting(self) -> bool:
-        return self.state is State.WAITING
 
     def _is_senders_turn(self) -> bool:
         if self._is_whole:
             return False
-        if not self.is_attached or self.state is State.WAITING:
+        if not self._channels or self.state is State.WAITING:
             return True
         if self.state is State.OPENING or self.opened is None:
             return False  # our owner decides; the sender has a clock on that
-        received = self._arrivals.received
+        received = self._reassembly.received
         if received == self.opened.total_bytes:
             return self._finish is None
         # Without credit the sender must not send: then the reader's own clock bounds the wait.
-        return self._credit.limit > received or self._arrivals.missing > 0
+        return self._credit.limit > received
 
     # --- what limits it ------------------------------------------------------------------
 
     def _cause(self) -> str:
-        is_open = self.is_attached and self.state is not State.WAITING
+        is_open = self._channels and self.state is not State.WAITING
         is_ours = self._is_whole or (is_open and not self._is_accepted)
-        if is_ours or (is_open and self._arrivals.received > self._credit.taken):
+        if is_ours or (is_open and self._reassembly.received > self._credit.taken):
             return HELD if self.waits_for else READER
         return HELD if is_open and self._peer_waits_for else NETWORK
 
     # --- ends --------------------------------------------------------------------------
 
     def _is_heard(self) -> bool:
-        """Whether the sender has heard our accept on this call and can make sense of more."""
-        return self.is_attached and self.state in _ACCEPTED
+        """Whether the sender has our accept and can make sense of more."""
+        return self._is_ready and self.state in _ACCEPTED
 
     def _be_done(self) -> None:
         self.state = State.DONE
@@ -443,7 +421,7 @@ class ReceiveStream(StreamMachine):
             self._be_done()  # what happens to a later call cannot undo a commit
 
     def _drop_payloads(self) -> None:
-        self._arrivals.lose_call()
+        self._reassembly.clear()
         self._pages.clear()
         self._events = type(self._events)(
             event for event in self._events if not isinstance(event, Delivered)

@@ -44,16 +44,16 @@ class SessionMachine(StandingMachine):
         self._asked = OpenRequests()
         self._served = ServedRequests()
 
-    def frames_to_send(self, *, now: float) -> list[Frame]:
+    def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to go out now, in order; of each request's progress the latest only."""
         if self.state is SessionState.READY:
             self._outbox.extend(self._served.take_news())
-        return super().frames_to_send(now=now)
+        return super().frames_to_send(now=now, channel=channel)
 
-    @property
-    def has_frames(self) -> bool:
+    def has_frames(self, channel: int = 0) -> bool:
         """Whether ``frames_to_send`` would return something."""
-        return super().has_frames or (self.state is SessionState.READY and self._served.has_news)
+        has_news = self.state is SessionState.READY and self._served.has_news
+        return has_news or super().has_frames(channel)
 
     # --- requests and replies --------------------------------------------------------
 

@@ -16,12 +16,11 @@ from dataclasses import replace
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, OpenTimeout, StreamAborted
-from streamlink.protocol.absence import Absence, SessionLost
 from streamlink.protocol.events import Away, Back, Event, Greeted, Left, Ready
 from streamlink.protocol.frames import Abort, Frame, Goodbye, Heartbeat, Hello, Welcome
+from streamlink.protocol.grace import TRIES, Absence, SessionLost, longer_than_reconnect
 from streamlink.protocol.greeting import agree_chunk, agree_version, fault_in
 from streamlink.protocol.machine import Machine
-from streamlink.protocol.patience import TRIES, longer_than_reconnect
 from streamlink.protocol.session_state import SessionState
 
 SHORTEST_BEAT_SECONDS = 0.1
@@ -51,7 +50,7 @@ class StandingMachine(Machine):
         self._beat_seconds = config.timeouts.heartbeat_interval
         self._beats = 0
 
-    def receive(self, frame: Frame, *, now: float) -> None:
+    def receive(self, frame: Frame, *, now: float, channel: int = 0) -> None:
         """Take one frame from the peer."""
         self._is_news = False
         super().receive(frame, now=now)
@@ -59,7 +58,7 @@ class StandingMachine(Machine):
             self._timers.start(_ALIVE, self.config.timeouts.session_timeout, now=now)
             self._absence.heard()
 
-    def frames_to_send(self, *, now: float) -> list[Frame]:
+    def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to go out now, in order; anything at all stands for a heartbeat."""
         frames = super().frames_to_send(now=now)
         if frames and self._timers.is_running(_BEAT):
@@ -88,9 +87,10 @@ class StandingMachine(Machine):
             and self.is_of(hello)
         )
 
-    def attach(self, *, now: float) -> None:
+    def attach(self, *, now: float, channel: int = 0) -> None:
         """Begin, or go on, over a new call. A session that has failed only says why."""
-        self.is_attached = True
+        self._is_attached = True
+        self._closed_at = None
         self._outbox.clear()
         if self.is_closed:
             if self._last_words is not None:
@@ -107,7 +107,7 @@ class StandingMachine(Machine):
             resume = self._welcome.session_id if self._welcome else ""
             self._outbox.append(replace(self._hello, resume=resume))
 
-    def detach(self, *, now: float) -> None:
+    def detach(self, *, now: float, channel: int = 0) -> None:
         """The call is lost; at a server, before it welcomed anybody, and with it the session."""
         self._lose_call("the connection ended", now, unnoticed=self._unnoticed_seconds())
 
@@ -125,7 +125,7 @@ class StandingMachine(Machine):
             now: monotonic seconds.
             unnoticed: how much longer to wait, since the peer may notice it later (seconds).
         """
-        self.is_attached = False
+        self._is_attached = False
         self._outbox.clear()
         if self.is_closed or self.state is SessionState.AWAY:
             return

@@ -1,12 +1,12 @@
-"""Drives one machine over one carrier after another; the sole owner of its lock and of the time.
+"""Drives one machine over the calls that carry it; the sole owner of its lock and of the time.
 
-Three threads meet here, none of them started here. A carrier's *writer* drains ``outgoing``, its
-*reader* feeds ``incoming``, and the machine's *owner* (see ``pump``, and ``session``)
-waits for events and room. A carrier may die and another take over: frames of the old one are
-ignored.
+Three threads meet here, none of them started here. A call's *writer* drains ``outgoing``, its
+*reader* feeds ``incoming``, and the machine's *owner* (see ``pump``, and ``session``) waits for
+events and room. A call may die and another take over, and a stream may have several at once: frames
+of one that was given up are ignored.
 
-Clocks are the ``Ticker``'s business, one thread for many pumps. One clock is the pump's own: how
-long a stream has had no call that works. (A session counts that itself.)
+Clocks are the ``Ticker``'s business, one thread for many pumps. Every deadline is the machine's:
+the pump only asks whether one has come.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of
 from streamlink.protocol.events import Event
 from streamlink.protocol.frames import Frame
-from streamlink.protocol.machine import GREETINGS
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.machines import Machine
 from streamlink.transport.notes import noted
@@ -30,25 +29,13 @@ from streamlink.transport.ticker import Clock
 logger = logging.getLogger("streamlink.transport")
 
 RECHECK_SECONDS = 60.0
-"""A waiting thread looks again this often, though it will have been told (seconds)."""
-
-_GOODBYE_SECONDS = 30.0  # and what a good end may: a peer that reads nothing keeps no threads
-_LAST_WORDS_SECONDS = 1.0  # what a failed stream's abort may take to leave, before it is cut
-_NEWS_SECONDS = 1.0  # a shorter break is no news
-_NOT_BACK = (
-    "its connection was lost and was not back within {:g} s; if that is normal on this link, raise "
-    "reconnect_timeout"
-)
-
+"""A waiting thread looks again this often, though it will have been notified (seconds)."""
 
 M = TypeVar("M", bound=Machine)
 
 
 class Pump(Generic[M]):
-    """One machine, its lock, and the carrier of the moment."""
-
-    unnoticed_seconds = 0.0
-    """How much longer than this end the other may take a broken call for alive (seconds)."""
+    """One machine, its lock, and the calls that carry it: one, or several lanes."""
 
     on_waiting: Callable[[], None] | None = None
     """Called by the ticker, once for each break, when no other call has taken over for a moment."""
@@ -60,13 +47,9 @@ class Pump(Generic[M]):
         self._lock = threading.Lock()
         self._to_send = threading.Condition(self._lock)
         self._to_own = threading.Condition(self._lock)
-        self._call = 0
-        self._cut: Callable[[], None] | None = None
-        self._closed_at: float | None = None
-        self._lost_at: float | None = None  # when the last call was, unless one works now
-        self._missed = 0.0  # seconds without a call that works, since anything moved
+        self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
+        self._last_call = 0
         self._has_moved = False
-        self._damaged_in_a_row = 0  # calls given up for a damaged frame since one brought anything
 
     @contextmanager
     def locked(self) -> Iterator[tuple[M, float]]:
@@ -77,52 +60,53 @@ class Pump(Generic[M]):
 
     # --- the carrier ----------------------------------------------------------------
 
-    def attach(self, cut: Callable[[], None]) -> int:
+    def attach(self, cut: Callable[[], None], *, is_lane: bool = False) -> int:
         """Let a new call carry the machine; returns the number that call goes by.
 
         Args:
             cut: ends the call at once; used when the machine failed and its last words are stuck.
+            is_lane: it carries beside those there are; else it takes their place.
         """
         with self.locked() as (machine, now):
-            old = self._lose_call(now)
-            self._call += 1
-            self._cut = cut
-            self._closed_at = None
+            calls = () if is_lane else tuple(self._calls)
+            old = [self._lose_call(each, now) for each in calls]
+            self._last_call += 1
+            call = self._last_call
+            self._calls[call] = cut
             self._has_moved = False
-            machine.attach(now=now)
+            machine.attach(now=now, channel=call)
             self._to_send.notify_all()
-            call = self._call
-        if old is not None:
-            old()  # this end may be the last to know that it is dead: it must not keep its threads
+        for each in old:
+            each()  # this end may be the last to know that it is dead: it must not keep its threads
         return call
 
     def detach(self, call: int) -> None:
         """Note that call number ``call`` is over."""
         with self.locked() as (_, now):
-            if call == self._call:
-                self._lose_call(now)
+            if call in self._calls:
+                self._lose_call(call, now)
 
-    def _lose_call(self, now: float) -> Callable[[], None] | None:
-        """Let go of the call of the moment; returns what cuts it."""
-        cut, self._cut = self._cut, None
-        if cut is not None:
-            self._lost_at = now if self._lost_at is None else self._lost_at
-            if self._machine.is_attached:
-                self._machine.detach(now=now)
-            self._to_send.notify_all()
+    def _lose_call(self, call: int, now: float) -> Callable[[], None]:
+        """Let go of a call; returns what cuts it."""
+        cut = self._calls.pop(call)
+        if self._machine.carries(call):
+            self._machine.detach(now=now, channel=call)
+        self._to_send.notify_all()
         return cut
 
     def outgoing(self, call: int) -> Iterator[Frame]:
         """Yield what has to be sent on call number ``call``, until it or the machine has ended."""
         while True:
             with self._lock:
-                while not self._writer_has_work() and self._carries(call):
+                while not self._writer_has_work(call) and self._carries(call):
                     self._drained()
                     self._to_send.wait(RECHECK_SECONDS)
-                if not self._is_current(call):
+                if call not in self._calls:
                     return
                 machine = self._machine
-                frames = machine.frames_to_send(now=self._clock()) if machine.has_frames else []
+                frames: list[Frame] = []
+                if machine.has_frames(call):
+                    frames = machine.frames_to_send(now=self._clock(), channel=call)
                 is_closed = machine.is_closed
             if frames:
                 yield from frames
@@ -135,11 +119,10 @@ class Pump(Generic[M]):
         """Feed the machine with ``frames`` until they or the call end."""
         for frame in frames:
             with self._lock:
-                if not self._is_current(call):
+                if call not in self._calls:
                     return
-                now = self._clock()
-                self._machine.receive(frame, now=now)
-                self._note(frame, now)
+                self._machine.receive(frame, now=self._clock(), channel=call)
+                self._note(frame)
                 self._wake()
             self._take_pieces()
 
@@ -167,35 +150,28 @@ class Pump(Generic[M]):
     def _give_up(self, call: int, damage: DamagedFrame) -> bool:
         """Count a damaged frame; returns whether its call is over. Else: read on."""
         with self.locked() as (machine, now):
-            if not self._is_current(call) or machine.is_closed:
-                return not self._is_current(call)
-            self._damaged_in_a_row += 1
-            is_last = self._damaged_in_a_row > machine.config.stream.max_repairs
-            machine.take_damage(is_last=is_last)
-            if not is_last:
-                self._lose_call(now)
+            if call not in self._calls or machine.is_closed:
+                return call not in self._calls
+            machine.take_damage(now=now, channel=call)
+            is_over = not machine.is_closed
+            if is_over:
+                self._lose_call(call, now)
             who, name, count = machine.peer, machine.name, machine.damaged
         text, extra = "%s with %s: damaged on the way, %s; %d so far", noted("damaged", peer=who)
         logger.warning(text, name, who, damage, count, extra=extra)
-        return not is_last
+        return is_over
 
     def _reject(self, call: int, error: StreamlinkError) -> None:
         """End the machine for what came over ``call``, unless that is an old one."""
         with self.locked() as (machine, _):
-            if self._is_current(call):
+            if call in self._calls:
                 machine.abort(code_of(error), str(error))
 
-    def _note(self, frame: Frame, now: float) -> None:
-        """Count the time without a call until ``frame``, and forget it where that moves."""
-        if self._lost_at is not None:
-            self._missed += now - self._lost_at
-            self._lost_at = None
-            self._has_told_waiting = False
-        if not isinstance(frame, GREETINGS):
-            self._damaged_in_a_row = 0
+    def _note(self, frame: Frame) -> None:
+        """Log what is worth it, and note whether the call has brought anything that counts."""
+        self._has_told_waiting = False
         if self._is_progress(frame):
             self._has_moved = True
-            self._missed = 0.0
 
     def _is_progress(self, frame: Frame) -> bool:
         return True
@@ -207,36 +183,31 @@ class Pump(Generic[M]):
             return self._has_moved
 
     def _carries(self, call: int) -> bool:
-        return self._is_current(call) and not self._machine.is_closed
-
-    def _is_current(self, call: int) -> bool:
-        return call == self._call and self._cut is not None
+        return call in self._calls and not self._machine.is_closed
 
     # --- time -------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Let the machine look at its clocks."""
-        cut = None
+        """Let the machine look at its clocks, and cut the calls that it has given up."""
         with self.locked() as (machine, now):
             deadline = machine.next_deadline()
             if deadline is not None and deadline <= now:
                 machine.handle_timer(now=now)
-            if not machine.is_closed and self._is_lost(now):
-                machine.abort(AbortCode.SESSION_LOST, _NOT_BACK.format(self.patience))
-            if self._has_to_be_cut(now):
-                cut = self._lose_call(now)
+            is_overdue = machine.is_overdue(now=now)
+            given_up = [call for call in self._calls if is_overdue or not machine.carries(call)]
+            cuts = [self._lose_call(call, now) for call in given_up]
             is_over = machine.is_closed
-            was_told, self._has_told_waiting = self._has_told_waiting, self._is_waiting(now)
+            was_told, self._has_told_waiting = self._has_told_waiting, machine.is_waiting(now=now)
             is_news = self._has_told_waiting and not was_told
         if is_news:
             self._told_waiting()
-        if cut is not None:
-            if not is_over:
-                self._told_silent()
+        if cuts and not is_over:
+            self._told_silent()
+        for cut in cuts:
             cut()
 
     def _told_silent(self) -> None:
-        """Called when the machine holds its call for lost: it has brought nothing for too long."""
+        """Called when the machine holds its calls for lost: they brought nothing for too long."""
 
     def _told_waiting(self) -> None:
         """Called when it has been without a call for so long that it is news."""
@@ -245,41 +216,19 @@ class Pump(Generic[M]):
     def is_waiting(self) -> bool:
         """Whether its connection was lost, and has not come back for a moment."""
         with self._lock:
-            return self._is_waiting(self._clock())
-
-    def _is_waiting(self, now: float) -> bool:
-        is_lost = self._lost_at is not None and not self._machine.is_closed
-        return is_lost and now - (self._lost_at or now) > _NEWS_SECONDS
-
-    def _has_to_be_cut(self, now: float) -> bool:
-        machine = self._machine
-        if not machine.is_closed:
-            return not machine.is_attached
-        self._closed_at = self._closed_at or now
-        seconds = _GOODBYE_SECONDS if machine.error is None else _LAST_WORDS_SECONDS
-        return now - self._closed_at > seconds  # it holds the call for lost
-
-    @property
-    def patience(self) -> float | None:
-        """How long it may be without a call (seconds); None: its machine has a clock on that."""
-        return None
+            return self._machine.is_waiting(now=self._clock())
 
     @property
     def is_lost(self) -> bool:
         """Whether it has been without a call for too long."""
         with self._lock:
-            return self._is_lost(self._clock())
-
-    def _is_lost(self, now: float) -> bool:
-        if self.patience is None or self._lost_at is None:
-            return False
-        return self._missed + now - self._lost_at > self.patience
+            return self._machine.is_lost(now=self._clock())
 
     @property
     def is_over(self) -> bool:
         """Whether the machine is in a final state and no call carries it."""
         with self._lock:
-            return self._machine.is_closed and self._cut is None
+            return self._machine.is_closed and not self._calls
 
     @property
     def is_closed(self) -> bool:
@@ -310,7 +259,7 @@ class Pump(Generic[M]):
         """Wait up to ``seconds`` until it and its call have ended: the peer knows why, then."""
         with self._lock:
             return self._to_own.wait_for(
-                lambda: self._machine.is_closed and self._cut is None, seconds
+                lambda: self._machine.is_closed and not self._calls, seconds
             )
 
     def poll(self, seconds: float = RECHECK_SECONDS) -> Event | None:
@@ -326,10 +275,10 @@ class Pump(Generic[M]):
             machine.abort(code, reason)
 
     def cut(self) -> None:
-        """End the call that carries the machine, now."""
+        """End the calls that carry the machine, now."""
         with self.locked() as (_, now):
-            cut = self._lose_call(now)
-        if cut is not None:
+            cuts = [self._lose_call(call, now) for call in list(self._calls)]
+        for cut in cuts:
             cut()
 
     def _refill(self, call: int) -> None:
@@ -346,13 +295,15 @@ class Pump(Generic[M]):
             self._to_send.notify_all()
             self._to_own.notify_all()
             return
-        if self._writer_has_work():
+        if len(self._calls) > 1:  # which of their writers waits, nobody knows
+            self._to_send.notify_all()
+        elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()
         if self._owner_has_work():
             self._to_own.notify_all()
 
-    def _writer_has_work(self) -> bool:
-        return self._machine.has_frames
+    def _writer_has_work(self, call: int) -> bool:
+        return self._machine.has_frames(call)
 
     def _owner_has_work(self) -> bool:
         return self._machine.has_events

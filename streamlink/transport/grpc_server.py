@@ -230,7 +230,7 @@ class GrpcServer:
             who = (pump, context.peer())
             threading.Thread(target=self._greet, args=who, name="greet", daemon=True).start()
         for frame in pump.outgoing(call):
-            yield wire.encode(frame)  # type: ignore[arg-type]
+            yield wire.encode(frame)
         _end_call(context, pump)
 
     def _check_greeting(self, first: f.Frame, context: Any) -> None:
@@ -363,7 +363,7 @@ class GrpcServer:
             then=lambda: session.carried(stream_id, call),
         ).start()
         for frame in pump.outgoing(call):
-            raw = wire.encode(frame)  # type: ignore[arg-type]
+            raw = wire.encode(frame)
             self.wire.add(sent=len(raw))
             yield raw
         _end_call(context, pump)

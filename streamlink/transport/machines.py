@@ -17,35 +17,40 @@ class Machine(Protocol):
     peer: str
     name: str
     error: StreamlinkError | None
-    is_attached: bool
     damaged: int
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether a call carries it."""
 
     @property
     def is_closed(self) -> bool:
         """Whether it is in a final state."""
 
     @property
-    def has_frames(self) -> bool:
-        """Whether it has something to send."""
-
-    @property
     def has_events(self) -> bool:
         """Whether its owner has something to learn."""
 
-    def attach(self, *, now: float) -> None:
+    def has_frames(self, channel: int = 0) -> bool:
+        """Whether it has something to send on that channel."""
+
+    def attach(self, *, now: float, channel: int = 0) -> None:
         """A call carries it from now on."""
 
-    def detach(self, *, now: float) -> None:
-        """The call is lost."""
+    def detach(self, *, now: float, channel: int = 0) -> None:
+        """A call is lost."""
 
-    def receive(self, frame: Frame, *, now: float) -> None:
+    def carries(self, channel: int) -> bool:
+        """Whether that call still carries it."""
+
+    def receive(self, frame: Frame, *, now: float, channel: int = 0) -> None:
         """Take a frame."""
 
     def handle_timer(self, *, now: float) -> None:
         """Look at the clocks."""
 
-    def frames_to_send(self, *, now: float) -> list[Frame]:
-        """Give what has to go out."""
+    def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
+        """Give what has to go out on that channel."""
 
     def next_event(self) -> Event | None:
         """Give the next event."""
@@ -53,8 +58,17 @@ class Machine(Protocol):
     def next_deadline(self) -> float | None:
         """Say when to look at the clocks."""
 
-    def take_damage(self, *, is_last: bool) -> None:
-        """Count a frame that arrived damaged; the last that is borne ends it."""
+    def is_lost(self, *, now: float) -> bool:
+        """Whether it has waited too long for another call."""
+
+    def is_waiting(self, *, now: float) -> bool:
+        """Whether its owner should know that it waits for another call."""
+
+    def is_overdue(self, *, now: float) -> bool:
+        """Whether it has ended, and its calls have had their time to say so."""
+
+    def take_damage(self, *, now: float, channel: int = 0) -> None:
+        """Count a frame that arrived damaged, and give up its call; too many end the machine."""
 
     def abort(self, code: AbortCode, reason: str) -> None:
         """End it for a reason of ours."""

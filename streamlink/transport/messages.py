@@ -1,16 +1,13 @@
-"""Frame ↔ wire bytes, as ``proto/streamlink.proto`` says. The one place where a payload is copied.
+"""Frame ↔ wire bytes, as ``proto/streamlink.proto`` says.
 
-A chunk's frame is written by hand around its payload: protobuf would copy the payload into a
-message object and then into the serialised bytes, and again on the way back. Here it is joined once
-(gRPC takes nothing but ``bytes``) and read in place. The bytes are what any protobuf parser
-expects. Chunks have a hash of their own; every other frame ends with a check of its bytes.
+A chunk is written and read by hand (``chunks``); every other frame is protobuf's work, and ends
+with a check of its bytes.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import xxhash
@@ -18,20 +15,11 @@ from google.protobuf.message import DecodeError
 
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.protocol import frames as f
-from streamlink.protocol.limits import MAX_TEXT_BYTES
+from streamlink.protocol.limits import MAX_ACK_RANGES, MAX_ENCODINGS, MAX_TEXT_BYTES
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.chunks import CHUNK_START, decode_chunk, encode_header
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.sizes import check_size
-
-_HASHED = struct.Struct("<QQII")  # sequence, offset, repeats, payload length
-# tag+sequence, tag+offset, tag+repeats, tag+hash, tag of pad, length of pad
-_HEAD = struct.Struct("<BQBQBIBQBB")
-_TAGS = (0x09, 0x11, 0x1D, 0x21, 0x72)
-_FRAME_TAG, _PAYLOAD_TAG = 0x0A, 0x7A
-_CHUNK_START = bytes((_FRAME_TAG,))
-_HEAD_AT = 6  # behind the frame's tag and five bytes of its length
-CHUNK_HEADER_BYTES = 48
-"""Where a chunk's payload begins in its frame: aligned for every dtype's vector loads."""
 
 _CHECK = struct.Struct("<BQ")  # tag of the check, check
 _CHECK_TAG = 0x79
@@ -45,8 +33,20 @@ _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message 
 # --- transfers ------------------------------------------------------------------
 
 
+Buffers = tuple[bytes | memoryview, ...]
+"""A frame as it travels: consecutive buffers. Of a chunk the payload is not copied."""
+
+
 def encode_transfer(frame: f.TransferFrame, stream_id: int, number: int = 0) -> bytes:
-    """Return the wire bytes of one frame of stream ``stream_id``.
+    """Return ``transfer_buffers`` joined: the one copy that a carrier costs which takes ``bytes``.
+
+    gRPC is one: it takes nothing else.
+    """
+    return joined(transfer_buffers(frame, stream_id, number))
+
+
+def transfer_buffers(frame: f.TransferFrame, stream_id: int, number: int = 0) -> Buffers:
+    """Return one frame of stream ``stream_id`` as it travels.
 
     Args:
         frame: what to say.
@@ -54,9 +54,15 @@ def encode_transfer(frame: f.TransferFrame, stream_id: int, number: int = 0) -> 
         number: how many frames but chunks this side has sent on this call.
     """
     if isinstance(frame, f.Chunk):
-        return _encode_chunk(frame, stream_id)
+        return encode_header(frame, stream_id), *frame.payload
     seed = 0 if isinstance(frame, f.Attach) else stream_id
-    return _sealed(_TRANSFER_ENCODERS[type(frame)](frame), seed, number)
+    return (_sealed(_TRANSFER_ENCODERS[type(frame)](frame), seed, number),)
+
+
+def joined(buffers: Buffers) -> bytes:
+    """Return what ``buffers`` hold, copied unless it is one ``bytes`` already."""
+    first = buffers[0]
+    return first if len(buffers) == 1 and isinstance(first, bytes) else b"".join(buffers)
 
 
 def decode_transfer(raw: bytes, stream_id: int, number: int = 0) -> f.TransferFrame:
@@ -71,8 +77,8 @@ def decode_transfer(raw: bytes, stream_id: int, number: int = 0) -> f.TransferFr
         DamagedFrame: it is not what was sent.
         RemoteProtocolError: it arrived as it left, and is no frame of this protocol.
     """
-    if raw[:1] == _CHUNK_START:
-        return _decode_chunk(raw, stream_id)
+    if raw[:1] == CHUNK_START:
+        return decode_chunk(raw, stream_id)
     message = _parse_checked(pb.TransferFrame(), raw, stream_id, number)
     kind = message.WhichOneof("frame")
     if kind is None:
@@ -107,67 +113,6 @@ def _check_of(raw: bytes, seed: int, number: int) -> int:
     return xxhash.xxh3_64_intdigest(_NUMBER.pack(number) + raw, seed=seed)
 
 
-def chunk_hash(chunk: f.Chunk, stream_id: int) -> int:
-    """Return the XXH3-64 of a chunk's header and payload, seeded with the stream's id."""
-    hasher = xxhash.xxh3_64(
-        _HASHED.pack(chunk.sequence, chunk.offset, chunk.repeats, chunk.nbytes), seed=stream_id
-    )
-    for view in chunk.payload:
-        hasher.update(view)
-    return hasher.intdigest()
-
-
-def _encode_chunk(chunk: f.Chunk, stream_id: int) -> bytes:
-    start, pad, between = _layout(chunk.nbytes)
-    head = _HEAD.pack(
-        _TAGS[0], chunk.sequence, _TAGS[1], chunk.offset, _TAGS[2], chunk.repeats,
-        _TAGS[3], chunk_hash(chunk, stream_id), _TAGS[4], pad,
-    )  # fmt: skip
-    return b"".join((start, head, between, *chunk.payload))
-
-
-def _decode_chunk(raw: bytes, stream_id: int) -> f.Chunk:
-    """Read a chunk, whose layout has to be the one ``_encode_chunk`` writes.
-
-    Only so a damaged chunk, whose hash is wrong, can be told from another frame that is damaged.
-    """
-    length = len(raw) - CHUNK_HEADER_BYTES
-    if length < 0:
-        raise DamagedFrame(f"{len(raw)} bytes that may have been a chunk")
-    fields = _HEAD.unpack_from(raw, _HEAD_AT)
-    sequence, offset, repeats, digest, pad = fields[1::2]
-    layout = raw[:_HEAD_AT], pad, raw[_HEAD_AT + _HEAD.size : CHUNK_HEADER_BYTES]
-    if fields[0::2] != _TAGS or layout != _layout(length):
-        raise DamagedFrame(f"{len(raw)} bytes that may have been a chunk")
-    view = memoryview(raw)[CHUNK_HEADER_BYTES:]
-    chunk = f.Chunk(sequence, offset, (view,) if length else (), repeats)
-    if chunk_hash(chunk, stream_id) == digest:
-        return chunk
-    return f.Chunk(sequence, offset, chunk.payload, repeats, is_intact=False)
-
-
-@lru_cache(maxsize=64)
-def _layout(nbytes: int) -> tuple[bytes, int, bytes]:
-    """Return what stands before and behind the header of a chunk of ``nbytes``, and its pad.
-
-    Nearly all chunks of a stream are of a few sizes.
-    """
-    start = _CHUNK_START + _varint(CHUNK_HEADER_BYTES - _HEAD_AT + nbytes, width=5)
-    length = _varint(nbytes)
-    pad = CHUNK_HEADER_BYTES - _HEAD_AT - _HEAD.size - 1 - len(length)
-    return start, pad, bytes(pad) + bytes((_PAYLOAD_TAG,)) + length
-
-
-def _varint(value: int, width: int = 0) -> bytes:
-    """Encode ``value``; with ``width``, padded to so many bytes (protobuf allows it)."""
-    out = bytearray()
-    while value > 0x7F or len(out) + 1 < width:
-        out.append((value & 0x7F) | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _attempt(m: Any) -> f.Attempt:
     return f.Attempt(_text(m.job), m.round, m.attempt)
 
@@ -199,6 +144,24 @@ def _patterns(patterns: Any) -> tuple[str, ...]:
     if len(patterns) > _MAX_ENTRIES:
         raise RemoteProtocolError(f"received {len(patterns)} patterns where {_MAX_ENTRIES} may be")
     return tuple(map(_text, patterns))
+
+
+def _flat(ranges: tuple[f.Range, ...]) -> tuple[int, ...]:
+    return tuple(bound for each in ranges for bound in each) if ranges else ()
+
+
+def _ranges(bounds: Any) -> tuple[f.Range, ...]:
+    if not bounds:
+        return ()
+    if len(bounds) % 2 or len(bounds) > 2 * MAX_ACK_RANGES:
+        raise RemoteProtocolError(f"received {len(bounds)} bounds of ranges, which are no pairs")
+    return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def _encodings(names: Any) -> tuple[str, ...]:
+    if len(names) > MAX_ENCODINGS:
+        raise RemoteProtocolError(f"received {len(names)} encodings; the most are {MAX_ENCODINGS}")
+    return tuple(map(_text, names))
 
 
 def _code(number: int) -> AbortCode:
@@ -247,16 +210,28 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             kind=_pb_kind(x.update.kind),
             takes_next=x.update.takes_next,
             is_pure=x.update.is_pure,
+            encodings=x.encodings,
         )
     ),
     f.Accept: lambda x: _T(
         accept=pb.Accept(
-            received=x.received, limit=x.limit, chunk_bytes=x.chunk_bytes, wants_spec=x.wants_spec
+            received=x.received,
+            limit=x.limit,
+            chunk_bytes=x.chunk_bytes,
+            wants_spec=x.wants_spec,
+            ranges=_flat(x.ranges),
+            encodings=x.encodings,
         )
     ),
     f.SpecPage: lambda x: _T(spec_page=pb.SpecPage(number=x.number, body=x.body)),
     f.Ack: lambda x: _T(
-        ack=pb.Ack(received=x.received, taken=x.taken, durable=x.durable, limit=x.limit)
+        ack=pb.Ack(
+            received=x.received,
+            taken=x.taken,
+            durable=x.durable,
+            limit=x.limit,
+            ranges=_flat(x.ranges),
+        )
     ),
     f.Repair: lambda x: _T(repair=pb.Repair(sequence=x.sequence)),
     f.Held: lambda x: _T(
@@ -271,7 +246,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
 }
 
 _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
-    "ack": lambda m, _: f.Ack(m.received, m.taken, m.durable, m.limit),
+    "ack": lambda m, _: f.Ack(m.received, m.taken, m.durable, m.limit, _ranges(m.ranges)),
     "attach": lambda m, _: f.Attach(_text(m.session_id), m.stream_id),
     "open": lambda m, _: f.Open(
         m.stream_id,
@@ -282,8 +257,16 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.chunk_bytes,
         f.Update(m.weight, _kind(m.kind), m.takes_next, m.is_pure),
         m.is_resumed,
+        _encodings(m.encodings),
     ),
-    "accept": lambda m, _: f.Accept(m.received, m.limit, m.chunk_bytes, m.wants_spec),
+    "accept": lambda m, _: f.Accept(
+        m.received,
+        m.limit,
+        m.chunk_bytes,
+        m.wants_spec,
+        _ranges(m.ranges),
+        _encodings(m.encodings),
+    ),
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
     "repair": lambda m, _: f.Repair(m.sequence),
     "held": lambda m, _: f.Held(m.counter, _text(m.reason), _text(m.waiting_for)),

@@ -154,11 +154,6 @@ class SendPump(Pump[SendStream]):
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
 
-    @property
-    def patience(self) -> float:
-        """How long the stream may be without a call, in sum, since anything moved (seconds)."""
-        return self._machine.config.timeouts.reconnect_timeout + self.unnoticed_seconds
-
     def _is_progress(self, frame: Frame) -> bool:
         if (
             isinstance(frame, Accept)
@@ -195,7 +190,7 @@ class SendPump(Pump[SendStream]):
             machine, supply = self._machine, self._supply
             offset, nbytes = machine.position, machine.writable_bytes
             # A writer whose call was lost a moment ago leaves it to the next one.
-            if supply is None or nbytes == 0 or self._is_drawing or call != self._call:
+            if supply is None or nbytes == 0 or self._is_drawing or call not in self._calls:
                 return
             self._is_drawing = True
             machine.drained(now=self._clock())
@@ -208,7 +203,7 @@ class SendPump(Pump[SendStream]):
                 # Who may wait for the end of this; waking them for each chunk would cost more.
                 if self._supply is not supply:
                     self._to_own.notify_all()
-                if self._call != call:
+                if call not in self._calls or len(self._calls) > 1:
                     self._to_send.notify_all()
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
@@ -249,8 +244,8 @@ class SendPump(Pump[SendStream]):
         if self._machine.is_closed:
             self._supply = self._drawn = None
 
-    def _writer_has_work(self) -> bool:
-        if self._machine.has_frames:
+    def _writer_has_work(self, call: int) -> bool:
+        if self._machine.has_frames(call):
             return True
         # The writer of a call that was lost may still be drawing: only one may ask a supply.
         may_draw = self._supply is not None and not self._is_drawing
@@ -393,13 +388,8 @@ class ReceivePump(Pump[ReceiveStream]):
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
 
-    @property
-    def patience(self) -> float:
-        """How long the stream may be without a call, in sum, since anything moved (seconds)."""
-        return self._machine.config.timeouts.reconnect_timeout + self.unnoticed_seconds
-
-    def _note(self, frame: Frame, now: float) -> None:
-        super()._note(frame, now)
+    def _note(self, frame: Frame) -> None:
+        super()._note(frame)
         if isinstance(frame, Open) and self._machine.resumes:
             _log_resume(self._machine, self._machine.received)
         elif isinstance(frame, Chunk) and not frame.is_intact:

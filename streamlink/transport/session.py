@@ -34,8 +34,8 @@ from streamlink.protocol.events import (
     RequestFailed,
 )
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
+from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.limits import MAX_CONTROL_BYTES
-from streamlink.protocol.patience import longer_than_reconnect
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.driver import Pump
 from streamlink.transport.notes import noted
@@ -285,7 +285,9 @@ class Session:
                 )
             # We may see a break that the client, which has to come back, hears of only by silence.
             timeouts = self.config.timeouts
-            pump.unnoticed_seconds = longer_than_reconnect(timeouts, timeouts.session_timeout)
+            unnoticed = longer_than_reconnect(timeouts, timeouts.session_timeout)
+            with pump.locked() as (machine, _):
+                machine.unnoticed_seconds = unnoticed
             call = pump.attach(cut)
             self._calls[stream_id] = call
         return call

@@ -12,6 +12,7 @@ from typing import Any
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
 from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.messages import Buffers
 
 __all__ = ["SessionWire", "TransferWire", "Wire"]
 
@@ -28,7 +29,11 @@ class Wire:
         self._said, self._heard = said, heard
 
     def encode(self, frame: Any) -> bytes:
-        """Return the bytes of the next frame to send."""
+        """Return the next frame to send, joined."""
+        return messages.joined(self.buffers(frame))
+
+    def buffers(self, frame: Any) -> Buffers:
+        """Return the next frame to send, as consecutive buffers: a payload is not copied."""
         raise NotImplementedError
 
     def decode(self, raw: bytes) -> f.Frame:
@@ -44,11 +49,11 @@ class Wire:
 class SessionWire(Wire):
     """The frames of one session call."""
 
-    def encode(self, frame: f.SessionFrame) -> bytes:
+    def buffers(self, frame: Any) -> Buffers:
         """See ``Wire``."""
         raw = messages.encode_session(frame, self._said)
         self._said += 1
-        return raw
+        return (raw,)
 
     def decode(self, raw: bytes) -> f.SessionFrame:
         """See ``Wire``."""
@@ -65,7 +70,13 @@ class TransferWire(Wire):
         self._stream_id = stream_id
         self._chunks = 0
 
-    def encode(self, frame: f.TransferFrame) -> bytes:
+    def buffers(self, frame: Any) -> Buffers:
+        """See ``Wire``."""
+        buffers = messages.transfer_buffers(frame, self._stream_id, self._said)
+        self._said += not isinstance(frame, f.Chunk)
+        return buffers
+
+    def encode(self, frame: Any) -> bytes:
         """See ``Wire``."""
         raw = messages.encode_transfer(frame, self._stream_id, self._said)
         self._said += not isinstance(frame, f.Chunk)

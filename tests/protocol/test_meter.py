@@ -11,7 +11,9 @@ from tests.support.virtual_link import Schedule, VirtualLink
 
 CONFIG = LinkConfig(
     stream=StreamConfig(chunk_bytes=64 * KiB, window_bytes=1024 * KiB),
-    timeouts=TimeoutConfig(communication_timeout=3600, streaming_ack_wait=600),
+    timeouts=TimeoutConfig(
+        communication_timeout=3600, streaming_ack_wait=600, reconnect_timeout=600
+    ),
 )
 RATE = 1024.0 * KiB
 MODEL = bytes(4096 * KiB)

@@ -13,7 +13,6 @@ from streamlink.errors import (
     RemoteProtocolError,
     StreamAborted,
 )
-from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.events import (
     Answered,
     Asked,
@@ -39,6 +38,7 @@ from streamlink.protocol.frames import (
     TaskProgress,
     Welcome,
 )
+from streamlink.protocol.grace import SessionLost
 from streamlink.protocol.requests import MOST_KEPT
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
@@ -203,7 +203,7 @@ def test_anything_that_is_said_stands_for_a_heartbeat() -> None:
     server.request("train", now=4.0)
     server.frames_to_send(now=4.0)
     server.handle_timer(now=BEAT)
-    assert not server.has_frames
+    assert not server.has_frames()
 
 
 @pytest.mark.parametrize(("wanted", "interval"), [(3.0, 1.0), (0.003, 0.1), (1e9, BEAT)])
@@ -256,7 +256,7 @@ def test_a_goodbye_ends_both_sides_without_an_error() -> None:
     assert server.is_closed
     assert client.error is server.error is None
     client.goodbye("again")
-    assert not client.has_frames
+    assert not client.has_frames()
 
 
 def test_a_client_whose_call_is_lost_before_its_welcome_greets_again_for_the_connect_timeout() -> (
@@ -278,7 +278,7 @@ def test_a_server_does_not_wait_for_a_client_it_has_not_welcomed() -> None:
     session.detach(now=1.0)
     assert isinstance(session.error, StreamAborted)
     assert session.error.code is AbortCode.SESSION_LOST
-    assert not session.has_frames
+    assert not session.has_frames()
     session.detach(now=2.0)
     assert len(events(session)) == 1
 
@@ -311,7 +311,7 @@ def test_progress_of_the_work_travels_to_the_side_that_asked() -> None:
     client.report_progress(3, 17)
     assert client.frames_to_send(now=0.0) == [TaskProgress(3, 17)]
     client.report_progress(3, 17)
-    assert not client.has_frames  # it has not moved
+    assert not client.has_frames()  # it has not moved
 
 
 def test_a_reply_nobody_waits_for_is_dropped() -> None:
@@ -457,7 +457,7 @@ def join(client: SessionMachine, server: SessionMachine, now: float) -> None:
     """Let a new call carry both, and everything they have to say."""
     for session in (client, server):
         session.attach(now=now)
-    while client.has_frames or server.has_frames:
+    while client.has_frames() or server.has_frames():
         exchange(client, server, now)
 
 
@@ -481,7 +481,7 @@ def test_a_session_that_is_away_is_silent_and_ends_after_the_reconnect_timeout()
     assert client.error.code is AbortCode.SESSION_LOST
     assert "server did not come back for 30.0 s" in str(client.error)
     assert "raise reconnect_timeout" in str(client.error)
-    assert not client.has_frames
+    assert not client.has_frames()
 
 
 @pytest.mark.parametrize(
@@ -696,7 +696,7 @@ def test_what_is_asked_and_given_up_while_away_is_told_at_the_return() -> None:
     cut(client, server, now=1.0)
     server.cancel(lost, "over")
     later = server.request("evaluate", now=2.0)
-    assert not server.has_frames
+    assert not server.has_frames()
     join(client, server, now=3.0)
     told = events(client)
     asked = [event.request.request_id for event in told if isinstance(event, Asked)]
@@ -801,7 +801,7 @@ def test_a_session_that_said_goodbye_has_nothing_to_say_to_a_call_that_comes_lat
     server.goodbye("done")
     server.detach(now=1.0)
     server.attach(now=2.0)
-    assert not server.has_frames
+    assert not server.has_frames()
 
 
 def test_giving_up_what_is_answered_says_nothing() -> None:
@@ -811,7 +811,7 @@ def test_giving_up_what_is_answered_says_nothing() -> None:
     client.reply(number)
     exchange(client, server)
     server.cancel(number, "over")
-    assert not server.has_frames
+    assert not server.has_frames()
 
 
 def test_a_peer_that_asks_again_and_again_and_never_listens_is_cut_short() -> None:

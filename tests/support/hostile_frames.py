@@ -127,19 +127,21 @@ class Mischief:
         nbytes = self.random.choice(SIZES)
         payload = (memoryview(ZEROS)[:nbytes],) if nbytes else ()
         is_intact = self.random.random() < 0.8
-        return f.Chunk(sequence, offset, payload, self.random.randrange(3), is_intact)
+        encoding = self.random.choice((0, 0, 0, 1, 2))
+        length = self.random.choice(SIZES) if encoding or self.random.random() < 0.1 else -1
+        return f.Chunk(sequence, offset, payload, encoding, length, is_intact)
 
     def _changed_chunk(self, chunk: f.Chunk) -> f.Chunk:
         sequence, offset = chunk.sequence, chunk.offset
         match self.random.randrange(5):
             case 0:
-                return f.Chunk(self.number(sequence), offset, chunk.payload, chunk.repeats)
+                return f.Chunk(self.number(sequence), offset, chunk.payload)
             case 1:
-                return f.Chunk(sequence, self.number(offset), chunk.payload, chunk.repeats)
+                return f.Chunk(sequence, self.number(offset), chunk.payload)
             case 2:
                 return f.Chunk(sequence, offset, chunk.payload, self.random.randrange(4))
             case 3:
-                return f.Chunk(sequence, offset, chunk.payload, chunk.repeats, is_intact=False)
+                return f.Chunk(sequence, offset, chunk.payload, is_intact=False)
             case _:
                 return self._chunk(sequence, offset)
 
@@ -160,6 +162,10 @@ class Mischief:
                 return {self.random.choice(TEXTS): self.random.choice(FLOATS)}
             case "Mapping[str, str]":
                 return {self.random.choice(TEXTS): self.random.choice(TEXTS)}
+            case "tuple[Range, ...]":
+                bounds = [self.number() for _ in range(2 * self.random.randrange(4))]
+                bounds = sorted(bounds) if self.random.random() < 0.5 else bounds
+                return tuple(zip(bounds[::2], bounds[1::2], strict=True))
             case "tuple[str, ...]":
                 return (self.random.choice(TEXTS),)
         raise AssertionError(f"no values for {name}: {kind}")
@@ -239,8 +245,8 @@ class Conversation:
             for way in self.ways:
                 way.clear()
             for end in self.ends:
-                end.detach(now=self.now)  # type: ignore[attr-defined]
-                end.attach(now=self.now)  # type: ignore[attr-defined]
+                end.detach(now=self.now)
+                end.attach(now=self.now)
         elif chance < 0.05:
             self.now += self.mischief.random.choice((1.0, 11.0, 70.0))
             for end in self.ends:
@@ -311,7 +317,7 @@ class Transfer(Conversation):
                 len(end._events) <= 4
                 and len(end._outbox) <= 64
                 and self.sender.position - self.sender.received <= WINDOW
-                and len(self.sender._outstanding._frames) <= 64
+                and len(self.sender._buffer) <= 64
             )
         else:
             receiver = self.receiver
@@ -320,7 +326,7 @@ class Transfer(Conversation):
                 len(end._outbox) <= MAX_WAITING_FRAMES
                 and len(end._events) <= 2 * receiver._most_chunks + 4
                 and receiver.received - receiver.taken <= WINDOW
-                and receiver._arrivals._ahead_bytes <= WINDOW
+                and sum(end - start for start, end in receiver._reassembly.ranges(WINDOW)) <= WINDOW
                 and spec_bytes <= CONFIG.stream.max_spec_bytes
             )
         if not is_bounded:
@@ -418,7 +424,7 @@ class Bytes:
         machine: Machine = ReceiveStream(CONFIG, stream_id=1)
         if is_session:
             machine = SessionMachine(CONFIG, peer="client")
-        machine.attach(now=0.0)  # type: ignore[attr-defined]
+        machine.attach(now=0.0)
         machine.receive(frame, now=0.0)
         event = machine.next_event()
         if isinstance(event, Failed) and not isinstance(event.error, DOCUMENTED):

@@ -56,7 +56,7 @@ def a_chunk(number: int, *, nbytes: int = 4 * KiB, **changes: object) -> Chunk:
 
 def damaged(sequence: int = 99, offset: int = 1 << 40) -> Chunk:
     """Return a chunk whose header is as wrong as its hash."""
-    return Chunk(sequence, offset, zeros(7), repeats=5, is_intact=False)
+    return Chunk(sequence, offset, zeros(7), encoding=5, is_intact=False)
 
 
 def a_sender(

@@ -14,7 +14,7 @@ totals = st.integers(0, 48 * KiB) | st.sampled_from([0, 1, KiB, 4 * KiB, 8 * KiB
 
 
 @st.composite
-def configs(draw: st.DrawFn) -> LinkConfig:
+def configs(draw: st.DrawFn, reconnect_timeout: float = 600.0) -> LinkConfig:
     """Small windows and chunks, down to a window of one chunk; deadlines no schedule reaches."""
     chunk = draw(st.sampled_from([4 * KiB, 5000, 8 * KiB]))
     return small_config(
@@ -23,6 +23,7 @@ def configs(draw: st.DrawFn) -> LinkConfig:
         window_bytes=max(8 * KiB, chunk * draw(st.integers(1, 4))),
         initial_window_bytes=draw(st.sampled_from([4 * KiB, 16 * KiB])),
         max_repairs=draw(st.integers(0, 4)),
+        reconnect_timeout=reconnect_timeout,
     )
 
 
@@ -73,6 +74,5 @@ scripts = st.builds(
     commit_seconds=st.floats(0.0, 5.0),
     commit_steps=st.integers(1, 4),
     pauses=st.lists(pauses, max_size=2).map(tuple),
-    has_patience=st.just(True),
 )
 """Lines that are narrow and uneven, and break in every way a relay can break them."""

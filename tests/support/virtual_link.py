@@ -64,8 +64,6 @@ class Schedule:
     last_read: int = 1 << 62
     """The reader stops for good after so many takes."""
     pauses: tuple[Pause, ...] = ()
-    has_patience: bool = False
-    """Whether an end that is without a call for ``reconnect_timeout`` ends, as its pump sees to."""
 
 
 class VirtualLink:
@@ -104,8 +102,6 @@ class VirtualLink:
         rates = {"sender": schedule.up_rate, "receiver": schedule.down_rate}
         self._line = VirtualLine(schedule.latency, schedule.jitter, rates, schedule.faults)
         self._controls = 0
-        self._lost_at: dict[str, float] = {}
-        self._missed = {"sender": 0.0, "receiver": 0.0}
         self._marks = {"sender": (0, 0, 0), "receiver": (0, 0, 0)}
         self._moved_at = {"sender": 0.0, "receiver": 0.0}
         self.longest_idle = 0.0
@@ -156,8 +152,6 @@ class VirtualLink:
         for side in ("sender", "receiver"):
             if self._machine(side).is_attached and only in ("", side):
                 self._machine(side).detach(now=self._time(side))
-            if only in ("", side):
-                self._lost_at.setdefault(side, self._time(side))
         self._back_at = self.now + self.schedule.away_seconds
 
     def give_up_receiving(self) -> None:
@@ -185,9 +179,6 @@ class VirtualLink:
 
     def _tick(self, side: str) -> bool:
         machine, now = self._machine(side), self._time(side)
-        if self._is_lost(side, now):
-            machine.abort(AbortCode.SESSION_LOST, "its connection was lost")
-            return True
         deadline = machine.next_deadline()
         if deadline is None or deadline > now + _ROUNDING:
             return False
@@ -196,16 +187,6 @@ class VirtualLink:
             self.given_up += 1
             self.cut()
         return True
-
-    def _is_lost(self, side: str, now: float) -> bool:
-        if not self.schedule.has_patience or side not in self._lost_at:
-            return False
-        gone = self._missed[side] + now - self._lost_at[side]
-        return not self._machine(side).is_closed and gone >= self._patience - _ROUNDING
-
-    @property
-    def _patience(self) -> float:
-        return self.config.timeouts.reconnect_timeout
 
     def _write(self) -> bool:
         sender = self.sender
@@ -264,7 +245,7 @@ class VirtualLink:
         machine = self._machine(side)
         if not machine.is_attached or self._back_at is not None:
             return False
-        was_announced, frames = machine.has_frames, machine.frames_to_send(now=self._time(side))
+        was_announced, frames = machine.has_frames(), machine.frames_to_send(now=self._time(side))
         assert was_announced is bool(frames)
         other = "receiver" if side == "sender" else "sender"
         for frame in frames:
@@ -297,10 +278,7 @@ class VirtualLink:
 
     def _hear(self, side: str, frame: Frame) -> None:
         now = self._time(side)
-        if (lost_at := self._lost_at.pop(side, None)) is not None:
-            self._missed[side] += now - lost_at
         if not isinstance(frame, _GREETS):
-            self._missed[side] = 0.0
             self._moved_at[side] = now
         self._machine(side).receive(frame, now=now)
 
@@ -317,7 +295,7 @@ class VirtualLink:
         if number not in self.schedule.damaged:
             return frame
         junk = self.schedule.garbage
-        return Chunk(junk, junk // 2, frame.payload, repeats=junk % 97, is_intact=False)
+        return Chunk(junk, junk // 2, frame.payload, encoding=junk % 97, is_intact=False)
 
     # --- sleep, time, invariants ---------------------------------------------------------
 
@@ -346,16 +324,7 @@ class VirtualLink:
             deadline = self._machine(side).next_deadline()
             if deadline is not None and side not in self._asleep:
                 times.append(deadline + self._slept[side])
-        times += [at for side in ("sender", "receiver") if (at := self._lost_for_good_at(side))]
         return min([*times, *self._owner_times()])
-
-    def _lost_for_good_at(self, side: str) -> float | None:
-        """Return when an end without a call loses its patience, if it does."""
-        is_waiting = side in self._lost_at and side not in self._asleep
-        if not (self.schedule.has_patience and is_waiting) or self._machine(side).is_closed:
-            return None
-        left = self._patience - self._missed[side]
-        return self._lost_at[side] + left + self._slept[side]
 
     def _owner_times(self) -> list[float]:
         times = []

@@ -32,12 +32,21 @@ TRANSFER: dict[str, f.TransferFrame] = {
         STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(is_pure=True)
     ),
     "spec_page": f.SpecPage(11, b"a page"),
-    "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),), repeats=2),
+    "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),)),
+    "chunk_in_an_encoding": f.Chunk(6, 1 << 36, (memoryview(b"few"),), 2, 1 << 21),
     "chunk_of_one_byte": f.Chunk(0, 0, (memoryview(b"x"),)),
     "chunk_of_nothing": f.Chunk(0, 0, ()),
     "finish": f.Finish(1 << 37, "0123abcd", {"loss": 0.25}),
+    "open_with_encodings": f.Open(
+        STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, encodings=("delta", "zstd")
+    ),
     "accept": f.Accept(1 << 20, 1 << 24, 1 << 21, True),
+    "accept_behind_a_gap": f.Accept(
+        1 << 20, 1 << 24, 1 << 21, ranges=((1 << 21, 3 << 21), (1 << 23, 1 << 24))
+    ),
+    "accept_of_an_encoding": f.Accept(0, 1 << 24, 1 << 21, encodings=("zstd",)),
     "ack": f.Ack(3 << 40, 2 << 40, 1 << 40, 4 << 40),
+    "ack_behind_a_gap": f.Ack(3 << 40, 0, 0, 4 << 40, ((13 << 38, 14 << 38),)),
     "repair": f.Repair(1 << 33),
     "committing": f.Committing(9),
     "commit": f.Commit("0123abcd"),

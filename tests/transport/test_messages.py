@@ -14,19 +14,20 @@ from hypothesis import strategies as st
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Chunk
-from streamlink.transport import messages
+from streamlink.transport import chunks, messages
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.chunks import CHUNK_HEADER_BYTES
 from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.messages import CHUNK_HEADER_BYTES
 from tests.transport.golden_frames import SESSION, TRANSFER
 
 u32, u64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)
 
 
 def a_chunk(nbytes: int = 100, **changes: int) -> f.Chunk:
-    fields = {"sequence": 3, "offset": 4096, "repeats": 1, **changes}
+    fields = {"sequence": 3, "offset": 4096, "encoding": 1, "nbytes": nbytes + 9, **changes}
     payload = (memoryview(bytes(i % 251 for i in range(nbytes))),) if nbytes else ()
-    return f.Chunk(fields["sequence"], fields["offset"], payload, fields["repeats"])
+    sequence, offset = fields["sequence"], fields["offset"]
+    return f.Chunk(sequence, offset, payload, fields["encoding"], fields["nbytes"])
 
 
 def decoded(raw: bytes, stream_id: int = 7) -> f.Chunk:
@@ -47,7 +48,8 @@ def by_protobuf(chunk: f.Chunk, digest: int) -> bytes:
         chunk=pb.Chunk(
             sequence=chunk.sequence,
             offset=chunk.offset,
-            repeats=chunk.repeats,
+            nbytes=chunk.nbytes,
+            encoding=chunk.encoding,
             hash=digest,
             payload=b"".join(chunk.payload),
         )
@@ -58,16 +60,24 @@ def by_protobuf(chunk: f.Chunk, digest: int) -> bytes:
 # --- chunks -------------------------------------------------------------------------------
 
 
-@given(u64, u64, u32, st.binary(max_size=300), u64, st.integers(0, 300))
-@example(0, 0, 0, b"", 0, 0)
+@given(u64, u64, u32, u32, st.binary(max_size=300), u64, st.integers(0, 300))
+@example(0, 0, 0, 0, b"", 0, 0)
 def test_any_chunk_comes_back_as_it_was(
-    sequence: int, offset: int, repeats: int, body: bytes, stream_id: int, cut: int
+    sequence: int,
+    offset: int,
+    encoding: int,
+    nbytes: int,
+    body: bytes,
+    stream_id: int,
+    cut: int,
 ) -> None:
     views = tuple(view for view in (memoryview(body)[:cut], memoryview(body)[cut:]) if view.nbytes)
-    raw = messages.encode_transfer(f.Chunk(sequence, offset, views, repeats), stream_id)
+    sent = f.Chunk(sequence, offset, views, encoding, nbytes)
+    raw = messages.encode_transfer(sent, stream_id)
     chunk = decoded(raw, stream_id)
     assert chunk.is_intact
-    assert (chunk.sequence, chunk.offset, chunk.repeats) == (sequence, offset, repeats)
+    assert (chunk.sequence, chunk.offset) == (sequence, offset)
+    assert (chunk.encoding, chunk.nbytes, chunk.wire_bytes) == (encoding, nbytes, len(body))
     assert b"".join(chunk.payload) == body
 
 
@@ -83,15 +93,15 @@ def test_a_payload_begins_at_an_aligned_place_and_is_read_in_place(nbytes: int) 
 
 def test_the_hash_is_the_one_the_contract_describes() -> None:
     chunk = a_chunk(5)
-    header = struct.pack("<QQII", 3, 4096, 1, 5)
+    header = struct.pack("<QQIII", 3, 4096, 14, 1, 5)
     expected = xxhash.xxh3_64_intdigest(header + bytes(range(5)), seed=7)
-    assert messages.chunk_hash(chunk, 7) == expected
+    assert chunks.chunk_hash(chunk, chunk.payload, 7) == expected
 
 
 def test_a_chunk_laid_out_otherwise_may_have_been_any_frame() -> None:
     chunk = a_chunk(100)
     with pytest.raises(DamagedFrame, match="may have been a chunk"):
-        decoded(by_protobuf(chunk, messages.chunk_hash(chunk, 7)))
+        decoded(by_protobuf(chunk, chunks.chunk_hash(chunk, chunk.payload, 7)))
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 100])

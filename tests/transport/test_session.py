@@ -19,9 +19,9 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.protocol import frames as f
-from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.events import Greeted, Ready
 from streamlink.protocol.frames import Attempt, Hello, Request
+from streamlink.protocol.grace import SessionLost
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine

@@ -114,7 +114,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,7 @@ class Open(_message.Message):
     KIND_FIELD_NUMBER: _ClassVar[int]
     TAKES_NEXT_FIELD_NUMBER: _ClassVar[int]
     IS_PURE_FIELD_NUMBER: _ClassVar[int]
+    ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -137,19 +138,24 @@ class Open(_message.Message):
     kind: UpdateKind
     takes_next: bool
     is_pure: bool
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ...) -> None: ...
+    encodings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Accept(_message.Message):
-    __slots__ = ("received", "limit", "chunk_bytes", "wants_spec")
+    __slots__ = ("received", "limit", "chunk_bytes", "wants_spec", "ranges", "encodings")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     CHUNK_BYTES_FIELD_NUMBER: _ClassVar[int]
     WANTS_SPEC_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     received: int
     limit: int
     chunk_bytes: int
     wants_spec: bool
-    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: bool = ...) -> None: ...
+    ranges: _containers.RepeatedScalarFieldContainer[int]
+    encodings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, received: _Optional[int] = ..., limit: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., wants_spec: bool = ..., ranges: _Optional[_Iterable[int]] = ..., encodings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SpecPage(_message.Message):
     __slots__ = ("number", "body")
@@ -176,32 +182,36 @@ class Tensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("sequence", "offset", "repeats", "hash", "pad", "payload")
+    __slots__ = ("sequence", "offset", "nbytes", "encoding", "hash", "pad", "payload")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    REPEATS_FIELD_NUMBER: _ClassVar[int]
+    NBYTES_FIELD_NUMBER: _ClassVar[int]
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
     PAD_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     offset: int
-    repeats: int
+    nbytes: int
+    encoding: int
     hash: int
     pad: bytes
     payload: bytes
-    def __init__(self, sequence: _Optional[int] = ..., offset: _Optional[int] = ..., repeats: _Optional[int] = ..., hash: _Optional[int] = ..., pad: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., offset: _Optional[int] = ..., nbytes: _Optional[int] = ..., encoding: _Optional[int] = ..., hash: _Optional[int] = ..., pad: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("received", "taken", "durable", "limit")
+    __slots__ = ("received", "taken", "durable", "limit", "ranges")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
     received: int
     taken: int
     durable: int
     limit: int
-    def __init__(self, received: _Optional[int] = ..., taken: _Optional[int] = ..., durable: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    ranges: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, received: _Optional[int] = ..., taken: _Optional[int] = ..., durable: _Optional[int] = ..., limit: _Optional[int] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Repair(_message.Message):
     __slots__ = ("sequence",)

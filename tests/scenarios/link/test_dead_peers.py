@@ -19,8 +19,8 @@ import pytest
 from streamlink.errors import StreamlinkError
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.server import Peer
-from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.frames import Attempt
+from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until

@@ -22,8 +22,8 @@ from streamlink.link.client import Assignment
 from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import Receipt, send_model
 from streamlink.link.server import Exchange
-from streamlink.protocol.absence import SessionLost
 from streamlink.protocol.frames import Attempt
+from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.credentials import Connector
 from streamlink.transport.grpc_client import GrpcClient

@@ -170,8 +170,8 @@ HUGE = (1 << 64) - 1
     ("changes", "kind", "words"),
     [
         ({"total_bytes": HUGE}, FrameTooLarge, "the most is 1125899906842624 (max_model_bytes)"),
-        ({"total_bytes": -1}, RemoteProtocolError, "a size below zero"),
-        ({"spec_pages": -1}, RemoteProtocolError, "a size below zero"),
+        ({"total_bytes": -1}, RemoteProtocolError, "announced a negative size"),
+        ({"spec_pages": -1}, RemoteProtocolError, "announced a negative size"),
         ({"chunk_bytes": 1023}, RemoteProtocolError, "a chunk size of 1023 bytes; the least"),
         ({"spec_digest": bytes(65)}, FrameTooLarge, "a digest of 65 bytes"),
         ({"attempt": f.Attempt("é" * 513)}, FrameTooLarge, "a job's name of 1026"),
@@ -226,15 +226,14 @@ def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
 @pytest.mark.parametrize(
     ("frames", "kind", "words"),
     [
-        ([a_chunk(0, offset=HUGE)], RemoteProtocolError, "left out bytes 0"),
-        ([a_chunk(4)], RemoteProtocolError, "sent chunk 4 where 0 was due"),
+        ([a_chunk(0, offset=HUGE)], RemoteProtocolError, "beyond its model"),
+        ([a_chunk(4)], RemoteProtocolError, "sent chunk frame 4 where 0 was due"),
         ([a_chunk(n) for n in range(5)], FlowControlError, "with credit to 16384"),
-        ([a_chunk(0), a_chunk(0, sequence=1)], RemoteProtocolError, "sent byte 0 twice"),
-        ([a_chunk(0), a_chunk(0)], RemoteProtocolError, "sent chunk 0 where 1 was due"),
-        ([a_chunk(0, repeats=1)], RemoteProtocolError, "without being asked"),
+        ([a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model anew at byte 1"),
+        ([a_chunk(0), a_chunk(0)], RemoteProtocolError, "sent chunk frame 0 where 1 was due"),
+        ([a_chunk(0, encoding=1)], RemoteProtocolError, "encoding 1, which was not agreed"),
         ([a_chunk(0, nbytes=5 * KiB)], FrameTooLarge, "agreed were at most 4096"),
         ([a_chunk(0, nbytes=0)], RemoteProtocolError, "cuts its model too fine"),
-        ([f.Finish(64 * KiB, "")], RemoteProtocolError, "finished after 0 of 65536"),
         ([f.Finish(HUGE, "")], RemoteProtocolError, "finished at 18446744073709551615"),
         ([f.SpecPage(0, b"")], RemoteProtocolError, "out of order"),
         ([an_open()], RemoteProtocolError, "sent open while"),
@@ -250,12 +249,9 @@ def test_a_sender_that_lies_is_told_what_was_wrong(
     assert words in str(error)
 
 
-def test_bytes_beyond_the_model_and_behind_the_finish_are_refused() -> None:
+def test_bytes_beyond_the_model_are_refused() -> None:
     beyond = error_of(streaming_receiver(total_bytes=5 * KiB), a_chunk(0), a_chunk(1))
     assert "beyond its model, up to 8192" in str(beyond)
-    late = streaming_receiver(total_bytes=8 * KiB)
-    error = error_of(late, damaged(), a_chunk(1), f.Finish(8 * KiB, ""), a_chunk(0, sequence=2))
-    assert "sent a chunk after its finish" in str(error)
 
 
 def test_damage_that_never_ends_is_given_up_and_its_answers_do_not_pile_up() -> None:
@@ -268,7 +264,7 @@ def test_damage_that_never_ends_is_given_up_and_its_answers_do_not_pile_up() -> 
     most = 0
     while unread.error is None:
         unread.receive(damaged(), now=0.0)
-        most = max(most, len(unread._outbox))
+        most = max(most, sum(len(each.outbox) for each in unread._channels.values()))
     assert f"leaves {MAX_WAITING_FRAMES} answers unread" in str(unread.error)
     assert most == MAX_WAITING_FRAMES
 

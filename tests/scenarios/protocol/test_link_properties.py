@@ -120,7 +120,12 @@ def test_a_cut_after_any_frame_costs_at_most_one_window(frames: int) -> None:
     assert link.sender.resumes == link.cuts_made
 
 
-@given(total=totals, config=configs(), schedule=scripts, has_pages=st.booleans())
+@given(
+    total=totals,
+    config=configs(reconnect_timeout=30.0),
+    schedule=scripts,
+    has_pages=st.booleans(),
+)
 @examples(300)
 def test_whatever_the_line_does_it_ends_in_time_and_both_ends_know_how(
     total: int, config: LinkConfig, schedule: Schedule, has_pages: bool
@@ -142,7 +147,7 @@ def test_whatever_the_line_does_it_ends_in_time_and_both_ends_know_how(
 @pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE, Kind.CUT])
 def test_a_fault_that_is_short_is_outlived(kind: Kind, side: str) -> None:
     faults = (Fault(kind, at=2.0, seconds=9.0, side=side),)
-    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    schedule = Schedule(faults=faults, up_rate=20_000.0)
     link = VirtualLink(content(100 * KiB), small_config(), schedule)
     link.run()
     assert_delivered(link)
@@ -153,7 +158,7 @@ def test_a_fault_that_is_short_is_outlived(kind: Kind, side: str) -> None:
 @pytest.mark.parametrize("kind", [Kind.STALL, Kind.HOLE])
 def test_a_line_that_stays_silent_ends_both_in_time(kind: Kind, side: str) -> None:
     faults = (Fault(kind, at=2.0, seconds=1e6, side=side),)
-    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    schedule = Schedule(faults=faults, up_rate=20_000.0)
     link = VirtualLink(content(100 * KiB), small_config(), schedule)
     link.run(until=1e5)
     assert link.sender.error is not None
@@ -163,7 +168,7 @@ def test_a_line_that_stays_silent_ends_both_in_time(kind: Kind, side: str) -> No
 
 def test_a_port_that_refuses_for_too_long_ends_both_after_the_reconnect_timeout() -> None:
     faults = (Fault(Kind.CUT, at=2.0), Fault(Kind.REFUSE, at=1.0, seconds=1e6))
-    schedule = Schedule(faults=faults, up_rate=20_000.0, has_patience=True)
+    schedule = Schedule(faults=faults, up_rate=20_000.0)
     config = small_config(reconnect_timeout=30.0)
     link = VirtualLink(content(100 * KiB), config, schedule)
     link.run(until=1e5)
@@ -193,7 +198,7 @@ def test_a_damaged_frame_that_is_no_chunk_costs_a_call_and_nothing_else(number: 
 
 def test_a_call_that_breaks_over_and_over_without_progress_ends_both_streams() -> None:
     schedule = Schedule(cuts=frozenset(range(1, 10_000)), away_seconds=3.0)
-    link = VirtualLink(content(40 * KiB), small_config(), schedule)
+    link = VirtualLink(content(40 * KiB), small_config(reconnect_timeout=900.0), schedule)
     link.run()
     assert isinstance(link.sender.error, CommunicationTimeout)
     assert link.receiver.is_closed
@@ -243,7 +248,9 @@ def test_a_reader_that_stalls_is_named_at_both_ends_within_a_second(takes: int) 
 
 @pytest.mark.parametrize("side", ["sender", "receiver"])
 def test_a_process_that_stood_still_does_not_blame_its_peer(side: str) -> None:
-    config = small_config(streaming_ack_wait=900.0, communication_timeout=900.0)
+    config = small_config(
+        streaming_ack_wait=900.0, communication_timeout=900.0, reconnect_timeout=900.0
+    )
     schedule = Schedule(pauses=(Pause(side, 0.05, 800.0),), write_seconds=0.01)
     link = VirtualLink(content(80 * KiB), config, schedule)
     link.run()

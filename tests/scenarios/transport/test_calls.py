@@ -13,7 +13,7 @@ from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.patience import longer_than_reconnect
+from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
@@ -95,9 +95,9 @@ def test_the_server_waits_longer_for_a_stream_than_the_client(joined: Joined) ->
     incoming = joined.opened(offered)
     assert incoming.pump.next(WAIT) is not None  # its call is there
     timeouts = SMALL.timeouts
-    assert incoming.pump.patience == timeouts.reconnect_timeout
+    assert incoming.pump.stream.patience == timeouts.reconnect_timeout
     longer = longer_than_reconnect(timeouts, timeouts.session_timeout)
-    assert offered.pump.patience == timeouts.reconnect_timeout + longer
+    assert offered.pump.stream.patience == timeouts.reconnect_timeout + longer
     assert longer > 0
 
 

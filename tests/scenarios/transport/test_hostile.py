@@ -113,13 +113,16 @@ UPDATES: dict[str, tuple[dict[str, Any], list[f.Frame], type[StreamlinkError], s
     "another attempt": ({"attempt": f.Attempt("job", 0, 0)}, [], StreamAborted, "sent a model of"),
     "too large": ({"total_bytes": (1 << 64) - 1}, [], FrameTooLarge, "max_model_bytes"),
     "another size": ({"total_bytes": 5}, [], ModelError, "is not the one of 5 bytes"),
-    "a replay": ({}, [a_chunk(0), a_chunk(1, offset=0)], RemoteProtocolError, "byte 0 twice"),
-    "a gap": ({}, [a_chunk(0, offset=4 * KiB)], RemoteProtocolError, "left out bytes 0"),
-    "a range beyond": ({}, [a_chunk(0, offset=1 << 63)], RemoteProtocolError, "left out bytes"),
+    "a replay": (
+        {}, [a_chunk(0), *(a_chunk(n, offset=0) for n in range(1, 500))],
+        RemoteProtocolError, "floods this side with byte 0",
+    ),
+    "an overlap": ({}, [a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model"),
+    "a range beyond": ({}, [a_chunk(0, offset=1 << 63)], RemoteProtocolError, "beyond its model"),
     "too much at once": (
         {}, [a_chunk(0, payload=zeros(8 * KiB))], FrameTooLarge, "at most 4096",
     ),
-    "an early end": ({}, [f.Finish(TOTAL, "")], RemoteProtocolError, "finished after 0"),
+    "another end": ({}, [f.Finish(TOTAL - 1, "")], RemoteProtocolError, "finished at"),
     "the wrong side": ({}, [f.Ack(0, 0, 0, 0)], RemoteProtocolError, "sent ack while"),
     "a flood": ({}, [f.Held(n, "", "") for n in range(500)], RemoteProtocolError, "floods"),
     "pages": (

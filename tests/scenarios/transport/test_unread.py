@@ -13,7 +13,8 @@ import pytest
 from streamlink.config import LimitsConfig
 from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.transport import driver, grpc_server
+from streamlink.protocol import machine
+from streamlink.transport import grpc_server
 from streamlink.transport.health import SERVICE as HEALTH
 from streamlink.transport.wire import SessionWire, TransferWire
 from tests.support.hostile import SERVICE
@@ -54,7 +55,7 @@ def test_who_listens_to_nothing_keeps_nobody_out(
 
 
 def test_visitors_that_read_nothing_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_GOODBYE_SECONDS", 0.1)
+    monkeypatch.setattr(machine, "_GOODBYE_SECONDS", 0.1)
     with Federation(CONFIG) as federation, Deaf(federation.address) as deaf:
         for number in range(CALLS // 2):
             name, wire, is_here = f"visitor {number}", SessionWire(), threading.Event()

@@ -1,4 +1,4 @@
-"""``Silence``: how long a call may bring nothing before it is given up and another one is tried.
+"""``Liveness``: how long a call may bring nothing before it is given up and another one is tried.
 
 A connection can break so that only one end sees it, or nobody: then a call brings nothing more,
 and nothing says so. Whoever waits on it can find out only by trying another. But a call over a very
@@ -19,7 +19,7 @@ _MOST_DOUBLINGS = 10
 _QUICK_MOVES = 64  # so many in a row, and the call that was given up was broken, not slow
 
 
-class Silence:
+class Liveness:
     """The patience of one end of one stream (seconds).
 
     Args:

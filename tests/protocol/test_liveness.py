@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from streamlink.config import LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.errors import AckTimeout, ChecksumError
 from streamlink.protocol.frames import Accept, Ack, Attempt, Held, Open
+from streamlink.protocol.liveness import FIRST, Liveness
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.silence import FIRST, Silence
 from tests.support.machines import KiB, small_config
 from tests.support.virtual_link import Schedule, VirtualLink
 
@@ -55,14 +55,14 @@ def ack(sender: SendStream, received: int, now: float) -> None:
 
 
 def test_patience_is_long_until_something_has_come() -> None:
-    silence = Silence(CALL, open_timeout=1e6)
+    silence = Liveness(CALL, open_timeout=1e6)
     assert silence.patience(is_greeting=False) == FIRST * CALL
     silence.moved(1.0)
     assert silence.patience(is_greeting=False) == CALL
 
 
 def test_patience_doubles_with_each_call_in_vain_and_progress_sets_it_back() -> None:
-    silence = Silence(CALL, open_timeout=OPEN)
+    silence = Liveness(CALL, open_timeout=OPEN)
     silence.moved(0.0)
     seen = []
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_patience_doubles_with_each_call_in_vain_and_progress_sets_it_back() -> 
 
 
 def test_what_a_pause_has_taught_is_all_that_is_kept() -> None:
-    silence = Silence(CALL, open_timeout=OPEN)
+    silence = Liveness(CALL, open_timeout=OPEN)
     silence.moved(0.0)
     for _ in range(2):
         silence.gave_up()
@@ -100,14 +100,14 @@ def test_a_source_or_a_reader_slower_than_the_patience_costs_a_call_or_two(
 
 
 def test_a_greeting_leaves_time_for_another_call() -> None:
-    silence = Silence(CALL, open_timeout=OPEN)
+    silence = Liveness(CALL, open_timeout=OPEN)
     assert silence.patience(is_greeting=True) < OPEN
     silence.gave_up()
     assert silence.patience(is_greeting=True) > OPEN
 
 
 def test_a_greeting_that_took_long_once_may_take_as_long_again() -> None:
-    silence = Silence(CALL, open_timeout=OPEN)
+    silence = Liveness(CALL, open_timeout=OPEN)
     for seconds in (OPEN, 1.0):
         silence.greeted(seconds)
     silence.moved(0.0)
@@ -117,7 +117,7 @@ def test_a_greeting_that_took_long_once_may_take_as_long_again() -> None:
 
 @given(st.lists(st.floats(0, 1e5), min_size=1))
 def test_no_pause_that_was_survived_is_too_long_later(pauses: list[float]) -> None:
-    silence = Silence(CALL, open_timeout=1e9)
+    silence = Liveness(CALL, open_timeout=1e9)
     for pause in pauses:
         silence.moved(pause)
     assert silence.patience(is_greeting=False) >= max(CALL, 2 * max(pauses))
@@ -217,11 +217,16 @@ def test_a_slow_link_is_never_cut_for_ever(seconds: float) -> None:
 
 def test_damaged_frames_are_counted_and_the_last_that_is_borne_ends_the_stream() -> None:
     sender = streaming_sender()
-    sender.take_damage(is_last=False)
-    assert not sender.is_closed
-    sender.take_damage(is_last=True)
+    most = sender.config.stream.max_repairs
+    for number in range(most):
+        sender.take_damage(now=0.0)
+        assert not sender.is_attached
+        assert not sender.is_closed
+        sender.attach(now=0.0)
+        assert sender.damaged == number + 1
+    sender.take_damage(now=0.0)
     assert isinstance(sender.error, ChecksumError)
-    assert "stream 7 from there arrive damaged, 2 so far" in str(sender.error)
-    assert sender.stats.damaged == 2
-    sender.take_damage(is_last=True)
-    assert sender.damaged == 3
+    assert f"stream 7 from there arrive damaged, {most + 1} so far" in str(sender.error)
+    assert sender.stats.damaged == most + 1
+    sender.take_damage(now=0.0)
+    assert sender.damaged == most + 2

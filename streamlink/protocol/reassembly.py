@@ -1,0 +1,106 @@
+"""What a receiver has beyond its contiguous mark: chunks in any order, put back in order.
+
+Chunks arrive out of order where one was damaged and is sent again, and where a stream has several
+channels. What arrived behind a gap waits here, inside the window that was granted. A chunk may come
+twice, since a sender cannot know what a lost channel has delivered; it is recognised and dropped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from enum import Enum, auto
+
+from streamlink.protocol.frames import Chunk, Range
+
+
+class Place(Enum):
+    """How a range of bytes stands to what has arrived."""
+
+    NEW = auto()
+    DUPLICATE = auto()
+    """All of it is here."""
+    OVERLAP = auto()
+    """Part of it is here, or on its way into memory: no honest sender cuts its model anew."""
+
+
+class Reassembly:
+    """The chunks of one stream up to *received* and behind gaps."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        """Bytes that arrived whole and in order."""
+        self._ahead: dict[int, Chunk] = {}
+        self._starts: list[int] = []  # offsets of what is ahead, sorted
+        self._reserved: dict[int, int] = {}  # start to end of ranges that are being read
+
+    def __len__(self) -> int:
+        return len(self._ahead)
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether bytes arrived behind some that did not."""
+        return bool(self._ahead)
+
+    def place_of(self, start: int, end: int) -> Place:
+        """Return how the bytes from ``start`` to ``end`` stand to what has arrived."""
+        if start < self.received:
+            return Place.DUPLICATE if end <= self.received else Place.OVERLAP
+        if not self._ahead:
+            return Place.NEW
+        same = self._ahead.get(start)
+        if same is not None:
+            return Place.DUPLICATE if same.end == end else Place.OVERLAP
+        at = bisect_right(self._starts, start)
+        before = self._ahead[self._starts[at - 1]] if at else None
+        if before is not None and before.end > start:
+            return Place.OVERLAP
+        is_free = at == len(self._starts) or self._starts[at] >= end
+        return Place.NEW if is_free else Place.OVERLAP
+
+    def reserve(self, start: int, end: int) -> bool:
+        """Promise the memory of a new range to one reader; False: another has part of it."""
+        if self.place_of(start, end) is not Place.NEW:
+            return False
+        if any(start < other_end and end > other for other, other_end in self._reserved.items()):
+            return False
+        self._reserved[start] = end
+        return True
+
+    def cancel(self, start: int) -> None:
+        """Let go of a range that was reserved: its reader has ended. Harmless where none was."""
+        self._reserved.pop(start, None)
+
+    def take(self, chunk: Chunk) -> list[Chunk]:
+        """Take a chunk whose place is new; returns those that are now next in order."""
+        if self._reserved:
+            self._reserved.pop(chunk.offset, None)
+        if chunk.offset > self.received:
+            self._ahead[chunk.offset] = chunk
+            self._starts.insert(bisect_left(self._starts, chunk.offset), chunk.offset)
+            return []
+        self.received = chunk.end
+        in_order = [chunk]
+        while (behind := self._ahead.pop(self.received, None)) is not None:
+            del self._starts[0]
+            self.received = behind.end
+            in_order.append(behind)
+        return in_order
+
+    def ranges(self, most: int) -> tuple[Range, ...]:
+        """Return the first ``most`` ranges that arrived behind the first gap, as they lie."""
+        found: list[Range] = []
+        for start in self._starts:
+            end = self._ahead[start].end
+            if found and found[-1][1] == start:
+                found[-1] = found[-1][0], end
+            elif len(found) == most:
+                break
+            else:
+                found.append((start, end))
+        return tuple(found)
+
+    def clear(self) -> None:
+        """Let go of what waits behind a gap; ``received`` stays as a fact."""
+        self._ahead.clear()
+        self._starts.clear()
+        self._reserved.clear()

@@ -1,0 +1,278 @@
+"""One stream over several channels: chunks take any of them, and the loss of one costs its own."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamlink.protocol.events import Delivered, Finished, Opened
+from streamlink.protocol.frames import (
+    Abort,
+    Accept,
+    Ack,
+    Chunk,
+    ChunkHeader,
+    Commit,
+    Finish,
+    Frame,
+    Open,
+)
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stream_state import State
+from tests.support.machines import (
+    KiB,
+    a_chunk,
+    a_sender,
+    an_open,
+    events,
+    small_config,
+    streaming_receiver,
+    streaming_sender,
+    the,
+    write_all,
+    zeros,
+)
+
+CONFIG = small_config(reconnect_timeout=1e6, communication_timeout=1e6, call_timeout=1e6)
+
+
+class Lanes:
+    """A sender and a receiver, and any number of pipes between them; nothing moves by itself."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.got = content, bytearray()
+        self.sender = SendStream(CONFIG, stream_id=7, total_bytes=len(content), peer="receiver")
+        self.receiver = ReceiveStream(CONFIG, stream_id=7, peer="sender")
+        self.up: dict[int, deque[Frame]] = {}
+        self.down: dict[int, deque[Frame]] = {}
+        self._last = 0
+        self._commits = False
+
+    def add(self) -> None:
+        self._last += 1
+        self.up[self._last], self.down[self._last] = deque(), deque()
+        for end in (self.sender, self.receiver):
+            end.attach(now=0.0, channel=self._last)
+
+    def lose(self, number: int) -> None:
+        for end in (self.sender, self.receiver):
+            end.detach(now=0.0, channel=number)
+        del self.up[number], self.down[number]
+
+    def step(self, number: int) -> None:
+        """Let one lane carry one frame each way, and both owners do what they can."""
+        for pipe, end in ((self.up, self.receiver), (self.down, self.sender)):
+            if pipe[number]:
+                end.receive(pipe[number].popleft(), now=0.0, channel=number)
+        self._own()
+        self.up[number].extend(self.sender.frames_to_send(now=0.0, channel=number))
+        self.down[number].extend(self.receiver.frames_to_send(now=0.0, channel=number))
+
+    def _own(self) -> None:
+        sender, receiver = self.sender, self.receiver
+        if room := sender.writable_bytes:
+            at = sender.position
+            sender.write((memoryview(self.content)[at : at + room],), now=0.0)
+        elif sender.state is State.STREAMING and sender.position == sender.total_bytes:
+            sender.finish("digest", now=0.0)
+        events(sender)
+        for event in events(receiver):
+            if isinstance(event, Opened):
+                receiver.accept(wants_spec=False, now=0.0)
+            elif isinstance(event, Delivered):
+                assert event.offset == len(self.got)
+                self.got += b"".join(event.payload)
+                receiver.release(event.nbytes, now=0.0)
+            elif isinstance(event, Finished):
+                self._commits = True
+        if self._commits and not receiver.is_committed:
+            receiver.commit("digest")
+
+    def settle(self) -> None:
+        """Carry all there is, over one lane more, until both ends are done."""
+        self.add()
+        for _ in range(2000):
+            for number in list(self.up):
+                self.step(number)
+            if self.sender.is_closed and self.receiver.is_closed:
+                return
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["step", "add", "lose"]), st.integers(0, 7)), max_size=80)
+)
+@settings(max_examples=200)
+def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
+    script: list[tuple[str, int]],
+) -> None:
+    lanes = Lanes(bytes(range(256)) * 256)
+    for act, which in script:
+        numbers = list(lanes.up)
+        if act == "add" and len(numbers) < 4:
+            lanes.add()
+        elif numbers and act == "lose":
+            lanes.lose(numbers[which % len(numbers)])
+        elif numbers:
+            lanes.step(numbers[which % len(numbers)])
+    lanes.settle()
+    assert (lanes.sender.error, lanes.receiver.error) == (None, None)
+    assert (lanes.sender.state, lanes.receiver.state) == (State.DONE, State.DONE)
+    assert bytes(lanes.got) == lanes.content
+
+
+def two_lanes() -> SendStream:
+    """Return a sender whose peer has accepted it on channels 0 and 1, with credit for 16 KiB."""
+    sender = streaming_sender()
+    sender.attach(now=0.0, channel=1)
+    assert isinstance(sender.frames_to_send(now=0.0, channel=1)[0], Open)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
+    while room := sender.writable_bytes:
+        sender.write(zeros(room), now=0.0)
+    return sender
+
+
+def offsets(frames: list[Frame]) -> list[int]:
+    return [frame.offset for frame in frames if isinstance(frame, Chunk)]
+
+
+def test_each_channel_takes_the_next_chunk_when_it_has_room() -> None:
+    sender = two_lanes()
+    assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [0]
+    assert offsets(sender.frames_to_send(now=0.0, channel=0)) == [4 * KiB]
+    assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [8 * KiB]
+
+
+def test_a_lost_channel_costs_its_own_chunks_and_no_resume() -> None:
+    sender = two_lanes()
+    for channel in (0, 1, 0):
+        sender.frames_to_send(now=0.0, channel=channel)
+    sender.detach(now=0.0, channel=0)
+    assert (sender.state, sender.resumes) == (State.STREAMING, 0)
+    again = sender.frames_to_send(now=0.0, channel=1)
+    assert offsets(again) == [0, 8 * KiB, 12 * KiB]  # all that wait, to the only one that is left
+
+
+def test_what_an_ack_lists_behind_a_gap_is_not_sent_again() -> None:
+    sender = two_lanes()
+    for channel in (0, 1, 0):
+        sender.frames_to_send(now=0.0, channel=channel)
+    sender.receive(Ack(0, 0, 0, 16 * KiB, ((8 * KiB, 12 * KiB),)), now=0.0)
+    sender.detach(now=0.0, channel=0)
+    assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [0, 12 * KiB]
+
+
+def test_an_accept_that_an_ack_has_overtaken_takes_nothing_back() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    sender.attach(now=0.0, channel=1)
+    sender.receive(Ack(8 * KiB, 4 * KiB, 0, 20 * KiB), now=0.0)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
+    assert (sender.received, sender.taken, sender.limit) == (8 * KiB, 4 * KiB, 20 * KiB)
+    assert sender.error is None
+
+
+def test_ranges_out_of_order_or_never_sent_end_the_stream() -> None:
+    for ranges in [((8, 4),), ((4, 8), (8, 12)), ((4 * KiB, 1 << 40),), ((0, 4 * KiB),)]:
+        sender = streaming_sender()
+        write_all(sender)
+        sender.receive(Ack(0, 0, 0, 16 * KiB, ranges), now=0.0)
+        assert "ranges behind byte 0" in str(sender.error)
+
+
+def test_the_receiver_accepts_one_channel_more_with_what_it_has() -> None:
+    receiver = streaming_receiver()
+    receiver.receive(a_chunk(0, offset=4 * KiB), now=0.0)
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(), now=0.0, channel=1)
+    accept = the(Accept, receiver.frames_to_send(now=0.0, channel=1))
+    assert (accept.received, accept.ranges) == (0, ((4 * KiB, 8 * KiB),))
+    receiver.receive(a_chunk(0), now=0.0, channel=1)
+    assert receiver.received == 8 * KiB
+
+
+def test_control_frames_move_to_another_channel_when_theirs_is_lost() -> None:
+    receiver = streaming_receiver()
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(), now=0.0, channel=1)
+    receiver.frames_to_send(now=0.0, channel=1)
+    receiver.receive(a_chunk(0), now=0.0, channel=1)
+    receiver.release(4 * KiB, now=0.0)
+    assert not receiver.has_frames(1)
+    receiver.detach(now=0.0, channel=0)
+    assert the(Ack, receiver.frames_to_send(now=0.0, channel=1)).received == 4 * KiB
+
+
+def test_a_description_comes_over_one_channel_and_the_others_join_after_it() -> None:
+    receiver = streaming_receiver(spec_pages=1)
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(spec_pages=1), now=0.0, channel=1)
+    assert not receiver.has_frames(1)
+    receiver.detach(now=0.0, channel=0)  # before its page came
+    assert the(Accept, receiver.frames_to_send(now=0.0, channel=1)).wants_spec
+
+
+def test_a_finish_that_was_lost_with_its_channel_is_said_on_another() -> None:
+    sender = streaming_sender(total_bytes=4 * KiB)
+    sender.attach(now=0.0, channel=1)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.finish("digest", now=0.0)
+    sender.frames_to_send(now=0.0, channel=1)
+    the(Finish, sender.frames_to_send(now=0.0, channel=0))
+    assert not sender.has_frames(1)
+    sender.detach(now=0.0, channel=0)
+    assert the(Finish, sender.frames_to_send(now=0.0, channel=1)).digest == "digest"
+    sender.receive(Commit("digest"), now=0.0, channel=1)
+    assert sender.state is State.DONE
+
+
+def test_a_failure_is_said_over_a_channel_that_is_left() -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    sender.attach(now=0.0, channel=1)
+    sender.frames_to_send(now=0.0)
+    sender.detach(now=0.0)
+    sender.handle_timer(now=1e6)
+    assert the(Abort, sender.frames_to_send(now=1e6, channel=1)).reason
+
+
+# --- payloads that are read into their place ---------------------------------------------
+
+
+def header(offset: int, *, sequence: int = 0, nbytes: int = 4 * KiB) -> ChunkHeader:
+    return ChunkHeader(sequence, offset, nbytes, nbytes)
+
+
+def test_a_place_is_lent_once_and_again_when_its_reader_is_lost() -> None:
+    receiver = streaming_receiver()
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(), now=0.0, channel=1)
+    assert receiver.admit(header(0), now=0.0, channel=0)
+    assert not receiver.admit(header(0), now=0.0, channel=1)
+    receiver.detach(now=0.0, channel=0)
+    assert receiver.admit(header(0), now=0.0, channel=1)
+
+
+def test_a_damaged_payload_gives_its_place_back() -> None:
+    receiver = streaming_receiver()
+    assert receiver.admit(header(0), now=0.0)
+    receiver.receive(Chunk(0, 0, zeros(4 * KiB), is_intact=False), now=0.0)
+    assert receiver.admit(header(0, sequence=1), now=0.0)
+    receiver.receive(a_chunk(1, offset=0, is_in_place=True), now=0.0)
+    assert the(Delivered, events(receiver)).chunk.is_in_place
+
+
+def test_what_is_here_already_has_no_place() -> None:
+    receiver = streaming_receiver()
+    receiver.receive(a_chunk(0), now=0.0)
+    assert not receiver.admit(header(0, sequence=1), now=0.0)
+    assert receiver.error is None
+
+
+def test_a_header_beyond_the_credit_ends_the_stream_before_its_payload_is_read() -> None:
+    receiver = streaming_receiver()
+    assert not receiver.admit(header(16 * KiB), now=0.0)
+    assert "credit" in str(receiver.error)
