@@ -75,6 +75,8 @@ def test_a_job_ends_well_though_strangers_hold_more_connections_than_there_may_b
                 flood.wait(WAIT)
                 with Command(client("site-3"), tmp_path, env) as late:
                     late.until(r"the session with .* began")
+                    with Command(streamlink("status", "--store", "model"), tmp_path) as asked:
+                        assert asked.end() == 0, asked.log  # its socket has a descriptor, too
                     (tmp_path / "go-on").open("w").close()
                     ends = [each.end() for each in (first, second, late, server)]
     logs = [each.log for each in (first, second, late, server)]
