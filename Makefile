@@ -27,7 +27,7 @@ demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, p
 test: lint types unit ## style, types, and the tests of minutes: all but most real processes
 
 test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
-	$(PYTEST) -m "hypothesis or not ($(QUICK))" --hypothesis-profile=full
+	$(PYTEST) -m "hypothesis or sampled or not ($(QUICK))" --hypothesis-profile=full
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
 	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) $(if $(K),--only "$(K)")

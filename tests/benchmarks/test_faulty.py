@@ -60,6 +60,7 @@ def test_a_slow_line_carries_little_more_than_the_model() -> None:
     assert slow.overhead(passed, layout) <= slow.MOST_OVERHEAD
 
 
+@pytest.mark.slow
 def test_each_of_a_hundred_flipped_bits_in_messages_is_found() -> None:
     found = flips.flip(FLIPS, Layout(4, 4 * MB), SEED)
     assert flips.is_met(found, FLIPS)

@@ -29,6 +29,7 @@ from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
 from streamlink.protocol.stream_state import State
+from tests.support.examples import scaled
 from tests.support.hostile_frames import fuzz_core
 from tests.support.machines import (
     SMALL,
@@ -371,8 +372,11 @@ def test_no_number_of_seconds_unsettles_a_session(seconds: float) -> None:
 # --- whatever else ------------------------------------------------------------------------
 
 
-def test_fifty_thousand_hostile_frames_lead_to_documented_errors_only() -> None:
-    outcomes = fuzz_core(50_000, seed=2026)
-    assert outcomes["frames"] >= 50_000
-    assert outcomes["done"] > 500  # the conversations are near enough to valid ones to come far
-    assert outcomes["RemoteProtocolError"] > 500
+@pytest.mark.sampled
+def test_hostile_frames_lead_to_documented_errors_only() -> None:
+    frames = scaled(50_000)
+    outcomes = fuzz_core(frames, seed=2026)
+    assert outcomes["frames"] >= frames
+    near = frames // 100  # the conversations are near enough to valid ones to come far
+    assert outcomes["done"] > near
+    assert outcomes["RemoteProtocolError"] > near

@@ -17,6 +17,7 @@ from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
 from streamlink.protocol.stream_state import State
+from tests.support.examples import scaled
 from tests.support.machines import (
     SMALL,
     KiB,
@@ -184,7 +185,7 @@ def test_an_abort_is_legal_in_every_state_that_can_be_left(machine: type[Machine
 
 # --- a small fuzz -----------------------------------------------------------------------------
 
-FUZZED = 50_000
+FUZZED = scaled(50_000)
 NUMBERS = (-1, 0, 1, 2, 3, 100, 4 * KiB, 8 * KiB, 16 * KiB, 64 * KiB, 1 << 32, 1 << 63)
 
 
@@ -225,6 +226,7 @@ def held_bytes(machine: Machine) -> int:
     return sum(getattr(each, "nbytes", 100) for each in kept)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [SendStream, ReceiveStream, SessionMachine])
 def test_whatever_comes_a_machine_fails_only_with_our_errors_and_in_bounded_memory(
     kind: type[Machine],
