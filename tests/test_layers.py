@@ -8,11 +8,13 @@ import ast
 import gc
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.private_names import broken
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "streamlink"
@@ -83,8 +85,22 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def every(*folders: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("path", sources(*folders), ids=name_of)
+def every(*folders: str) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Make one test of the check of one file: of all of them, and it names each that fails."""
+
+    def of_all(check: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            wrong = {}
+            for path in sources(*folders):
+                try:
+                    check(path)
+                except AssertionError as error:
+                    wrong[name_of(path)] = str(error)
+            assert not wrong, "\n".join(f"{name}: {fault}" for name, fault in wrong.items())
+
+        return test
+
+    return of_all
 
 
 def part_of(path: Path) -> str:
@@ -285,7 +301,19 @@ def test_a_document_names_files_that_are_there(path: Path) -> None:
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
+def test_tests_use_public_names_and_patch_nothing_of_ours() -> None:
+    assert not broken(), "use public names (CONTRIBUTING.md)"
+
+
 # --- the checks themselves --------------------------------------------------
+
+
+def test_a_check_of_every_file_names_those_that_fail() -> None:
+    def is_not_this_one(path: Path) -> None:
+        assert path != Path(__file__), "it is this one"
+
+    with pytest.raises(AssertionError, match=r"^tests/test_layers.py: it is this one"):
+        every("tests")(is_not_this_one)()
 
 
 @pytest.mark.parametrize(
