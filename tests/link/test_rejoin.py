@@ -92,7 +92,7 @@ def test_the_server_that_takes_the_place_of_a_lost_one_is_joined_and_served(
             assert not link.wait(0)
             link.close()
             assert link.error is not None
-    assert "trying for up to 20 s to join again" in caplog.text
+    assert f"trying for up to {WAIT:g} s to join again" in caplog.text
     assert "again after" in caplog.text
     assert "it was started again" in caplog.text
 
