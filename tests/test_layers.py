@@ -58,9 +58,8 @@ PURE = {"protocol": _WORLD | {"io", "numpy", "os", "pathlib"}, "model": _WORLD}
 # A source may be read from several threads at once, so a model may lock; it never starts a thread.
 LOCKS = {"threading.Lock", "threading.RLock"}
 
-KNOWS_GRPC = {"transport/messages.py", "transport/grpc_client.py", "transport/grpc_server.py"}
-KNOWS_GRPC |= {"transport/credentials.py"}
-GRPC = ("grpc", "grpc_health", "grpc_status", "google", "streamlink.transport._generated")
+GRPC, GRPC_FOLDER = ("grpc", "grpc_health", "grpc_status"), "transport/grpc"
+PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "transport/messages.py"
 
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADS = {"torch.load", "torch.save"}
@@ -229,10 +228,15 @@ def test_a_pure_module_does_not_touch_the_world(path: Path) -> None:
 
 
 @every("streamlink")
-def test_only_named_modules_know_grpc(path: Path) -> None:
-    if path.relative_to(PACKAGE).as_posix() in KNOWS_GRPC:
-        return
-    assert not [name for name in imported_by(path) if is_under(name, *GRPC)]
+def test_only_the_grpc_carrier_knows_grpc(path: Path) -> None:
+    if path.relative_to(PACKAGE).parent.as_posix() != GRPC_FOLDER:
+        assert not [name for name in imported_by(path) if is_under(name, *GRPC)]
+
+
+@every("streamlink")
+def test_only_the_encoding_of_frames_knows_protobuf(path: Path) -> None:
+    if path.relative_to(PACKAGE).as_posix() != PROTOBUF_MODULE:
+        assert not [name for name in imported_by(path) if is_under(name, *PROTOBUF)]
 
 
 @every("benchmarks", "examples")
@@ -277,12 +281,17 @@ def test_a_class_says_what_it_is(path: Path) -> None:
 
 # --- where tests are --------------------------------------------------------
 
-MIRRORED = [path for path in sorted((ROOT / "tests").iterdir()) if (PACKAGE / path.name).is_dir()]
+TESTS = ROOT / "tests"
+MIRRORED = sorted(
+    path
+    for path in TESTS.rglob("*")
+    if (PACKAGE / path.relative_to(TESTS)).is_dir() and path.name != "__pycache__"
+)
 
 
 @pytest.mark.parametrize("folder", MIRRORED, ids=name_of)
 def test_a_folder_of_tests_has_those_of_the_modules_it_mirrors(folder: Path) -> None:
-    modules = [path.stem for path in (PACKAGE / folder.name).glob("*.py")]
+    modules = [path.stem for path in (PACKAGE / folder.relative_to(TESTS)).glob("*.py")]
     files = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
     assert not [f for f in files if not any(names(f, module) for module in modules)], (
         "name these after a module (test_MODULE.py, test_MODULE_....py), or move them to scenarios/"

@@ -21,7 +21,7 @@ from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.spool import check_spool
 from streamlink.stores.writable import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
-from streamlink.transport.credentials import Connector, server_credentials
+from streamlink.transport.grpc.credentials import Connector, server_credentials
 from streamlink.transport.identity import Guard, token_reader
 
 __all__ = [

@@ -19,7 +19,7 @@ from streamlink.link.rejoin import is_lost, join_again
 from streamlink.link.transfers import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
-from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc.client import GrpcClient
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 

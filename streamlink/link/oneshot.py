@@ -55,8 +55,8 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.grpc_client import GrpcClient
-from streamlink.transport.grpc_server import GrpcServer
+from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.grpc.server import GrpcServer
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 

@@ -26,7 +26,7 @@ from streamlink.link.transfers import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.grpc_server import GrpcServer
+from streamlink.transport.grpc.server import GrpcServer
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.traffic import Traffic
 

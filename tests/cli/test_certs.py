@@ -299,7 +299,7 @@ def test_a_stranger_who_speaks_no_tls_leaves_the_log_json_and_a_line_in_it(
 
 
 def test_what_is_secret_is_in_no_repr(made: Path) -> None:
-    from streamlink.transport.credentials import Connector, server_credentials
+    from streamlink.transport.grpc.credentials import Connector, server_credentials
     from streamlink.transport.identity import Guard
 
     own = made / "server"
@@ -315,7 +315,7 @@ def test_what_is_secret_is_in_no_repr(made: Path) -> None:
 
 
 def test_a_key_of_another_is_an_error_that_quotes_nothing(made: Path) -> None:
-    from streamlink.transport.credentials import server_credentials
+    from streamlink.transport.grpc.credentials import server_credentials
 
     own = made / "server" / "certificate.pem"
     with pytest.raises(SecurityError) as refused:

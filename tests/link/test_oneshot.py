@@ -29,7 +29,7 @@ from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore
-from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc.client import GrpcClient
 from tests.support.disk import flip
 from tests.support.models import content, float_spec, pattern_model, save
 from tests.support.peers import WAIT, config

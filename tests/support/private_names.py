@@ -60,7 +60,7 @@ DEBT: dict[str, int] = {
     "test_fleet.py": 7,
     "test_progress.py": 1,
     "transport/test_damage.py": 3,
-    "transport/test_health.py": 1,
+    "transport/grpc/test_health.py": 1,
     "transport/test_pump.py": 16,
     "transport/test_ticker.py": 2,
     "transport/test_traffic.py": 1,

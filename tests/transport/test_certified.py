@@ -13,7 +13,7 @@ from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
 from streamlink.transport.certified import names_in
-from streamlink.transport.credentials import certified_names
+from streamlink.transport.grpc.credentials import certified_names
 
 COMMON, UNIT = NameOID.COMMON_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME
 MANY = [x509.DNSName(f"host-{n}.example.test") for n in range(40)]  # lengths of two bytes

@@ -14,7 +14,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.grpc_client import _Call, _Line
+from streamlink.transport.grpc.client import _Call, _Line
 from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire

@@ -25,8 +25,8 @@ from streamlink.link.server import Exchange
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.credentials import Connector
-from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.grpc.credentials import Connector
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import (
     ODD,
@@ -279,7 +279,7 @@ def test_a_line_that_went_silent_is_replaced() -> None:
 def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamlink.transport.grpc_client._MUTE_SECONDS", 0.2)
+    monkeypatch.setattr("streamlink.transport.grpc.client._MUTE_SECONDS", 0.2)
     hasty = config(connect_timeout=4.0)  # gRPC by itself would take five
     with Through(hasty) as through:
         through.relay.black_hole()

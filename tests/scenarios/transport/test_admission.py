@@ -17,8 +17,8 @@ from streamlink.errors import (
 from streamlink.link.server import Server
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
-from streamlink.transport.grpc_client import GrpcClient
-from streamlink.transport.grpc_server import GrpcServer
+from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.grpc.server import GrpcServer
 from streamlink.transport.session import Session
 from tests.support.peers import SMALL, Federation, config
 

@@ -17,8 +17,8 @@ from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
-from streamlink.transport.grpc_client import GrpcClient
-from streamlink.transport.grpc_server import STREAMS_PER_SESSION, GrpcServer
+from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.grpc.server import STREAMS_PER_SESSION, GrpcServer
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, exchange_models
 

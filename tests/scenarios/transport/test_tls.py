@@ -32,7 +32,7 @@ from streamlink.link.server import Server
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.grpc_client import GrpcClient
+from streamlink.transport.grpc.client import GrpcClient
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
 from tests.support.certificates import Authority, secured
 from tests.support.models import content, float_spec, pattern_model

@@ -14,8 +14,8 @@ from streamlink.config import LimitsConfig
 from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol import machine
-from streamlink.transport import grpc_server
-from streamlink.transport.health import SERVICE as HEALTH
+from streamlink.transport.grpc import server as grpc_server
+from streamlink.transport.grpc.health import SERVICE as HEALTH
 from streamlink.transport.wire import SessionWire, TransferWire
 from tests.support.hostile import SERVICE
 from tests.support.machines import a_hello

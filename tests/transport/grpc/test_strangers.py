@@ -13,7 +13,7 @@ import pytest
 from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.strangers import address_of
+from streamlink.transport.grpc.strangers import address_of
 from tests.support.models import float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, exchange_models
 

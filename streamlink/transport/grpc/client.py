@@ -31,9 +31,9 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Left, Ready
 from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.credentials import Connector
 from streamlink.transport.diagnosis import unreachable
 from streamlink.transport.driver import Pump
+from streamlink.transport.grpc.credentials import Connector
 from streamlink.transport.identity import token_reader
 from streamlink.transport.reconnect import keep_carried
 from streamlink.transport.session import Session, StreamPump

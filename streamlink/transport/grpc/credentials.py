@@ -12,7 +12,7 @@ import grpc
 from streamlink.config import LinkConfig, SecurityConfig
 from streamlink.errors import SecurityError
 from streamlink.transport.certified import names_in
-from streamlink.transport.grpc_options import Options, client_options
+from streamlink.transport.grpc.options import Options, client_options
 from streamlink.transport.identity import is_loopback, require_loopback
 from streamlink.transport.renewable import Renewable, read_file
 

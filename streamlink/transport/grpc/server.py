@@ -27,19 +27,19 @@ from streamlink.errors import (
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport import health
 from streamlink.transport.addresses import is_answered, is_unix
 from streamlink.transport.budget import budget_for
-from streamlink.transport.credentials import certified_names, server_credentials
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.driver import Pump
 from streamlink.transport.farewell import Farewell
-from streamlink.transport.grpc_options import server_options
+from streamlink.transport.grpc import health
+from streamlink.transport.grpc.credentials import certified_names, server_credentials
+from streamlink.transport.grpc.options import server_options
+from streamlink.transport.grpc.strangers import Strangers
 from streamlink.transport.identity import Guard
 from streamlink.transport.lobby import Lobby
 from streamlink.transport.session import Session, StreamPump
 from streamlink.transport.sparing import Sparing
-from streamlink.transport.strangers import Strangers
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import Traffic, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire

@@ -7,8 +7,8 @@ import threading
 import grpc
 import pytest
 
-from streamlink.transport.grpc_server import GrpcServer
-from streamlink.transport.health import NOT_SERVING, SERVING, service_in
+from streamlink.transport.grpc.health import NOT_SERVING, SERVING, service_in
+from streamlink.transport.grpc.server import GrpcServer
 from tests.support.peers import SMALL, WAIT, Federation
 
 SERVICE = "streamlink.v1.Streamlink"

@@ -1,0 +1,1 @@
+"""The gRPC carrier: the only part of the package that knows gRPC."""
