@@ -26,9 +26,11 @@ from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
 from tests.support.relay import Relay
 
+pytestmark = pytest.mark.slow  # silence has to last as long as it does
+
 SPEC = float_spec(60_001, 3)
 FIRST = Attempt("job", 0, 1)
-SILENCE, RECONNECT = 1.0, 0.9
+SILENCE, RECONNECT = 2.0, 2.0
 SHORT = config(
     heartbeat_interval=0.2, session_timeout=SILENCE, reconnect_timeout=RECONNECT, rejoin_timeout=0.0
 )
