@@ -39,7 +39,7 @@ lint: venv ## style and formatting, changing nothing
 types: venv ## mypy --strict on package, tests, benchmarks and examples
 	$(BIN)/mypy
 
-unit: venv ## the tests of `make test` alone, WORKERS=3 at a time: they wait a lot, with the slowest ten
+unit: venv ## the tests of `make test` alone, WORKERS=3 at a time: they wait a lot, and the slowest ten
 	$(PYTEST) -m "$(QUICK)"
 
 format: venv ## fix style and formatting
