@@ -5,15 +5,14 @@ functions and those for types only too: what a module mentions is what a reader 
 """
 
 import ast
-import gc
 import re
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.support.parsing import read
 from tests.support.private_names import broken
 
 ROOT = Path(__file__).parents[1]
@@ -137,15 +136,6 @@ def dotted(node: ast.expr) -> str:
 
 def is_under(name: str, *tops: str) -> bool:
     return any(name == top or name.startswith(f"{top}.") for top in tops)
-
-
-@cache
-def read(path: Path) -> ast.Module:
-    gc.disable()  # what is collected meanwhile may move the depth CPython 3.11 checks itself by
-    try:
-        return ast.parse(path.read_text("utf-8"), str(path))
-    finally:
-        gc.enable()
 
 
 def imported_by(path: Path) -> set[str]:

@@ -10,6 +10,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.parsing import read
+
 __all__ = ["broken"]
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +73,7 @@ def broken() -> list[str]:
     """Return what tests use or patch of ours beyond ``DEBT``, with file and line."""
     wrong = []
     for path in sources():
-        found = list(faults(ast.parse((ROOT / "tests" / path).read_text("utf-8"))))
+        found = list(faults(read(ROOT / "tests" / path)))
         if len(found) > DEBT.get(path.as_posix(), 0):
             wrong += [f"{path.as_posix()}, {each}" for each in found]
     return wrong
