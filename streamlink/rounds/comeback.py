@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSource
 from streamlink.rounds.contributor import Answer
+from streamlink.rounds.lockstep_rule import LockstepRule
 from streamlink.rounds.scatter import Scatter
 
 __all__ = ["Comeback", "answer_to", "is_lost"]
@@ -24,9 +24,7 @@ class Comeback:
         scatter: the attempt's requests; the new one takes the place of the lost one.
         source: the model of the attempt.
         peer: the client as it was.
-        returns: how often each client has come back in this round; counted here.
-        most: so often each may.
-        seconds: how long it is waited for.
+        rule: tells how long and how often it is waited for.
     """
 
     def __init__(
@@ -35,25 +33,21 @@ class Comeback:
         scatter: Scatter,
         source: ModelSource,
         peer: Peer,
-        *,
-        returns: Counter[str],
-        most: int,
-        seconds: float,
+        rule: LockstepRule,
     ) -> None:
-        self.seconds = seconds
+        self.seconds = rule.grace
         self._server = server
         self._scatter = scatter
         self._source = source
         self._peer = peer
-        self._returns = returns
-        self._most = most
+        self._rule = rule
 
     def is_open(self, error: StreamlinkError) -> bool:
         """Whether the client is lost, and did not only fail; and has not come back too often."""
         name = self._peer.name
         if self._server.is_barred(name):
             return False
-        return is_lost(self._peer, error) and self._returns[name] < self._most
+        return is_lost(self._peer, error) and self._rule.may_resume(name)
 
     def ask(self, mark: int, seconds: float) -> Answer | None:
         """Wait up to ``seconds`` for the client, and ask it for its update from byte ``mark`` on.
@@ -65,7 +59,7 @@ class Comeback:
         if peer is None:
             return None
         self._peer = peer
-        self._returns[peer.name] += 1
+        self._rule.resume(peer.name)
         belongs = self._scatter.belongs
         logger.info("%s: %s is back; its update goes on at byte %d", belongs, peer.name, mark)
         lost = self._scatter.exchanges[peer.name]

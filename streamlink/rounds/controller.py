@@ -9,32 +9,27 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import running_time
 from streamlink.config import RoundConfig
 from streamlink.errors import (
-    AbortCode,
     ModelError,
-    QuorumNotReached,
     RoundError,
-    StreamAborted,
-    StreamlinkError,
 )
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
 from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.combine import PIECE_BYTES, ContributorFailed
+from streamlink.rounds.combine import PIECE_BYTES
 from streamlink.rounds.events import Filter, Happening, RoundEvent
-from streamlink.rounds.gather import OutOfTime
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep import Lockstep
+from streamlink.rounds.lockstep_rule import require_quorum
 from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord, JobState
 from streamlink.rounds.recovery import recover
@@ -50,7 +45,6 @@ __all__ = ["ScatterAndGather"]
 logger = logging.getLogger("streamlink.rounds")
 
 _CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, an allowance
-_GONE = "its session ended, and it did not come back"
 _STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
 
 
@@ -310,9 +304,8 @@ class ScatterAndGather:
     # --- the rules ------------------------------------------------------------------------
 
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
-        failures: dict[str, StreamlinkError] = {}
         recovered = self._recover()
-        peers = self._quorum(number, failures, [each.peer for each in recovered])
+        peers = self._quorum(number, [each.peer for each in recovered])
         if self._ledger is not None:
             self._ledger.begin([each.name for each in peers] + [each.peer for each in recovered])
         if self._spool is not None and (recovered or self._is_spooled(peers)):
@@ -327,7 +320,9 @@ class ScatterAndGather:
                 return report
             finally:
                 self._spooled = None
-        return self._run_in_lockstep(number, failures, is_last)
+        report = self._lockstep.run_round(number, is_last=is_last)
+        self._ended = self._lockstep.ended
+        return report
 
     def _recover(self) -> list[SpooledUpdate]:
         """Return the updates of the next round that a server before this one has stored."""
@@ -347,90 +342,12 @@ class ScatterAndGather:
         gather = self._config.gather
         return gather == "spool" or (gather == "auto" and len(peers) > self._config.min_clients)
 
-    def _run_in_lockstep(
-        self, number: int, failures: dict[str, StreamlinkError], is_last: bool
-    ) -> RoundReport:
-        began, since = time.monotonic(), running_time()
-        asked: set[str] = set()
-        for attempt in range(1, self._config.max_attempts + 1):
-            peers = self._quorum(number, failures)
-            asked.update(peer.name for peer in peers)
-            belongs = Attempt(self._plan.job, number, attempt)
-            try:
-                outcome = self._lockstep.run(belongs, peers, began=since, is_last=is_last)
-            except ContributorFailed as failed:
-                logger.debug("%s: %s", belongs, failed)  # who is dropped is told with the reason
-                failures.update(_causes(failed))
-                self._grace(peers, failures, {failed.peer} if failed.was_awaited else set())
-                for peer in peers:
-                    if (error := failures.get(peer.name)) is not None:
-                        self._plan.tell(Happening.CLIENT_DROPPED, belongs, peer.name, str(error))
-            except OutOfTime as late:
-                raise QuorumNotReached(f"round {number}: {late}", failures) from late
-            else:
-                self._ended = outcome.standings
-                left = dict.fromkeys(sorted(asked - outcome.weights.keys()), _GONE)
-                missing = {**left, **{name: str(error) for name, error in failures.items()}}
-                seconds = time.monotonic() - began
-                return RoundReport(
-                    number, attempt, seconds, outcome.weights, outcome.metrics, missing,
-                    outcome.metadata, client_metrics=outcome.client_metrics,
-                )  # fmt: skip
-        raise QuorumNotReached(
-            f"round {number} failed {self._config.max_attempts} times (max_attempts)", failures
-        )
-
-    def _quorum(
-        self, number: int, failures: Mapping[str, StreamlinkError], arrived: Sequence[str] = ()
-    ) -> list[Peer]:
-        """Return who takes part in the next attempt: all that are here and have not failed.
+    def _quorum(self, number: int, arrived: Collection[str]) -> list[Peer]:
+        """Return who takes part: all that are here.
 
         Whose update has ``arrived`` already counts, and is not asked.
         """
-        without = {*failures, *arrived}
-        peers = [peer for peer in self._server.peers if peer.name not in without]
-        if len(peers) + len(arrived) < self._config.min_clients:
-            raise QuorumNotReached(
-                f"round {number}: {len(peers)} of {self._config.min_clients} clients left "
-                "(min_clients); the last whole model stands",
-                failures,
-            )
+        peers = [peer for peer in self._server.peers if peer.name not in arrived]
+        least = self._config.min_clients
+        require_quorum(number, len(peers), least, {}, arrived=len(arrived))
         return peers
-
-    def _grace(
-        self, peers: Sequence[Peer], failures: dict[str, StreamlinkError], settled: set[str]
-    ) -> None:
-        """Wait for those of ``peers`` that dropped out; who comes back is forgiven.
-
-        Whoever is here and failed all the same is not waited for: its task raised, or its stream
-        stalled. Here is the session that was asked: another process may have its name by now. Nor
-        is who is ``settled``: it had its grace time while the attempt still ran.
-        """
-        seconds = self._config.wait_time_after_min_received
-        while lost := {each.name for each in peers if not each.is_here} - settled:
-            settled |= barred(self._server, lost, failures)
-            if not (lost := lost - settled):
-                continue
-            logger.info("waiting up to %g s for %s to come back", seconds, ", ".join(sorted(lost)))
-            until = running_time() + seconds
-            for name in lost:  # meanwhile more may be lost: they have their grace time then
-                left = max(0.0, until - running_time())
-                if self._server.wait_for_peer(name, left, self._plan.orders.check) is not None:
-                    failures.pop(name, None)
-                else:
-                    error = StreamAborted(AbortCode.SESSION_LOST, _GONE, by_peer=True, who=name)
-                    failures.setdefault(name, error)
-            settled |= lost
-
-
-def barred(server: Server, names: set[str], failures: dict[str, StreamlinkError]) -> set[str]:
-    """Return those of ``names`` that an operator has thrown out, and note that as why."""
-    reasons = server.barred
-    for name in names & reasons.keys():
-        failures[name] = StreamAborted(AbortCode.CANCELLED, reasons[name], by_peer=False)
-    return names & reasons.keys()
-
-
-def _causes(failed: ContributorFailed) -> dict[str, StreamlinkError]:
-    cause = failed.__cause__
-    return {failed.peer: cause if isinstance(cause, StreamlinkError) else failed}

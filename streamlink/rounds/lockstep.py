@@ -1,13 +1,14 @@
-"""Rounds in lockstep: one attempt at a time, and what of the next round goes down early."""
+"""Rounds in lockstep: attempt after attempt, and what of the next round goes down early."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
+from streamlink.clock import running_time
+from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
@@ -17,25 +18,15 @@ from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.comeback import Comeback, answer_to
 from streamlink.rounds.contributor import Contributor
 from streamlink.rounds.duplex import Tap
-from streamlink.rounds.events import ModelFacts, functions_of
-from streamlink.rounds.gather import GatherRules, LockstepGather
-from streamlink.rounds.report import Standing, ended, hear_out, tell_traceback
+from streamlink.rounds.events import Happening, ModelFacts, functions_of
+from streamlink.rounds.gather import GatherRules, LockstepGather, OutOfTime
+from streamlink.rounds.lockstep_rule import LockstepRule
+from streamlink.rounds.report import RoundReport, Standing, ended, hear_out, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
 
-__all__ = ["Lockstep", "Outcome"]
+__all__ = ["Lockstep"]
 
 logger = logging.getLogger("streamlink.rounds")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an attempt gave that made a new model."""
-
-    weights: dict[str, float]
-    metrics: dict[str, float]
-    client_metrics: dict[str, dict[str, float]]
-    metadata: dict[str, Mapping[str, str]]
-    standings: Sequence[Standing]
 
 
 class Lockstep:
@@ -47,8 +38,8 @@ class Lockstep:
         self._plan = plan
         self._scatter: Scatter | None = None
         self._early: Scatter | None = None
-        self._round = 0
-        self._returns: Counter[str] = Counter()  # how often each client came back in this round
+        self.ended: Sequence[Standing] = ()
+        """How those ended whose updates counted in the last round."""
 
     @property
     def exchanges(self) -> Sequence[Exchange]:
@@ -56,33 +47,34 @@ class Lockstep:
         running = self._scatter  # it may be over before the next line
         return list(running.exchanges.values()) if running is not None else []
 
-    def run(
-        self, belongs: Attempt, peers: Sequence[Peer], *, began: float, is_last: bool
-    ) -> Outcome:
-        """Run one attempt with ``peers``.
+    def run_round(self, number: int, *, is_last: bool) -> RoundReport:
+        """Run one round, over as many attempts as it needs.
 
         Args:
-            belongs: which one.
-            peers: who takes part, in the order of accumulation.
-            began: when the round did (``running_time``).
+            number: of the round.
             is_last: nothing goes down early.
 
         Raises:
-            ContributorFailed: a client failed; there is no new model.
-            OutOfTime: ``train_timeout`` passed.
+            QuorumNotReached: too few clients are left, ``train_timeout`` passed, or there were
+                ``max_attempts`` attempts; the last model stands.
+            StoreError: the model cannot be read or stored.
         """
-        logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
-        if belongs.round != self._round:
-            self._round = belongs.round
-            self._returns.clear()
-        with closing(self._store.open()) as source:
-            scatter = self._scatter = self._begin(belongs)
+        began, rule = time.monotonic(), LockstepRule(self._plan.rules, number, now=running_time())
+        while True:
+            here = {peer.name: peer for peer in self._server.peers}
+            peers = [here[name] for name in rule.begin(here)]
+            belongs = Attempt(self._plan.job, number, rule.attempt)
             try:
-                scatter.begin(peers)
-                return self._attempt(scatter, peers, source, began, is_last)
-            finally:
-                self._scatter = None
-                scatter.join()
+                return self._run_attempt(belongs, peers, rule, began, is_last)
+            except ContributorFailed as failed:
+                logger.debug("%s: %s", belongs, failed)  # who is dropped is told with the reason
+                cause = failed.__cause__
+                error = cause if isinstance(cause, StreamlinkError) else failed
+                rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
+                self._wait_for_lost(peers, rule)
+                self._tell_dropped(belongs, peers, rule)
+            except OutOfTime as late:
+                raise QuorumNotReached(f"round {number}: {late}", rule.failures) from late
 
     def forget(self, reason: str) -> None:
         """Give up what the next round was given already."""
@@ -90,6 +82,62 @@ class Lockstep:
         if early is not None:
             early.end(reason)
             early.join()
+
+    # --- between two attempts -----------------------------------------------------------------
+
+    def _wait_for_lost(self, peers: Sequence[Peer], rule: LockstepRule) -> None:
+        """Wait for those of ``peers`` that dropped out.
+
+        Whoever is here and failed all the same is not waited for: its task raised, or its stream
+        stalled. Here is the session that was asked: another process may have its name by now.
+        """
+
+        def gone() -> list[str]:
+            return [peer.name for peer in peers if not peer.is_here]
+
+        while names := rule.lose(gone(), now=running_time()):  # meanwhile more may be lost
+            reasons = self._server.barred
+            for name in reasons.keys() & set(names):
+                reason = reasons[name]
+                rule.exclude(name, StreamAborted(AbortCode.CANCELLED, reason, by_peer=False))
+            if rule.lost:
+                awaited = ", ".join(rule.lost)
+                logger.info("waiting up to %g s for %s to come back", rule.grace, awaited)
+            while lost := rule.lost:
+                self._wait_for_one(lost[0], rule)
+
+    def _wait_for_one(self, name: str, rule: LockstepRule) -> None:
+        left, check = rule.grace_left(name, now=running_time()), self._plan.orders.check
+        if self._server.wait_for_peer(name, left, check) is not None:
+            rule.come_back(name)
+        else:
+            rule.expire(name, now=running_time())
+
+    def _tell_dropped(self, belongs: Attempt, peers: Sequence[Peer], rule: LockstepRule) -> None:
+        for peer in peers:
+            if (error := rule.failures.get(peer.name)) is not None:
+                self._plan.tell(Happening.CLIENT_DROPPED, belongs, peer.name, str(error))
+
+    # --- one attempt --------------------------------------------------------------------------
+
+    def _run_attempt(
+        self,
+        belongs: Attempt,
+        peers: Sequence[Peer],
+        rule: LockstepRule,
+        began: float,
+        is_last: bool,
+    ) -> RoundReport:
+        logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
+        with closing(self._store.open()) as source:
+            scatter = self._scatter = self._begin(belongs)
+            try:
+                scatter.begin(peers)
+                gather = self._gathered(scatter, peers, source, rule, is_last)
+                return self._close(scatter, peers, gather, rule, began)
+            finally:
+                self._scatter = None
+                scatter.join()
 
     def _begin(self, belongs: Attempt) -> Scatter:
         early = self._early
@@ -99,14 +147,14 @@ class Lockstep:
         self.forget("another attempt was begun")
         return Scatter(self._plan, belongs)
 
-    def _attempt(
+    def _gathered(
         self,
         scatter: Scatter,
         peers: Sequence[Peer],
         source: ModelSource,
-        began: float,
+        rule: LockstepRule,
         is_last: bool,
-    ) -> Outcome:
+    ) -> LockstepGather:
         tap: Tap | None = None
         sink: ModelSink = self._store.begin(source.spec)
         if self._plan.rules.duplex_bytes and source.spec.nbytes and not is_last:
@@ -115,12 +163,12 @@ class Lockstep:
             for peer in peers:  # one by one: those asked before one that fails are told so
                 if peer.name not in scatter.exchanges:
                     scatter.offer(peer, source)
-            gather = self._gather(scatter, peers, source, sink, tap, began)
+            gather = self._gather(scatter, peers, source, sink, tap, rule)
             gather.run()
         except BaseException as error:
             self._give_up(scatter, sink, error)
             raise
-        return self._close(scatter, peers, gather)
+        return gather
 
     def _gather(
         self,
@@ -129,7 +177,7 @@ class Lockstep:
         source: ModelSource,
         sink: ModelSink,
         tap: Tap | None,
-        began: float,
+        rule: LockstepRule,
     ) -> LockstepGather:
         rules, belongs = self._plan.rules, scatter.belongs
 
@@ -141,11 +189,11 @@ class Lockstep:
         return LockstepGather(
             source,
             part_of(source.spec, rules.part),
-            [self._contributor(scatter, peer, source) for peer in peers],
+            [self._contributor(scatter, peer, source, rule) for peer in peers],
             sink,
             GatherRules(
                 held_interval=self._server.config.timeouts.held_interval,
-                deadline=began + rules.train_timeout if rules.train_timeout else None,
+                deadline=rule.deadline,
                 train_timeout=rules.train_timeout,
                 non_finite=rules.non_finite,
                 on_step=on_step,
@@ -154,8 +202,9 @@ class Lockstep:
             ),
         )
 
-    def _contributor(self, scatter: Scatter, peer: Peer, source: ModelSource) -> Contributor:
-        rules = self._plan.rules
+    def _contributor(
+        self, scatter: Scatter, peer: Peer, source: ModelSource, rule: LockstepRule
+    ) -> Contributor:
         return Contributor(
             peer.name,
             answer_to(scatter.exchanges[peer.name]),
@@ -163,15 +212,7 @@ class Lockstep:
             filters=lambda update: functions_of(
                 self._plan.filters_up, ModelFacts(scatter.belongs, peer.name, update)
             ),
-            way_back=Comeback(
-                self._server,
-                scatter,
-                source,
-                peer,
-                returns=self._returns,
-                most=rules.max_attempts,
-                seconds=rules.wait_time_after_min_received,
-            ),
+            way_back=Comeback(self._server, scatter, source, peer, rule),
         )
 
     def _offer_next(self, scatter: Scatter, peers: Sequence[Peer], tap: Tap) -> None:
@@ -201,11 +242,22 @@ class Lockstep:
         if scatter.fault is not None:
             raise scatter.fault from error  # our own store's, not that client's
 
-    def _close(self, scatter: Scatter, peers: Sequence[Peer], gather: LockstepGather) -> Outcome:
+    def _close(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        gather: LockstepGather,
+        rule: LockstepRule,
+        began: float,
+    ) -> RoundReport:
         metadata = {}
         for peer in peers:
             exchange = scatter.exchanges[peer.name]
             metadata[peer.name] = hear_out(exchange)
             exchange.close()
-        standings = ended(scatter.exchanges.values(), gather.weights)
-        return Outcome(gather.weights, gather.metrics, gather.client_metrics, metadata, standings)
+        self.ended = ended(scatter.exchanges.values(), gather.weights)
+        return RoundReport(
+            scatter.belongs.round, scatter.belongs.attempt, time.monotonic() - began,
+            gather.weights, gather.metrics, rule.missing(gather.weights), metadata,
+            client_metrics=gather.client_metrics,
+        )  # fmt: skip
