@@ -283,7 +283,7 @@ def serve(port: Port, spool: str) -> None:
             try:
                 job.run_round(rounds)
                 rounds += 1
-            except streamlink.QuorumNotReached as error:
+            except streamlink.errors.QuorumNotReached as error:
                 failed[str(error)[:200]] += 1
                 is_over.wait(0.5)  # those who are away come back
     port.tell(

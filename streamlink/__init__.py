@@ -14,139 +14,28 @@ stream), ``rounds`` (scatter and gather). Import from here; ``streamlink.errors`
 exception.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from streamlink.allocator import tune_allocator
-from streamlink.cancel import CancelToken
-from streamlink.config import (
-    GrpcConfig,
-    JobConfig,
-    LimitsConfig,
-    LinkConfig,
-    RoundConfig,
-    SecurityConfig,
-    StreamConfig,
-    TimeoutConfig,
-    parse_size,
-)
-from streamlink.copying import copy_model, digest_of, receive, send
-from streamlink.errors import StreamlinkError
-from streamlink.fleet import Fleet, Reporter
-from streamlink.link import Attempt
-from streamlink.link.client import Assignment
-from streamlink.link.outgoing import Receipt
-from streamlink.link.server import Server
-from streamlink.link.transfers import TransferFacts
-from streamlink.model.generated import GeneratedModel
-from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
-from streamlink.model.mapped import RangeFunction, map_model
-from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.operate.metrics import MetricsCollector, serve_metrics
-from streamlink.progress import show_progress
-from streamlink.rounds.client import Client
-from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
-from streamlink.rounds.executor import Executor, Task, TaskOutcome, TaskResult
-from streamlink.rounds.ondisk import OnDiskExecutor
-from streamlink.rounds.record import JobState
-from streamlink.rounds.report import RoundReport, Standing
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
-from streamlink.stores import (
-    ArrayModel,
-    CompressedStore,
-    MemoryStore,
-    SafetensorsStore,
-    as_model,
-    open_model,
-    open_store,
-)
-from streamlink.stores.anything import AnyPlace, AnySource
 from streamlink_fl import warn_of_clash
 
-__all__ = [
-    # settings
-    "LinkConfig",
-    "StreamConfig",
-    "TimeoutConfig",
-    "GrpcConfig",
-    "SecurityConfig",
-    "RoundConfig",
-    "LimitsConfig",
-    "JobConfig",
-    "parse_size",
-    # models
-    "TensorSpec",
-    "ModelSpec",
-    "ModelSource",
-    "ModelSink",
-    "ModelStore",
-    "ModelInPlace",
-    "AnySource",
-    "AnyPlace",
-    "ArrayModel",
-    "TorchModel",
-    "as_model",
-    "GeneratedModel",
-    "map_model",
-    "RangeFunction",
-    "digest_of",
-    "copy_model",
-    # stores
-    "MemoryStore",
-    "SafetensorsStore",
-    "CompressedStore",
-    "open_model",
-    "open_store",
-    # one model, without rounds
-    "send",
-    "receive",
-    "Receipt",
-    "TransferFacts",
-    # rounds
-    "Server",
-    "ScatterAndGather",
-    "RoundReport",
-    "Standing",
-    "Attempt",
-    "Client",
-    "Executor",
-    "StreamingExecutor",
-    "WholeExecutor",
-    "OnDiskExecutor",
-    "Task",
-    "TaskResult",
-    "TaskOutcome",
-    "Assignment",
-    # around each step of a round
-    "PerModel",
-    "ModelFacts",
-    "on_floats",
-    "RoundEvent",
-    "Happening",
-    # processes
-    "JobState",
-    "serve_metrics",
-    "MetricsCollector",
-    "Fleet",
-    "show_progress",
-    "Reporter",
-    "tune_allocator",
-    "CancelToken",
-    # errors
-    "StreamlinkError",
-]
-
+TYPE_CHECKING = False  # that of ``typing`` takes longer to import than all there is here
 if TYPE_CHECKING:
-    from streamlink.stores.torch import TorchModel
+    from streamlink import errors as errors
+    from streamlink.public import *  # noqa: F403
+    from streamlink.public import __all__ as __all__
+else:
+    # The names are imported when the first is asked for: a command that is interrupted in its first
+    # second has to have come further than this by then.
 
+    def __getattr__(name):
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # `from streamlink import` would ask here again
 
-def __getattr__(name: str) -> Any:
-    if name == "TorchModel":  # torch is an extra, and takes seconds to import
-        from streamlink.stores.torch import TorchModel
+        if name == "errors":
+            return import_module("streamlink.errors")
+        return getattr(import_module("streamlink.public"), name)
 
-        return TorchModel
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __dir__():
+        return sorted({*globals(), *__getattr__("__all__")})
 
 
 __version__ = "0.1.0"

@@ -1,6 +1,9 @@
 """``python -m streamlink``: the same as the ``streamlink`` command."""
 
-from streamlink.cli import main
+import streamlink_fl
 
 if __name__ == "__main__":
+    streamlink_fl.begin()
+    from streamlink.cli import main
+
     main()

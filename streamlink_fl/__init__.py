@@ -5,16 +5,27 @@ the video tool. The one that is installed last overwrites ``streamlink/__init__.
 of the other, and removing either removes what they share; pip does not notice. This package has a
 name of its own, so it survives both. Our commands start here: it looks before ``streamlink`` is
 imported, reads files only, and needs nothing but the standard library.
+
+From here on ``signals`` and ``output`` guard the command, so nothing is imported before them that
+takes time.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 
-__all__ = ["DISTRIBUTION", "Clash", "NameClashWarning", "find_clash", "main", "warn_of_clash"]
+from streamlink_fl import output, signals
+
+__all__ = [
+    "DISTRIBUTION",
+    "Clash",
+    "NameClashWarning",
+    "begin",
+    "find_clash",
+    "main",
+    "warn_of_clash",
+]
 
 DISTRIBUTION = "streamlink-fl"
 """What pip calls us."""
@@ -29,14 +40,14 @@ class NameClashWarning(RuntimeWarning):
     """The video tool is installed in the same place; ours still works."""
 
 
-@dataclass(frozen=True)
 class Clash:
     """What is wrong with the installed package ``streamlink``."""
 
-    text: str
-    """A sentence for the user, which ends with what to do."""
-    is_fatal: bool
-    """Whether ``import streamlink`` gives something else than our package."""
+    def __init__(self, text: str, *, is_fatal: bool) -> None:
+        self.text = text
+        """A sentence for the user, which ends with what to do."""
+        self.is_fatal = is_fatal
+        """Whether ``import streamlink`` gives something else than our package."""
 
 
 def find_clash() -> Clash | None:
@@ -51,13 +62,15 @@ def find_clash() -> Clash | None:
             f"that name is removed, which shares files with streamlink-fl. {_APART}",
             is_fatal=True,
         )
-    if "streamlink_fl" not in init.read_text("utf-8", "replace"):  # ours imports this package
+    with open(init, encoding="utf-8", errors="replace") as file:
+        is_ours = "streamlink_fl" in file.read()  # ours imports this package
+    if not is_ours:
         return Clash(
             f"'import streamlink' finds the video tool of that name ({init}), not streamlink-fl, "
             f"which moves models. {_APART}",
             is_fatal=True,
         )
-    return _neighbour(init.parent.parent)
+    return _neighbour(os.path.dirname(os.path.dirname(init)))
 
 
 def warn_of_clash() -> None:
@@ -65,7 +78,7 @@ def warn_of_clash() -> None:
 
     The price is one ``stat``, so every import can afford it.
     """
-    if clash := _neighbour(Path(__file__).parent.parent):
+    if clash := _neighbour(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))):
         import warnings
 
         warnings.warn(clash.text, NameClashWarning, stacklevel=3)
@@ -73,6 +86,7 @@ def warn_of_clash() -> None:
 
 def main() -> None:
     """Run the ``streamlink`` command, or end with 2 where another package has its place."""
+    begin()
     clash = find_clash()
     if clash is not None:
         if clash.is_fatal:
@@ -86,17 +100,23 @@ def main() -> None:
     run()
 
 
-def _imported() -> Path | None:
+def begin() -> None:
+    """Make this process one that ends in order: ``signals``, ``output``. For our commands only."""
+    signals.begin()
+    output.begin()
+
+
+def _imported() -> str | None:
     """Return the ``__init__.py`` that ``import streamlink`` would run."""
     from importlib.util import find_spec
 
     spec = find_spec("streamlink")
-    return Path(spec.origin) if spec and spec.origin and spec.has_location else None
+    return spec.origin if spec and spec.origin and spec.has_location else None
 
 
-def _neighbour(site: Path) -> Clash | None:
+def _neighbour(site: str) -> Clash | None:
     """Return the clash if the video tool is in ``site``; its command's package tells."""
-    if not os.path.isdir(site / "streamlink_cli"):
+    if not os.path.isdir(os.path.join(site, "streamlink_cli")):
         return None
     return Clash(
         f"the video tool 'streamlink' is installed in {site} too, and shares files with "

@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "bars": frozenset({"logs"}),
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
+    "public": ANYTHING,
     "__init__": ANYTHING,
     "__main__": frozenset({"cli"}),
 }

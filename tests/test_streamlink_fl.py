@@ -237,15 +237,15 @@ def test_what_the_video_tool_took_along_is_named_and_the_remedy_helps(
 def test_the_look_at_import_is_one_question_to_the_file_system(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Path] = []
+    asked: list[str] = []
 
-    def noted(path: Path) -> bool:
+    def noted(path: str) -> bool:
         asked.append(path)
         return False
 
     monkeypatch.setattr(os.path, "isdir", noted)
     streamlink_fl.warn_of_clash()
-    assert asked == [ROOT / "streamlink_cli"]
+    assert asked == [str(ROOT / "streamlink_cli")]
 
 
 @pytest.mark.processes

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -18,10 +15,12 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from streamlink import logs
+from streamlink.cancel import CancelToken
 from streamlink.cli.faults import CommandError, JobFailed, exit_code, sentence
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
+from streamlink_fl import signals
 
 __all__ = ["Common", "a_job", "command"]
 
@@ -42,6 +41,8 @@ class Common:
     json_logs: bool = False
     is_check: bool = False
     """The command ends once it has looked at all that it was given."""
+    cancel: CancelToken = field(default_factory=CancelToken)
+    """Is cancelled by SIGINT, SIGTERM and SIGHUP; whatever may take long looks at it."""
 
     def passed(self) -> None:
         """Report that nothing that was given stands in the way of the command."""
@@ -77,8 +78,10 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(**given: Any) -> None:
             own = {name: given[name] for name in own_names}
             in_json = given["json_logs"]
-            with _in_words(given), _interruptible(), _all(in_json):
-                function(**own, common=_common(names, given))
+            token = CancelToken()
+            stop = _stops(token, given.get("report_fd") is not None)
+            with signals.Cancelling(stop), _in_words(given), _all(in_json):
+                function(**own, common=_common(names, given, token))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
         own_names = [each.name for each in own]
@@ -99,6 +102,8 @@ def a_job() -> Iterator[None]:
     """Count what goes wrong from here on as a failed job (exit code 1), not as a wrong command."""
     try:
         yield
+    except Cancelled:
+        raise
     except (StreamlinkError, OSError) as error:
         raise JobFailed(sentence(error)) from error
 
@@ -110,7 +115,7 @@ def _log_options() -> Iterator[inspect.Parameter]:
         )
 
 
-def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
+def _common(names: tuple[str, ...], given: dict[str, Any], token: CancelToken) -> Common:
     # Under --json-logs there are no bars, wherever stderr goes.
     console = Console(stderr=True, force_terminal=False if given["json_logs"] else None)
     if given["log_level"].lower() not in LEVELS:
@@ -120,7 +125,8 @@ def _common(names: tuple[str, ...], given: dict[str, Any]) -> Common:
     )
     config = config_from(names, given) if names else JobConfig()
     options = {name: given[name] for name in _LOG_OPTIONS}
-    return Common(config, console, **options, is_check=given.get("check", False))
+    is_check = given.get("check", False)
+    return Common(config, console, **options, is_check=is_check, cancel=token)
 
 
 def _site(given: dict[str, Any]) -> str:
@@ -150,7 +156,7 @@ def _in_words(given: dict[str, Any]) -> Iterator[None]:
             logger.debug("the command ended early", exc_info=True)
         if is_child and _is_servers_word(error):
             pass  # the server shares this terminal, and has said it
-        elif not isinstance(error, KeyboardInterrupt):
+        elif not isinstance(error, KeyboardInterrupt | Cancelled):
             who = f"{site}: " if site else ""
             _say(f"error: {who}{sentence(error)}", "failed", exit_code(error), in_json)
         elif not is_child:  # of a fleet, only the one at the terminal answers it
@@ -170,25 +176,12 @@ def _say(text: str, event: str, code: int, in_json: bool) -> None:
     typer.echo(line, err=True)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM be heard like Ctrl-C, and either of them once.
+def _stops(token: CancelToken, is_child: bool) -> Callable[[str], None]:
+    """Return what ends a command whose process gets a signal; called with the signal's name."""
 
-    The clean-up that follows the first must not be interrupted in turn; all its waits are bounded.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # where the command was called by a program, signals are that program's
-        return
-    heeded = (signal.SIGINT, signal.SIGTERM)
+    def stop(name: str) -> None:
+        token.cancel(name)
+        if not is_child:  # the parent, at the terminal, says it
+            logger.info("stopping (%s); Ctrl-C ends it at once", name)
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in heeded:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in heeded}
-    try:
-        yield
-    finally:
-        for each, what in before.items():
-            signal.signal(each, what)
+    return stop

@@ -22,7 +22,7 @@ from streamlink.cli.faults import CommandError, JobFailed, sentence
 from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
 from streamlink.cli.places import ADDRESS, check_address, place_at
 from streamlink.cli.settings import LINK, SERVING, VISITING
-from streamlink.errors import AddressInUse, SecurityError, StreamlinkError
+from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import Traffic, oneshot
 from streamlink.link.door import Door
 from streamlink.link.outgoing import Receipt
@@ -114,8 +114,9 @@ def receive(
                 progress=_both(progress.update, desk.told),
                 door=door,
                 traffic=traffic,
+                cancel=common.cancel,
             )
-        except (AddressInUse, SecurityError):
+        except (AddressInUse, Cancelled, SecurityError):
             raise  # the command was wrong, not the transfer
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
@@ -171,8 +172,9 @@ def send(
                 retry=retry,
                 progress=progress.update,
                 traffic=traffic,
+                cancel=common.cancel,
             )
-        except SecurityError:
+        except (Cancelled, SecurityError):
             raise
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error

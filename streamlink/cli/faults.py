@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 from pydantic import ValidationError
 
-from streamlink.errors import StreamlinkError
+from streamlink.errors import Cancelled, StreamlinkError
 from streamlink.logs import escape
+from streamlink_fl import signals
 
 __all__ = ["CommandError", "JobFailed", "exit_code", "sentence"]
 
@@ -19,9 +22,12 @@ class JobFailed(StreamlinkError):
 
 
 def exit_code(error: BaseException) -> int:
-    """Return 130 for an interrupt, 1 for a job that failed, 2 for everything else."""
-    if isinstance(error, KeyboardInterrupt):
-        return 130
+    """Return 1 for a job that failed, 2 for everything else that did.
+
+    A signal gives what shells have for it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    """
+    if isinstance(error, KeyboardInterrupt | Cancelled):
+        return signals.code_of(signals.received() or signal.SIGINT)
     return 1 if isinstance(error, JobFailed) else 2
 
 

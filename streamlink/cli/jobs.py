@@ -169,7 +169,7 @@ def server(
         reporter.tell_base()
         memory = Memory()
         serving = watching.enter_context(ExitStack())
-        listening = serving.enter_context(Server(listen, common.config))
+        listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
         reception.hand_over(JobDesk(listening, rounds, memory, kept.path).answer)
         reporter.tell(port=listening.port)
@@ -222,7 +222,7 @@ def client(
     reporter = Reporter(report_fd)
     work = _Told(make(name), name)
     reporter.tell_base()
-    with Client(server, name, work, common.config) as taking_part:
+    with Client(server, name, work, common.config, cancel=common.cancel) as taking_part:
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
         bars = (

@@ -11,10 +11,9 @@ import typer
 from streamlink.cli.command import Common, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.places import is_filled, model_digest, place_at, stored_bytes
+from streamlink.copying import copy_model, digest_of
 from streamlink.logs import escape
 from streamlink.model.compare import difference
-from streamlink.model.copy import copy_model
-from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import LinkProgress
@@ -97,6 +96,7 @@ def export(
             model,
             store.begin(model.spec),
             progress=lambda done: progress.update("export", "writing", min(done, total), total),
+            cancel=common.cancel,
         )
     made = store.open()
     kept = stored_bytes(made)
@@ -152,6 +152,7 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
         found = digest_of(
             model,
             progress=lambda done: progress.update(str(path), "verifying", done, total),
+            cancel=common.cancel,
         )
     if stored is not None and stored != found:
         raise CommandError(f"{path}: its digest is {found}, but {stored} was stored with it")

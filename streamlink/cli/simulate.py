@@ -74,7 +74,7 @@ def simulate(
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]
     settings = spelled(config)
-    fleet = Fleet()
+    fleet = Fleet(cancel=common.cancel)
     with a_job():
         head = fleet.run(
             python_module(*server, *settings, *_logging(common, "server")),

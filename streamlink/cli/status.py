@@ -13,10 +13,11 @@ from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.faults import CommandError
 from streamlink.cli.operating import StoreOf, socket_of
 from streamlink.cli.places import ledger_of
-from streamlink.cli.watching import how_it_ended, in_place, plain, watched
+from streamlink.cli.watching import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
 from streamlink.rounds.ledger import unfinished_job
+from streamlink_fl import output
 
 __all__ = ["abort", "status"]
 
@@ -48,6 +49,12 @@ def status(
     def facts() -> dict[str, Any]:
         return _ask(path, {"do": "status"}, store)
 
+    def pause() -> None:
+        common.cancel.wait(WATCH_SECONDS)
+        common.cancel.check()
+        if output.is_lost():
+            raise typer.Exit  # nobody watches any more
+
     with a_job():
         first = facts()
         if not watch:
@@ -55,7 +62,7 @@ def status(
             return
         console = Console()
         with in_place(console) if console.is_terminal and not as_json else plain(as_json) as show:
-            last = watched(first, facts, show)
+            last = watched(first, facts, show, pause)
         typer.echo(how_it_ended(last), err=as_json)
 
 

@@ -15,6 +15,7 @@ from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.executor import Executor
 from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.rounds.traces import place_of
+from streamlink_fl import signals
 
 __all__ = ["maker_of"]
 
@@ -48,7 +49,8 @@ def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[
 
 def _made(factory: Callable[..., Any], executor: str, name: str) -> Executor:
     try:
-        made = factory(name)
+        with signals.Raising():  # the user's code may do anything, for as long as it likes
+            made = factory(name)
     except Exception as error:
         raise CommandError(f"--executor {executor} raised {_what(error)}") from error
     if not callable(getattr(made, "execute", None)):
@@ -65,7 +67,8 @@ def _load(option: str, where: str) -> Callable[..., Any]:
         raise CommandError(f"{option} {where!r} is not of the form FILE.py:name or module:name")
     is_file = module_name.endswith(".py") or "/" in module_name
     try:
-        module = _from_file(Path(module_name)) if is_file else _by_name(module_name)
+        with signals.Raising():
+            module = _from_file(Path(module_name)) if is_file else _by_name(module_name)
     except CommandError:
         raise
     except Exception as error:

@@ -19,20 +19,16 @@ from streamlink.logs import escape
 from streamlink.operate.control import ControlError, NothingRuns
 from streamlink.rounds.ledger import unfinished_job
 
-__all__ = ["how_it_ended", "in_place", "plain", "watched"]
+__all__ = ["WATCH_SECONDS", "how_it_ended", "in_place", "plain", "watched"]
 
-_WATCH_SECONDS = 1.0
+WATCH_SECONDS = 1.0
 
 Facts = Mapping[str, Any]
 Show = Callable[[Facts], None]
 
 
-def _pause() -> None:
-    time.sleep(_WATCH_SECONDS)
-
-
 def watched(
-    first: Facts, ask: Callable[[], Facts], show: Show, pause: Callable[[], None] = _pause
+    first: Facts, ask: Callable[[], Facts], show: Show, pause: Callable[[], object]
 ) -> Facts:
     """Show ``first`` and what ``ask`` tells from then on; returns the last of it once nothing runs.
 

@@ -1,0 +1,77 @@
+"""All commands, and how the command line is read."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streamlink import __version__
+from streamlink.cli.certs import certs
+from streamlink.cli.copies import receive, send
+from streamlink.cli.help import SettingsCommand
+from streamlink.cli.jobs import client, server
+from streamlink.cli.models import export, inspect
+from streamlink.cli.simulate import simulate
+from streamlink.cli.status import abort, status
+from streamlink.logs import json_line
+from streamlink_fl import DISTRIBUTION, find_clash
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="streamlink",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (server, client, simulate, inspect, export, send, receive, certs, status, abort):
+    app.command(cls=SettingsCommand)(command)
+
+
+def run(*, is_json: bool) -> None:
+    """Run the command that the command line names.
+
+    Raises:
+        SystemExit: with its exit code.
+    """
+    if clash := find_clash():
+        text = f"warning: {clash.text}"
+        typer.echo(json_line("WARNING", text, "name_clash") if is_json else text, err=True)
+    if not is_json:
+        app()
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)  # of a wrong command line
+        if code is None:
+            raise
+        text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+        typer.echo(json_line("ERROR", f"error: {text}", "failed", exit_code=code), err=True)
+        sys.exit(code)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"{DISTRIBUTION} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _all(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Move models of any size between the sites of federated learning.
+
+    Exit codes: 0 done; 1 the job failed, or two models differ; 2 something given was wrong; 130,
+    143 or 129 after Ctrl-C, SIGTERM or SIGHUP.
+    """
