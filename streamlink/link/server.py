@@ -132,7 +132,7 @@ class Peer:
     @property
     def is_here(self) -> bool:
         """Whether its session still lives."""
-        return not self._session.closed.is_set()
+        return not (self._session.closed.is_set() or self._session.is_leaving)
 
     @property
     def is_away(self) -> bool:
@@ -212,7 +212,7 @@ class Peer:
 
     def dismiss(self, reason: str) -> None:
         """Say goodbye to this client."""
-        self._session.close(reason)
+        self._session.leave(reason)
 
 
 class Server:

@@ -348,7 +348,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The sender ends the session on purpose."""
+    """The sender ends the session on purpose, or acknowledges that its peer does."""
 
     reason: str
 

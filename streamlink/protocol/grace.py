@@ -73,6 +73,12 @@ class SessionLost(StreamTimeout):
     verb = "did not come back"
 
 
+class GoodbyeUnanswered(SessionLost):
+    """Our goodbye was not acknowledged within ``reconnect_timeout``."""
+
+    verb = "did not acknowledge our goodbye"
+
+
 class Absence:
     """The absence that runs, and what it adds to."""
 

@@ -70,7 +70,7 @@ class SessionMachine(StandingMachine):
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
-        self._require(self._is_standing, "request")
+        self._require(self._is_standing and not self.is_leaving, "request")
         number = self._asked.next_number()
         request = Request(number, topic, attempt, sends, returns, metadata, part, *begins)
         self._asked.add(request)
@@ -120,13 +120,15 @@ class SessionMachine(StandingMachine):
 
     def _say(self, frame: Frame) -> None:
         # While it is away nothing piles up here: what still matters is repeated once it is back.
-        if self.state is SessionState.READY:
+        if self.state is SessionState.READY and not self.is_leaving:
             self._outbox.append(frame)
 
     # --- the peer speaks ---------------------------------------------------------------
 
     def _dispatch(self, frame: Frame, now: float) -> None:
         match frame:
+            case Request() | TaskProgress() | Reply() | Cancel() if self.is_leaving:
+                pass  # it was on its way when we said goodbye
             case Request():
                 self._on_request(frame)
             case TaskProgress():
@@ -176,6 +178,12 @@ class SessionMachine(StandingMachine):
                 self._start_processing(number, now)
         self._outbox.extend(self._asked.to_repeat())
         self._served.repeat()
+
+    def _drop_work(self) -> None:
+        for number in self._asked.processing:
+            self._timers.stop(_processing(number))
+        self._asked.clear()
+        self._served.clear()
 
     def _expire(self, name: str, now: float) -> None:
         # Another that expired with it may have taken the session away, and so paused this one.

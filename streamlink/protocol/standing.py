@@ -6,8 +6,12 @@
 
 It agrees on version, chunk size and limits (``greeting``) and keeps a heartbeat. Like a stream, a
 session outlives the call that carries it. While it is away (``absence``) no clock runs but
-``reconnect_timeout``, which ends it. A goodbye or an abort ends it at once. What it is there for,
-requests and replies, is ``session``'s.
+``reconnect_timeout``, which ends it. An abort ends it at once. What it is there for, requests and
+replies, is ``session``'s.
+
+A goodbye is answered with a goodbye, as TCP answers a FIN: whoever hears the first one has ended,
+who has said it is *leaving* until it hears the other. What may have been lost with a call is said
+again on the next one, so nobody waits for a peer that left on purpose.
 """
 
 from __future__ import annotations
@@ -18,7 +22,13 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, OpenTimeout, StreamAborted
 from streamlink.protocol.events import Away, Back, Event, Greeted, Left, Ready
 from streamlink.protocol.frames import Abort, Frame, Goodbye, Heartbeat, Hello, Welcome
-from streamlink.protocol.grace import TRIES, Absence, SessionLost, longer_than_reconnect
+from streamlink.protocol.grace import (
+    TRIES,
+    Absence,
+    GoodbyeUnanswered,
+    SessionLost,
+    longer_than_reconnect,
+)
 from streamlink.protocol.greeting import agree_chunk, agree_version, fault_in
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.session_state import SessionState
@@ -28,6 +38,7 @@ MOST_EVENTS = 1024
 """Requests that may wait for the owner before the peer is taken for a flood (count)."""
 
 _OPEN, _ALIVE, _BEAT, _AWAY = "open", "alive", "heartbeat", "away"
+_LEAVING = "leaving"
 
 
 class StandingMachine(Machine):
@@ -46,6 +57,7 @@ class StandingMachine(Machine):
         self._welcome: Welcome | None = None
         self._connect_until: float = 0.0  # set by the first call
         self._absence = Absence()
+        self._goodbye: Goodbye | None = None  # what was said, and may have to be said again
         self._is_news = False  # whether the frame that is taken now says anything new
         self._beat_seconds = config.timeouts.heartbeat_interval
         self._beats = 0
@@ -169,6 +181,8 @@ class StandingMachine(Machine):
         self._timers.stop(_AWAY)
         gone = self._absence.end(now=now)
         self._become_ready(beat_seconds, now)
+        if self._goodbye is not None:
+            self._outbox.append(self._goodbye)
         self._resume_work(now)
         self._tell(Back(gone))
 
@@ -177,6 +191,9 @@ class StandingMachine(Machine):
 
     def _resume_work(self, now: float) -> None:
         """The session is back: go on with what it carries."""
+
+    def _drop_work(self) -> None:
+        """The session is about to end: nobody wants what it carries any more."""
 
     # --- life ----------------------------------------------------------------------
 
@@ -201,12 +218,29 @@ class StandingMachine(Machine):
         self._become_ready(self._hello.session_timeout / 3, now)
         return answer
 
-    def goodbye(self, reason: str) -> None:
-        """End the session on purpose."""
-        if not self.is_closed:
-            self._outbox.append(Goodbye(reason))
+    def goodbye(self, reason: str, *, now: float) -> None:
+        """End the session on purpose, once the peer has acknowledged that.
+
+        A client that has no call just now ends at once: it would call only to say that it leaves.
+        """
+        if self.is_closed or self.is_leaving:
+            return
+        is_ready = self.state is SessionState.READY
+        if is_ready or (self._is_standing and not self.is_client):
+            self._goodbye = Goodbye(reason)
+            self._drop_work()
+            patience = self.config.timeouts.reconnect_timeout + self._unnoticed_seconds()
+            self._timers.start(_LEAVING, patience, now=now)
+        else:
             self.state = SessionState.CLOSED
             self._timers.stop_all()
+        if is_ready or self.is_closed:
+            self._outbox.append(Goodbye(reason))
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this end has said goodbye and waits for the answer."""
+        return self._goodbye is not None and not self.is_closed
 
     # --- the peer speaks ---------------------------------------------------------------
 
@@ -221,9 +255,16 @@ class StandingMachine(Machine):
             case Heartbeat():
                 self._is_news = True
             case Goodbye():  # pragma: no branch (the table lets nothing else through)
-                self._timers.stop_all()
-                self._outbox.clear()
-                self._events.append(Left(frame.reason))
+                self._on_goodbye(frame)
+
+    def _on_goodbye(self, frame: Goodbye) -> None:
+        is_said = self._goodbye is not None and self._goodbye not in self._outbox
+        self._timers.stop_all()
+        self._outbox.clear()
+        if not is_said:  # else this is the answer, or both have left at once
+            self._outbox.append(self._goodbye or Goodbye(""))
+        if self._goodbye is None:
+            self._events.append(Left(frame.reason))
 
     def _on_hello(self, frame: Hello, now: float) -> None:
         if self._welcome is not None:
@@ -290,6 +331,9 @@ class StandingMachine(Machine):
             facts = self._idle_facts(name, now, 0)
             facts["seconds"] = self._absence.seconds(now=now)
             self._time_out(SessionLost(**facts, setting="reconnect_timeout"))
+        elif name == _LEAVING:
+            facts = self._idle_facts(name, now, 0)
+            self._time_out(GoodbyeUnanswered(**facts, setting="reconnect_timeout"))
         elif self._welcome is not None:
             self._lose_call("a new call brought no greeting", now)
         else:

@@ -1,41 +1,83 @@
-"""Clients that are away when their server closes: it stays a moment, so that they hear of it.
+"""How a server's sessions end: with a goodbye that is answered, for a fault, or for another one.
 
 A client whose connection is lost tries again every few seconds. One that finds nobody cannot know
-whether the server is about to be started again, and waits for ``reconnect_timeout``.
+whether the server is about to be started again, and waits for ``reconnect_timeout`` and longer. So
+a server that is done listens until each client has acknowledged its goodbye, or is given up.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from streamlink.clock import running_time
+from streamlink.errors import AbortCode
+from streamlink.protocol.frames import Hello
 from streamlink.transport.reconnect import LONGEST_PAUSE_SECONDS
+from streamlink.transport.session import Session
 
-__all__ = ["Farewell"]
+__all__ = ["Farewell", "leave", "superseded"]
+
+logger = logging.getLogger("streamlink.server")
 
 MOST_SECONDS = LONGEST_PAUSE_SECONDS + 0.5
 """Longer than any client pauses between two tries (seconds)."""
 
 
+def leave(sessions: Sequence[Session], reason: str, longest: float) -> None:
+    """Say goodbye to all at once, and wait until each has answered or is given up.
+
+    Args:
+        sessions: those that stand.
+        reason: what their clients are told.
+        longest: ``reconnect_timeout`` (seconds). The clock of each session ends it by itself after
+            that, or 4/3 of it; twice as long is only for a clock that fails.
+    """
+    for session in sessions:
+        session.leave(reason)
+    if away := [session.peer for session in sessions if session.is_away]:
+        logger.info("waiting for %s to come back and hear: %s", ", ".join(away), reason)
+    for session in sessions:
+        session.closed.wait(2 * longest)
+
+
+def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
+    """Return why a session ends whose client begins another one, and the code of that."""
+    if session.is_leaving:
+        return AbortCode.GOODBYE, session.left_because
+    if not session.is_of(hello):
+        # Not "lost": the old process, if it lives after all, shall not take its place back.
+        return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
+    why = f"{hello.name} gave this session up and began another"
+    paused = running_time.paused_since(session.began_at)
+    if paused > min(hello.session_timeout, session.config.timeouts.session_timeout):
+        why += f", after this process had stood still for {paused:.1f} s"
+    return AbortCode.SESSION_LOST, why
+
+
 class Farewell:
-    """The sessions whose clients have still to be told."""
+    """The sessions whose clients have still to be told that the server failed.
+
+    An abort is not acknowledged, and a server that failed shall end soon: it waits for as long as
+    one try of a client takes, and no longer.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: set[str] = set()
 
-    def await_all(self, session_ids: Iterable[str]) -> None:
-        """Note who is away."""
+    def abort(self, sessions: Sequence[Session], reason: str, seconds: float) -> bool:
+        """End all for a fault, and wait for those that are away; returns whether all were told."""
         with self._changed:
-            self._waiting.update(session_ids)
+            self._waiting.update(each.session_id for each in sessions if each.is_away)
+        for session in sessions:
+            session.abort(AbortCode.CANCELLED, reason)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, min(seconds, MOST_SECONDS))
 
     def told(self, session_id: str) -> None:
         """Note that a client came back and was told that its session is over."""
         with self._changed:
             self._waiting.discard(session_id)
             self._changed.notify_all()
-
-    def wait(self, seconds: float) -> bool:
-        """Wait until all were told, up to ``seconds``; returns whether they were."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting, min(seconds, MOST_SECONDS))

@@ -44,6 +44,9 @@ from streamlink.transport.traffic import Traffic
 
 logger = logging.getLogger("streamlink.session")
 
+GOODBYE_SECONDS = 5.0
+"""What the end of a client, whose process may be about to end, waits for a goodbye (seconds)."""
+
 _REMEMBERED = 256  # names of withdrawn streams, so that a late call for one is refused by name
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
 
@@ -81,7 +84,8 @@ class Session:
         self.error: StreamlinkError | None = None
         self.closed = threading.Event()
         self.began_at = running_time()
-        self._left_because = "session closed"
+        self.left_because = "session closed"
+        """Why this end has left, if it has."""
         self._pump = pump
         self._on_request = on_request
         self._on_closed = on_closed
@@ -104,12 +108,22 @@ class Session:
         logger.info("the session with %s began", self.peer, extra=extra)
         self._thread.start()
 
+    def leave(self, reason: str) -> None:
+        """Say goodbye; it has ``closed`` once the peer has acknowledged that, or is given up."""
+        self.left_because = reason
+        with self._pump.locked() as (machine, now):
+            machine.goodbye(reason, now=now)
+
     def close(self, reason: str) -> None:
-        """Say goodbye and end."""
-        self._left_because = reason
+        """Say goodbye, and wait a moment for the answer."""
+        self.leave(reason)
+        self._thread.join(timeout=GOODBYE_SECONDS)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this end has said goodbye and waits for the answer."""
         with self._pump.locked() as (machine, _):
-            machine.goodbye(reason)
-        self._thread.join(timeout=5)
+            return machine.is_leaving
 
     def abort(self, code: AbortCode, reason: str) -> None:
         """End for a fault."""
@@ -370,7 +384,7 @@ class Session:
             return [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
 
     def _own_goodbye(self) -> StreamAborted:
-        return StreamAborted(AbortCode.GOODBYE, self._left_because, by_peer=False)
+        return StreamAborted(AbortCode.GOODBYE, self.left_because, by_peer=False)
 
     def _settle(self, number: int, outcome: Reply | StreamlinkError) -> None:
         with self._lock:

@@ -38,7 +38,7 @@ from streamlink.protocol.frames import (
     TaskProgress,
     Welcome,
 )
-from streamlink.protocol.grace import SessionLost
+from streamlink.protocol.grace import GoodbyeUnanswered, SessionLost
 from streamlink.protocol.requests import MOST_KEPT
 from streamlink.protocol.session import SessionMachine
 from streamlink.protocol.session_state import SessionState
@@ -248,15 +248,17 @@ def test_a_live_peer_is_never_lost() -> None:
 
 def test_a_goodbye_ends_both_sides_without_an_error() -> None:
     client, server = ready_client(), ready_server()
-    client.goodbye("job done")
+    client.goodbye("job done", now=0.0)
     assert client.frames_to_send(now=0.0) == [Goodbye("job done")]
     server.receive(Goodbye("job done"), now=0.0)
     assert events(server) == [Left("job done")]
-    assert client.is_closed
     assert server.is_closed
-    assert client.error is server.error is None
-    client.goodbye("again")
+    assert client.is_leaving
+    client.goodbye("again", now=0.0)
     assert not client.has_frames()
+    exchange(client, server)
+    assert client.is_closed
+    assert client.error is server.error is None
 
 
 def test_a_client_whose_call_is_lost_before_its_welcome_greets_again_for_the_connect_timeout() -> (
@@ -778,14 +780,16 @@ def test_a_request_complete_while_away_is_watched_from_the_return() -> None:
 
 @pytest.mark.parametrize("end", ["goodbye", "abort"])
 def test_a_session_may_be_ended_while_it_is_away(end: str) -> None:
-    _, server = pair()
+    client, server = pair()
     server.detach(now=1.0)
     if end == "goodbye":
-        server.goodbye("done")
+        client.detach(now=1.0)
+        client.goodbye("done", now=1.0)
     else:
         server.abort(AbortCode.CANCELLED, "enough")
-    assert server.is_closed
-    assert server.next_deadline() is None
+    ended = client if end == "goodbye" else server
+    assert ended.is_closed
+    assert ended.next_deadline() is None
 
 
 def test_a_session_that_failed_while_it_was_away_says_so_to_a_call_that_comes_late() -> None:
@@ -796,12 +800,91 @@ def test_a_session_that_failed_while_it_was_away_says_so_to_a_call_that_comes_la
     assert server.frames_to_send(now=2.0) == [Abort(AbortCode.CANCELLED, "enough")]
 
 
-def test_a_session_that_said_goodbye_has_nothing_to_say_to_a_call_that_comes_late() -> None:
+@pytest.mark.parametrize("is_away", [True, False], ids=["while away", "lost with its call"])
+def test_a_goodbye_that_was_not_heard_is_said_again_over_the_next_call(is_away: bool) -> None:
+    client, server = pair()
+    if is_away:
+        cut(client, server, now=1.0)
+    server.goodbye("done", now=1.0)
+    server.frames_to_send(now=1.0)  # nobody hears it
+    if not is_away:
+        cut(client, server, now=2.0)
+    join(client, server, now=3.0)
+    assert events(client)[-1] == Left("done")
+    assert client.is_closed
+    assert server.is_closed
+    assert server.error is None
+
+
+def test_a_client_says_goodbye_again_over_the_next_call() -> None:
+    client, server = pair()
+    client.goodbye("done", now=1.0)
+    client.frames_to_send(now=1.0)
+    cut(client, server, now=2.0)
+    join(client, server, now=3.0)
+    assert events(server)[-1] == Left("done")
+    assert client.is_closed
+    assert client.error is None
+
+
+def test_a_goodbye_that_nobody_answers_is_given_up_after_the_reconnect_timeout() -> None:
     _, server = pair()
-    server.goodbye("done")
-    server.detach(now=1.0)
-    server.attach(now=2.0)
+    server.goodbye("done", now=0.0)
+    kept_alive(server, 2 * SMALL.timeouts.reconnect_timeout)
+    assert isinstance(server.error, GoodbyeUnanswered)
+    assert "did not acknowledge our goodbye" in str(server.error)
+    assert "raise reconnect_timeout" in str(server.error)
+
+
+def test_a_goodbye_from_both_sides_at_once_answers_both() -> None:
+    client, server = pair()
+    client.goodbye("enough", now=0.0)
+    server.goodbye("done", now=0.0)
+    exchange(client, server)
+    assert client.is_closed
+    assert server.is_closed
+    assert client.error is server.error is None
+    assert not client.has_frames()
     assert not server.has_frames()
+
+
+def test_goodbyes_that_cross_answer_each_other() -> None:
+    client, server = pair()
+    client.goodbye("enough", now=0.0)
+    server.goodbye("done", now=0.0)
+    said, heard = client.frames_to_send(now=0.0), server.frames_to_send(now=0.0)
+    client.receive(heard[0], now=0.0)
+    server.receive(said[0], now=0.0)
+    assert client.is_closed
+    assert server.is_closed
+    assert not client.has_frames()
+    assert not server.has_frames()
+
+
+def test_what_was_on_its_way_when_we_said_goodbye_is_not_done() -> None:
+    client, server = pair()
+    open_ = server.request("train", now=0.0)
+    exchange(server, client)
+    events(client)
+    client.request("ask", now=0.0)
+    client.report_progress(open_, 1)
+    client.reply(open_)
+    server.goodbye("done", now=0.0)
+    for frame in client.frames_to_send(now=0.0):
+        server.receive(frame, now=0.0)
+    server.reply(7)
+    assert not server.has_events
+    assert server.frames_to_send(now=0.0) == [Goodbye("done")]
+    with pytest.raises(LocalProtocolError, match="request"):
+        server.request("train", now=0.0)
+
+
+def test_a_request_that_is_worked_on_has_no_clock_any_more_after_a_goodbye() -> None:
+    _, server = pair()
+    server.request("train", now=0.0)
+    assert server.next_deadline() is not None
+    server.goodbye("done", now=0.0)
+    assert not events(kept_alive(server, SMALL.timeouts.reconnect_timeout))
 
 
 def test_giving_up_what_is_answered_says_nothing() -> None:

@@ -70,6 +70,7 @@ SESSION: dict[str, f.SessionFrame] = {
     "progress": f.TaskProgress(2, 99),
     "reply": f.Reply(2, "ValueError: no", "Traceback: ...", {"samples": "10"}),
     "goodbye": f.Goodbye("job done"),
+    "goodbye_in_answer": f.Goodbye(""),
     "session_abort": f.Abort(AbortCode.SESSION_LOST, "gone"),
 }
 

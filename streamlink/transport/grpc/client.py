@@ -36,7 +36,7 @@ from streamlink.transport.driver import Pump
 from streamlink.transport.grpc.credentials import Connector
 from streamlink.transport.identity import token_reader
 from streamlink.transport.reconnect import keep_carried
-from streamlink.transport.session import Session, StreamPump
+from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import Traffic
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
@@ -165,8 +165,8 @@ class GrpcClient:
         if self._session_pump is not None:
             # Nothing where a goodbye was said; else the server would wait for us to come back.
             self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
-            if self._session_thread is not None:
-                self._session_thread.join(_LAST_WORDS_SECONDS)
+            if self._session_thread is not None:  # its call may have to bring a goodbye yet
+                self._session_thread.join(GOODBYE_SECONDS)
             else:  # interrupted before it was noted; it may carry already
                 self._session_pump.wait_over(_LAST_WORDS_SECONDS)
         self._session_line.close()
@@ -300,7 +300,7 @@ def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
                 raise AuthenticationFailed(f"the server refused us: {error.reason}") from error
             raise error
         if isinstance(event, Left):
-            raise StreamAborted(AbortCode.REFUSED, event.reason, by_peer=True, who="the server")
+            raise StreamAborted(AbortCode.GOODBYE, event.reason, by_peer=True, who="the server")
 
 
 def _failure(line: _Line, seconds: float) -> str:

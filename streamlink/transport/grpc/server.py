@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import grpc
 
-from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -31,7 +30,7 @@ from streamlink.transport.addresses import is_answered, is_unix
 from streamlink.transport.budget import budget_for
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.driver import Pump
-from streamlink.transport.farewell import Farewell
+from streamlink.transport.farewell import Farewell, leave, superseded
 from streamlink.transport.grpc import health
 from streamlink.transport.grpc.credentials import certified_names, server_credentials
 from streamlink.transport.grpc.options import server_options
@@ -97,7 +96,8 @@ class GrpcServer:
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, f.Abort] = {}
         self._farewell = Farewell()
-        self._is_closing = False
+        self._closing: ProtocolError | None = None
+        """What who comes now is told; None: it is let in."""
         self._lobby = Lobby(config.limits.max_silent_calls)
         self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
         self._server, self.port = self._listen(address)
@@ -129,14 +129,18 @@ class GrpcServer:
     def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
         """Say goodbye to every client, or tell it of the failure, and stop listening."""
         with self._lock:
-            self._is_closing = True
-        self._farewell.await_all(one.session_id for one in self.sessions if one.is_away)
-        for session in self.sessions:
+            code = AbortCode.REFUSED if has_failed else AbortCode.GOODBYE
+            self._closing = ProtocolError(reason, code=code)
+        try:
+            longest = self.config.timeouts.reconnect_timeout
             if has_failed:
-                session.abort(AbortCode.CANCELLED, reason)
+                self._farewell.abort(self.sessions, reason, longest)
             else:
-                session.close(reason)
-        self._farewell.wait(self.config.timeouts.reconnect_timeout)
+                leave(self.sessions, reason, longest)
+        finally:
+            self._stop(reason)
+
+    def _stop(self, reason: str) -> None:
         self._server.stop(grace=1).wait(timeout=5)
         self._strangers.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -202,7 +206,7 @@ class GrpcServer:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         if service not in ("", SERVICE):
             context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {service!r} here")
-        answer = health.NOT_SERVING if self._is_closing else health.SERVING
+        answer = health.SERVING if self._closing is None else health.NOT_SERVING
         yield from _only_answer(answer, context)
 
     # --- sessions -----------------------------------------------------------------------
@@ -301,24 +305,31 @@ class GrpcServer:
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
             raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
-        if self._is_closing:
-            raise _refusal("the server is closing")
+        if self._closing is not None:
+            self._wait_no_more(hello.name)
+            raise self._closing
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
         for session in list(self._sessions.values()):
             if session.peer == hello.name and not session.closed.is_set():
                 # The same process greets anew where it has not heard its welcome, or for too long
                 # nothing else.
-                if not (session.is_away or session.is_of(hello)):
+                if not (session.is_away or session.is_leaving or session.is_of(hello)):
                     what = f"a client named {hello.name!r} is already here; names must differ"
                     raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
-                session.abort(*_superseded(session, hello))
+                session.abort(*superseded(session, hello))
                 del self._sessions[session.session_id]
         if len(self._sessions) >= self.config.grpc.max_clients:
             raise _refusal(
                 f"the server is full: {len(self._sessions)} of max_clients="
                 f"{self.config.grpc.max_clients} sessions are taken"
             )
+
+    def _wait_no_more(self, name: str) -> None:
+        """End the sessions that ``name`` has lost: it is told now that all is over."""
+        for session in self._sessions.values():
+            if session.peer == name and session.is_away:
+                session.abort(AbortCode.GOODBYE, "its client has begun another session")
 
     def _forget(self, session: Session) -> None:
         with self._lock:
@@ -439,18 +450,6 @@ class _Reader(threading.Thread):
     def _over(self) -> None:
         self._pump.detach(self._call)
         self._then()
-
-
-def _superseded(session: Session, hello: f.Hello) -> tuple[AbortCode, str]:
-    """Return why a session ends whose client begins another one, and the code of that."""
-    if not session.is_of(hello):
-        # Not "lost": the old process, if it lives after all, shall not take its place back.
-        return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
-    why = f"{hello.name} gave this session up and began another"
-    paused = running_time.paused_since(session.began_at)
-    if paused > min(hello.session_timeout, session.config.timeouts.session_timeout):
-        why += f", after this process had stood still for {paused:.1f} s"
-    return AbortCode.SESSION_LOST, why
 
 
 def agreed(config: LinkConfig, chunk_bytes: int) -> LinkConfig:

@@ -48,14 +48,14 @@ def test_a_server_that_says_goodbye_does_not_serve() -> None:
     leaving, told = threading.Event(), threading.Event()
 
     class Slow:
-        """A session whose goodbye takes until the probe was answered."""
+        """A session whose goodbye is not acknowledged until the probe was answered."""
 
         peer = "site-1"
         is_away = False
+        closed = told
 
-        def close(self, reason: str) -> None:
+        def leave(self, reason: str) -> None:
             leaving.set()
-            told.wait(WAIT)
 
         def abort(self, *_: object) -> None: ...
 
