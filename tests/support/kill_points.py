@@ -105,7 +105,8 @@ class _OfSession(_Killer):
     }
 
     def is_there(self, machine: Any, frame: Frame | None) -> bool:
-        return machine.state in self.STATES[self.state]
+        is_leaving = self.state == "goodbye" and machine.is_leaving
+        return is_leaving or machine.state in self.STATES[self.state]
 
 
 class _OfStream(_Killer):

@@ -136,7 +136,8 @@ class Federation:
     ) -> None:
         for link in self._links:
             link.close()
-        self.server.close()
+        over = RuntimeError("the test is over")  # no goodbye: a client that is gone gives no answer
+        self.server.__exit__(RuntimeError, over, None)
 
 
 class Site:

