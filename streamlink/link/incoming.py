@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from streamlink.config import LinkConfig
@@ -26,10 +27,17 @@ from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
 from streamlink.link.transfers import TransferNotice
 from streamlink.model.digest import DigestBuilder
-from streamlink.model.interfaces import ModelSink, Payload, ResumableSink, is_prompt
+from streamlink.model.interfaces import (
+    Lending,
+    ModelSink,
+    Payload,
+    ResumableSink,
+    is_prompt,
+    lends,
+)
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
-from streamlink.protocol.frames import NO_METRICS, Attempt, Open, Update
+from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.pump import ReceivePump
@@ -177,37 +185,43 @@ class IncomingModel:
         Raises:
             ChecksumError: the whole model arrived and its digest is not the sender's.
         """
+        chunk = self.read_chunk(seconds)
+        return None if chunk is None else (chunk.offset, chunk.payload)
+
+    def read_chunk(self, seconds: float = 60.0) -> Chunk | None:
+        """Return the next bytes as ``read`` does, and whether they lie in their place already."""
         event = self.pump.next(seconds)
         if isinstance(event, Delivered):
-            digest = self._begun_digest()
-            for view in event.payload:
-                digest.update(view)
-            return event.offset, event.payload
+            self._add_to_digest(event.chunk)
+            return event.chunk
         self._hear(event)
         return None
 
+    def lending(self, sink: ModelSink) -> AbstractContextManager[None]:
+        """While it lasts, let what comes be read into the memory of ``sink``, if that lends it."""
+        lender = lends(sink)
+        return nullcontext() if lender is None else self.pump.lending(lender.lend)
+
     def fill(self, sink: ModelSink, tell: Tell) -> None:
-        """Write all of it into ``sink``, which ``is_prompt``, from the thread that reads it.
+        """Put all of it into ``sink``, which ``is_prompt``, from the thread that reads it.
 
         Raises:
             ChecksumError: the whole model arrived and its digest is not the sender's.
         """
-        digest = self._begun_digest()
 
-        def take(offset: int, payload: Payload) -> None:
-            for view in payload:
-                digest.update(view)
-                sink.write(offset, view)
-                offset += view.nbytes
-            tell("receiving", offset)
+        def take(chunk: Chunk) -> None:
+            self._add_to_digest(chunk)
+            _put(sink, chunk)
+            tell("receiving", chunk.end)
 
         while not self.is_complete:
             self._hear(self.pump.fill(take))
 
-    def _begun_digest(self) -> DigestBuilder:
+    def _add_to_digest(self, chunk: Chunk) -> None:
         if self._digest is None:
             self._digest = self._new_digest()
-        return self._digest
+        for view in chunk.payload:
+            self._digest.update(view)
 
     def _hear(self, event: Event | None) -> None:
         if isinstance(event, Finished):
@@ -386,7 +400,8 @@ def receive_model(
         if sink is None:
             model.open()
             sink = sink_for(model)
-        _fill(model, sink, tell)
+        with model.lending(sink):
+            _fill(model, sink, tell)
         sink.commit(lambda _: model.committing())
     except BaseException as error:
         model.abort(code_of(error), abort_reason(error))
@@ -423,18 +438,27 @@ def _fill(model: IncomingModel, sink: ModelSink, tell: Tell) -> None:
     keeper = sink if isinstance(sink, ResumableSink) else None
     durable = model.resumed_at
     while not model.is_complete:
-        piece = model.read()
-        if piece is None:
+        chunk = model.read_chunk()
+        if chunk is None:
             continue
-        offset, taken = piece[0], 0
-        for view in piece[1]:
-            sink.write(offset + taken, view)
-            taken += view.nbytes
-        model.release(taken)
+        _put(sink, chunk)
+        model.release(chunk.nbytes)
         if keeper is not None and keeper.durable > durable:
             durable = keeper.durable
             model.mark_durable(durable)
-        tell("receiving", offset + taken)
+        tell("receiving", chunk.end)
+
+
+def _put(sink: ModelSink, chunk: Chunk) -> None:
+    """Write a chunk into the sink, or tell the sink that it lies there."""
+    if chunk.is_in_place:
+        assert isinstance(sink, Lending)
+        sink.filled(chunk.offset, chunk.nbytes)
+        return
+    offset = chunk.offset
+    for view in chunk.payload:
+        sink.write(offset, view)
+        offset += view.nbytes
 
 
 def _leave(model: IncomingModel, sink: ModelSink, error: BaseException) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "ChecksWriting",
     "Expiring",
     "HasIdentity",
+    "Lending",
     "ModelInPlace",
     "ModelSink",
     "ModelSource",
@@ -28,6 +29,7 @@ __all__ = [
     "ResumableStore",
     "Watched",
     "is_prompt",
+    "lends",
     "payload_bytes",
     "watch",
 ]
@@ -130,6 +132,42 @@ def is_prompt(sink: ModelSink) -> bool:
     """Tell whether ``sink.write`` is known to wait for nobody: no disk, no device, no user."""
     # A wrapper's ``__getattr__`` would find that of the sink below, which may wait less.
     return hasattr(type(sink), "is_prompt") and isinstance(sink, Prompt) and sink.is_prompt
+
+
+@runtime_checkable
+class Lending(ModelSink, Protocol):
+    """A sink that lends its memory, so that bytes are read straight into where they belong.
+
+    Several ranges may be lent at once, to threads of their own, also while another one is in
+    ``write`` or ``filled``. What is lent is torn from then on, whatever becomes of it, as if its
+    first byte had been written.
+    """
+
+    def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        """Return the memory of logical bytes ``[offset, offset + nbytes)``, flat and writable.
+
+        None: it has no contiguous memory for just these. What is lent again is the same memory.
+
+        Raises:
+            ValueError: the range is not inside the model.
+            ModelError: it cannot be written to; ``write`` says the same.
+        """
+
+    def filled(self, offset: int, nbytes: int) -> None:
+        """Take note that lent bytes are in their place and verified: instead of their ``write``.
+
+        Like ``write`` it is called by one thread at a time, and decides what was there last.
+        """
+
+
+def lends(sink: ModelSink) -> Lending | None:
+    """Return the sink as one that lends; None where it is none, or its ``write`` does more."""
+    # A wrapper's ``__getattr__`` would find the methods of the sink below, and a subclass that
+    # overrides ``write`` alone would not see what is filled in place.
+    kinds = type(sink).__mro__
+    writing = next((at for at, kind in enumerate(kinds) if "write" in vars(kind)), -1)
+    lending = next((at for at, kind in enumerate(kinds) if "lend" in vars(kind)), len(kinds))
+    return sink if lending <= writing and isinstance(sink, Lending) else None
 
 
 @runtime_checkable

@@ -100,6 +100,28 @@ class ArrayModel:
             taken += stop - start
         self._written.add(offset, offset + taken)
 
+    def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        """Return the memory of a range within one contiguous array, which is torn from now on.
+
+        Raises:
+            ModelError: as ``write`` does.
+        """
+        spans = list(self._spec.spans(offset, nbytes))
+        if len(spans) != 1:
+            return None
+        index, start, stop = spans[0]
+        if not self._arrays[index].flags.c_contiguous:
+            return None
+        if not self._is_torn:
+            self._require_fillable()
+            self._is_torn = True
+        return memoryview(_flat(self._arrays[index]).data)[start:stop]
+
+    def filled(self, offset: int, nbytes: int) -> None:
+        """Take note that lent bytes are here and verified."""
+        self._spec.check_range(offset, nbytes)
+        self._written.add(offset, offset + nbytes)
+
     def commit(self, progress: Progress | None = None) -> None:
         """Declare the arrays whole.
 
@@ -135,7 +157,7 @@ class ArrayModel:
         if array.flags.c_contiguous:
             # NumPy's copy lets other threads run meanwhile; memoryview's does not.
             stop = start + piece.nbytes
-            array.reshape(-1).view(np.uint8)[start:stop] = np.frombuffer(piece, np.uint8)
+            _flat(array)[start:stop] = np.frombuffer(piece, np.uint8)
         else:
             _write_strided(array, start, piece)
 
@@ -216,6 +238,12 @@ class _NextArrays:
     def write(self, offset: int, payload: memoryview) -> None:
         self._model.write(offset, payload)
 
+    def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        return self._model.lend(offset, nbytes)
+
+    def filled(self, offset: int, nbytes: int) -> None:
+        self._model.filled(offset, nbytes)
+
     def commit(self, progress: Progress | None = None) -> None:
         self._model.commit(progress)
         self._store._replace(self._arrays)
@@ -262,6 +290,11 @@ def _is_mapped(array: Array) -> bool:
     while base is not None and not isinstance(base, mmap.mmap):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
     return base is not None
+
+
+def _flat(array: Array) -> npt.NDArray[np.uint8]:
+    """Return the bytes of a contiguous array, as they lie."""
+    return array.reshape(-1).view(np.uint8)
 
 
 def _read_piece(array: Array, start: int, stop: int) -> memoryview:

@@ -150,12 +150,44 @@ class TorchModel:
         if payload.nbytes == 0:
             return
         if not self._is_torn:
-            self._begin()
+            self._require_fillable()
+            self._tear()
         taken = 0
         for part, start, stop in self._under(offset, payload.nbytes):
             part.write(start, payload[taken : taken + stop - start])
             taken += stop - start
         self._written.add(offset, offset + taken)
+
+    def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        """Return the memory of a range within one contiguous tensor in host memory.
+
+        All tensors are torn from now on until ``commit``.
+
+        Raises:
+            ModelError: as ``write`` does.
+        """
+        self._spec.check_range(offset, nbytes)
+        under = list(self._under(offset, nbytes))
+        if len(under) != 1:
+            return None
+        part, start, stop = under[0]
+        if not isinstance(part, ArrayModel):
+            return None  # it has no host memory to stay in
+        if self._is_torn:
+            return part.lend(start, stop - start)
+        self._require_fillable()
+        view = part.lend(start, stop - start)
+        if view is not None:
+            self._tear()
+        return view
+
+    def filled(self, offset: int, nbytes: int) -> None:
+        """Take note that lent bytes are here and verified."""
+        self._spec.check_range(offset, nbytes)
+        for part, start, stop in self._under(offset, nbytes):
+            assert isinstance(part, ArrayModel), "only host memory is lent"
+            part.filled(start, stop - start)
+        self._written.add(offset, offset + nbytes)
 
     def commit(self, progress: Progress | None = None) -> None:
         """Declare the tensors whole.
@@ -194,11 +226,13 @@ class TorchModel:
         for part in self._parts:
             part.close()
 
-    def _begin(self) -> None:
+    def _require_fillable(self) -> None:
         """Find what cannot be filled before any tensor has been touched."""
         if self._obstacle:
             raise ModelError(self._obstacle)
         self._require_unmoved()
+
+    def _tear(self) -> None:
         self._is_torn = True
         tell_autograd(self._tensors.values())
 

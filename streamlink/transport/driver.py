@@ -32,6 +32,7 @@ RECHECK_SECONDS = 60.0
 """A waiting thread looks again this often, though it will have been notified (seconds)."""
 
 M = TypeVar("M", bound=Machine)
+R = TypeVar("R")
 
 
 class Pump(Generic[M]):
@@ -122,11 +123,11 @@ class Pump(Generic[M]):
                 if call not in self._calls:
                     return
                 self._machine.receive(frame, now=self._clock(), channel=call)
-                self._note(frame)
+                self._note(frame, call)
                 self._wake()
             self._take_pieces()
 
-    def read(self, raws: Iterable[bytes], call: int, decode: Callable[[bytes], Frame]) -> bool:
+    def read(self, raws: Iterable[R], call: int, decode: Callable[[R], Frame]) -> bool:
         """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
 
         A damaged frame costs the call, since nobody knows what it was; another one goes on. What
@@ -167,7 +168,7 @@ class Pump(Generic[M]):
             if call in self._calls:
                 machine.abort(code_of(error), str(error))
 
-    def _note(self, frame: Frame) -> None:
+    def _note(self, frame: Frame, call: int) -> None:
         """Log what is worth it, and note whether the call has brought anything that counts."""
         self._has_told_waiting = False
         if self._is_progress(frame):

@@ -29,6 +29,7 @@ from streamlink.protocol.sender import SendStream
 from streamlink.protocol.stream import StreamMachine
 from streamlink.protocol.stream_state import State
 from streamlink.transport.driver import RECHECK_SECONDS, Pump
+from streamlink.transport.lending import LendingPump
 from streamlink.transport.notes import is_news, noted
 
 __all__ = ["Pump", "ReceivePump", "SendPump", "Supply", "Take"]
@@ -38,8 +39,8 @@ logger = logging.getLogger("streamlink.transport")
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
 
-Take = Callable[[int, Payload], object]
-"""``take(offset, payload)`` puts the bytes from there on where they belong."""
+Take = Callable[[Chunk], object]
+"""``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
 
 
 class SendPump(Pump[SendStream]):
@@ -260,7 +261,7 @@ class SendPump(Pump[SendStream]):
         return machine.writable_bytes > 0
 
 
-class ReceivePump(Pump[ReceiveStream]):
+class ReceivePump(LendingPump):
     """The owner's view of a receiving stream: events in order, and credit back.
 
     An owner whose sink waits for nobody hands over ``take``, and the carrier's reader calls it,
@@ -303,6 +304,8 @@ class ReceivePump(Pump[ReceiveStream]):
         event = self.poll(seconds)
         if isinstance(event, Failed):
             raise event.error
+        if isinstance(event, Delivered):
+            self._settle(event.chunk)
         if event is None and self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
         return event
@@ -329,7 +332,8 @@ class ReceivePump(Pump[ReceiveStream]):
         while (piece := self._next_piece()) is not None:
             take, event = piece
             try:
-                take(event.offset, event.payload)
+                self._settle(event.chunk)
+                take(event.chunk)
                 self.release(event.nbytes)
             except BaseException as error:
                 with self._lock:
@@ -388,8 +392,8 @@ class ReceivePump(Pump[ReceiveStream]):
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
 
-    def _note(self, frame: Frame) -> None:
-        super()._note(frame)
+    def _note(self, frame: Frame, call: int) -> None:
+        super()._note(frame, call)
         if isinstance(frame, Open) and self._machine.resumes:
             _log_resume(self._machine, self._machine.received)
         elif isinstance(frame, Chunk) and not frame.is_intact:

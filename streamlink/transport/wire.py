@@ -11,6 +11,7 @@ from typing import Any
 
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
+from streamlink.transport.chunks import chunk_of
 from streamlink.transport.damage import DamagedFrame
 from streamlink.transport.messages import Buffers
 
@@ -85,9 +86,24 @@ class TransferWire(Wire):
     def decode(self, raw: bytes) -> f.TransferFrame:
         """See ``Wire``."""
         frame = messages.decode_transfer(raw, self._stream_id, self._heard)
-        if not isinstance(frame, f.Chunk):
-            self._heard += 1
-            return frame
+        if isinstance(frame, f.Chunk):
+            return self._counted(frame)
+        self._heard += 1
+        return frame
+
+    def chunk(
+        self, header: f.ChunkHeader, digest: int, payload: f.Payload, *, is_in_place: bool = False
+    ) -> f.Chunk:
+        """Return the next frame that arrived, a chunk whose payload was read apart.
+
+        Raises:
+            DamagedFrame: it is not in its turn.
+        """
+        return self._counted(
+            chunk_of(header, digest, payload, self._stream_id, is_in_place=is_in_place)
+        )
+
+    def _counted(self, frame: f.Chunk) -> f.Chunk:
         if frame.is_intact and frame.sequence > self._chunks:
             raise DamagedFrame(f"chunk {frame.sequence} where {self._chunks} was due")
         self._chunks += 1

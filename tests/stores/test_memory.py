@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from streamlink.copying import copy_model
 from streamlink.errors import ModelError, StoreError, TornModel, UnsupportedDtype
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.interfaces import Lending, ModelSink, ModelSource, ModelStore
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.memory import ArrayModel, MemoryStore, empty_arrays
 from tests.support.models import (
+    LendingContract,
     SourceContract,
     StoreContract,
     arrays_of,
@@ -40,6 +41,36 @@ class TestMemoryStore(StoreContract):
     @pytest.fixture
     def store(self) -> ModelStore:
         return MemoryStore()
+
+
+class TestArraysThatLend(LendingContract):
+    @pytest.fixture
+    def sink(self) -> Lending:
+        return ArrayModel(empty_arrays(self.spec))
+
+    def arrived(self, sink: Lending) -> bytes:
+        assert isinstance(sink, ArrayModel)
+        return content(sink)
+
+
+class TestMemoryStoreThatLends(LendingContract):
+    @pytest.fixture
+    def sink(self) -> Lending:
+        self.store = MemoryStore()
+        return self.store.begin(self.spec)
+
+    def arrived(self, sink: Lending) -> bytes:
+        return content(self.store.open())
+
+
+def test_strided_arrays_are_not_lent_and_read_only_ones_say_so() -> None:
+    strided, read_only = np.zeros((4, 6), np.float32).T, np.zeros(3)
+    read_only.flags.writeable = False
+    assert ArrayModel({"w": strided}).lend(0, 8) is None
+    model = ArrayModel({"w": read_only})
+    with pytest.raises(ModelError, match="read-only"):
+        model.lend(0, 8)
+    assert not model.is_torn
 
 
 @given(spec=model_specs(), cuts=st.lists(st.integers(0, 200)), seed=st.none() | st.integers(0, 9))

@@ -17,7 +17,7 @@ import streamlink as sl
 import streamlink.stores.torch
 from streamlink.errors import ModelError, StoreError, TornModel, UnsupportedDtype
 from streamlink.model.copy import copy_model
-from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource
+from streamlink.model.interfaces import Lending, ModelInPlace, ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.memory import ArrayModel
 from streamlink.stores.safetensors import SafetensorsStore
@@ -25,6 +25,7 @@ from streamlink.stores.staged import StagedTensors
 from streamlink.stores.tensors import _INTEGERS, _NAMES
 from streamlink.stores.torch import TorchModel, _needs_staging
 from tests.support.models import (
+    LendingContract,
     SourceContract,
     StoreContract,
     content,
@@ -134,6 +135,32 @@ class TestAsSink(StoreContract):
     @pytest.fixture
     def store(self, way: Callable[[Tensor], bool]) -> Any:
         return TorchStore(way)
+
+
+class TestThatLends(LendingContract):
+    @pytest.fixture
+    def sink(self) -> Lending:
+        return model_of({t.name: torch.empty(t.shape) for t in self.spec.tensors})
+
+    def arrived(self, sink: Lending) -> bytes:
+        assert isinstance(sink, TorchModel)
+        return content(sink)
+
+
+def test_tensors_that_are_staged_are_not_lent_and_not_torn_by_it() -> None:
+    model = model_of({"w": torch.zeros(4, 6).T, "v": torch.zeros(8)})
+    assert model.lend(0, 8) is None
+    assert not model.is_torn
+    assert model.lend(4 * 24, 8) is not None
+    assert model.is_torn
+
+
+def test_lending_tells_autograd_before_a_byte_is_there() -> None:
+    weight = torch.ones(8, requires_grad=True)
+    loss = (weight**2).sum()
+    TorchModel({"w": weight}).lend(0, 8)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_it_is_a_model_in_place() -> None:

@@ -143,13 +143,21 @@ class Transfer:
         self._at_end = at_end
         self._ticker.add(self.outgoing.pump)
         self._ticker.add(self.incoming.pump)
-        self.carrier.join()
+        self.join()
         return (
             self._pool.submit(send_model, self.outgoing, source),
             self._pool.submit(
                 receive_model, self.incoming, sink if callable(sink) else lambda _: sink
             ),
         )
+
+    def join(self) -> None:
+        """Let a carrier carry both ends."""
+        self.carrier.join()
+
+    def close(self) -> None:
+        """End the carrier."""
+        self.carrier.close()
 
     def run(self, source: ModelSource, sink: ModelSink) -> tuple[Receipt, Receipt]:
         """Do it all; returns what the sender and the receiver say of it."""
@@ -169,7 +177,7 @@ class Transfer:
             event.set()
         for model in (self.outgoing, self.incoming):
             model.abort(AbortCode.CANCELLED, "the test is over")
-        self.carrier.close()
+        self.close()
         self._pool.shutdown()
         self._ticker.close()
 

@@ -16,7 +16,14 @@ from streamlink.errors import SpecMismatch, StoreError
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import BLOCK_BYTES, digest_of
 from streamlink.model.generated import GeneratedModel
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.interfaces import (
+    Lending,
+    ModelInPlace,
+    ModelSink,
+    ModelSource,
+    ModelStore,
+    lends,
+)
 from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
 
 Array = npt.NDArray[Any]
@@ -271,3 +278,85 @@ class StoreContract:
         if stored is not None:
             assert stored() == digest_of(source)
         source.close()
+
+
+class LendingContract:
+    """What every sink that lends must do. A subclass gives ``sink``, not written to yet."""
+
+    spec = float_spec(5, 0, 700_000, 3)
+
+    @pytest.fixture
+    def sink(self) -> Lending:
+        raise NotImplementedError
+
+    def arrived(self, sink: Lending) -> bytes:
+        """Return the model that ``sink`` has committed."""
+        raise NotImplementedError
+
+    def test_it_is_a_sink_that_lends(self, sink: Lending) -> None:
+        assert lends(sink) is sink
+
+    @pytest.mark.parametrize("seed", [None, 1])
+    def test_what_is_read_into_lent_memory_is_the_model(
+        self, sink: Lending, seed: int | None
+    ) -> None:
+        data = content(pattern_model(self.spec))
+        edges = sorted({0, 20, len(data) - 12, len(data), *range(70_001, len(data), 70_001)})
+        pieces = list(itertools.pairwise(edges))
+        if seed is not None:
+            random.Random(seed).shuffle(pieces)
+        lent = [(start, stop, sink.lend(start, stop - start)) for start, stop in pieces]
+        for start, stop, view in lent:
+            assert view is not None, f"[{start}, {stop}) lies within one tensor"
+            assert (view.nbytes, view.format, view.ndim) == (stop - start, "B", 1)
+            view[:] = data[start:stop]
+            sink.filled(start, stop - start)
+        sink.commit()
+        assert self.arrived(sink) == data
+
+    def test_lent_and_written_ranges_make_one_model(self, sink: Lending) -> None:
+        data = content(pattern_model(self.spec))
+        for number, start in enumerate(range(0, len(data), 10_000)):
+            stop = min(start + 10_000, len(data))
+            view = sink.lend(start, stop - start) if number % 2 else None
+            if view is None:
+                sink.write(start, memoryview(data)[start:stop])
+            else:
+                view[:] = data[start:stop]
+                sink.filled(start, stop - start)
+        sink.commit()
+        assert self.arrived(sink) == data
+
+    def test_a_range_across_tensors_is_not_lent(self, sink: Lending) -> None:
+        assert sink.lend(16, 8) is None
+
+    def test_what_is_lent_again_is_the_same_memory(self, sink: Lending) -> None:
+        first, again = sink.lend(1000, 500), sink.lend(1000, 500)
+        assert first is not None
+        assert again is not None
+        first[:3] = b"abc"
+        assert bytes(again[:3]) == b"abc"
+
+    def test_what_was_lent_and_not_filled_is_missing(self, sink: Lending) -> None:
+        data = content(pattern_model(self.spec))
+        fill(sink, data[:-12], [])
+        assert sink.lend(len(data) - 12, 12) is not None
+        with pytest.raises(StoreError, match="first missing one is byte 0 of tensor 't3'"):
+            sink.commit()
+        sink.discard()
+
+    @pytest.mark.parametrize(("offset", "nbytes"), [(-1, 2), (0, -1), (0, 1 << 40), (1 << 40, 1)])
+    def test_a_range_outside_is_not_lent(self, sink: Lending, offset: int, nbytes: int) -> None:
+        with pytest.raises(ValueError, match="not inside a model"):
+            sink.lend(offset, nbytes)
+
+    def test_a_model_that_is_filled_in_place_is_torn_by_what_it_lends(self, sink: Lending) -> None:
+        if not isinstance(sink, ModelInPlace):
+            pytest.skip("it keeps the old model whole")
+        torn = [sink.is_torn]
+        assert sink.lend(16, 8) is None
+        torn.append(sink.is_torn)
+        assert sink.lend(20, 8) is not None
+        torn.append(sink.is_torn)
+        sink.discard()
+        assert [*torn, sink.is_torn] == [False, False, True, True]

@@ -112,9 +112,9 @@ def filling(line: Line, take: Take) -> Owner:
 def test_the_reader_takes_all_pieces_in_order_and_gives_their_credit_back(line: Line) -> None:
     taken, threads = bytearray(), set[int]()
 
-    def take(offset: int, payload: f.Payload) -> None:
-        assert offset == len(taken)
-        taken.extend(b"".join(payload))
+    def take(chunk: f.Chunk) -> None:
+        assert chunk.offset == len(taken)
+        taken.extend(b"".join(chunk.payload))
         threads.add(threading.get_ident())
 
     owner = filling(line, take)
@@ -128,7 +128,7 @@ def test_the_reader_takes_all_pieces_in_order_and_gives_their_credit_back(line: 
 
 
 def test_the_owner_sleeps_until_there_is_news(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = filling(line, lambda offset, payload: None)
+    owner = filling(line, lambda chunk: None)
     woken: list[int] = []
     wake = line.pump._to_own.notify_all
 
@@ -146,9 +146,9 @@ def test_the_owner_sleeps_until_there_is_news(line: Line, monkeypatch: pytest.Mo
 def test_what_the_sink_raises_is_the_owners_and_nothing_more_is_taken(line: Line) -> None:
     offsets: list[int] = []
 
-    def take(offset: int, payload: f.Payload) -> None:
-        offsets.append(offset)
-        if offset == 2 * PIECE:
+    def take(chunk: f.Chunk) -> None:
+        offsets.append(chunk.offset)
+        if chunk.offset == 2 * PIECE:
             raise ModelError("read-only")
 
     owner = filling(line, take)
@@ -161,8 +161,8 @@ def test_what_the_sink_raises_is_the_owners_and_nothing_more_is_taken(line: Line
 def test_a_stream_that_fails_lets_the_reader_end_first(line: Line) -> None:
     inside, goes_on = threading.Event(), threading.Event()
 
-    def take(offset: int, payload: f.Payload) -> None:
-        if offset:
+    def take(chunk: f.Chunk) -> None:
+        if chunk.offset:
             inside.set()
             assert goes_on.wait(WAIT)
 
@@ -182,11 +182,11 @@ def test_the_reader_of_a_new_call_leaves_taking_to_the_old_one(line: Line) -> No
     inside, goes_on = threading.Event(), threading.Event()
     taken: list[tuple[int, int]] = []
 
-    def take(offset: int, payload: f.Payload) -> None:
-        if offset == PIECE:
+    def take(chunk: f.Chunk) -> None:
+        if chunk.offset == PIECE:
             inside.set()
             assert goes_on.wait(WAIT)
-        taken.append((offset, threading.get_ident()))
+        taken.append((chunk.offset, threading.get_ident()))
 
     owner = filling(line, take)
     old = threading.Thread(target=line.send, daemon=True)
@@ -218,8 +218,8 @@ def test_an_owner_that_is_interrupted_between_two_pieces_leaves_at_once(
             raise KeyboardInterrupt
         return piece
 
-    def take(offset: int, payload: f.Payload) -> None:
-        taken.append(offset)
+    def take(chunk: f.Chunk) -> None:
+        taken.append(chunk.offset)
 
     line.send(3)
     monkeypatch.setattr(line.pump, "_next_piece", interrupted)
@@ -237,8 +237,8 @@ def test_an_end_before_the_filling_begins_is_heard(line: Line, end: str) -> None
     else:
         line.pump.abort(AbortCode.CANCELLED, "enough")
 
-    def take(offset: int, payload: f.Payload) -> None:
-        taken.append(offset)
+    def take(chunk: f.Chunk) -> None:
+        taken.append(chunk.offset)
 
     outcome = Owner(line.pump, take).wait()
     assert isinstance(outcome, Finished if end == "finished" else StreamAborted)

@@ -1,0 +1,120 @@
+"""``LendingPump``: payloads that a carrier reads straight into memory that the sink lends.
+
+A carrier that reads a chunk's header and its payload apart asks for the ``place`` in between. Who
+reads into lent memory is noted here, by call, beside what the machine has reserved: a reservation
+ends with the loss of its call, while that call's reader may still be at work on the memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from streamlink.clock import running_time
+from streamlink.protocol.frames import PLAIN, Chunk, ChunkHeader, Frame
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.transport.driver import RECHECK_SECONDS, Pump
+from streamlink.transport.ticker import Clock
+
+__all__ = ["Lend", "LendingPump"]
+
+logger = logging.getLogger("streamlink.transport")
+
+Lend = Callable[[int, int], memoryview | None]
+"""``lend(offset, nbytes)`` gives the memory of that range, as ``lend`` of a sink does."""
+
+
+class LendingPump(Pump[ReceiveStream]):
+    """A receiving stream whose sink may lend its memory to the carriers' readers."""
+
+    def __init__(self, machine: ReceiveStream, *, clock: Clock = running_time) -> None:
+        super().__init__(machine, clock=clock)
+        self._lend: Lend | None = None
+        self._loans: dict[int, tuple[int, int]] = {}  # by call: start and end
+
+    def place(self, header: ChunkHeader, call: int) -> memoryview | None:
+        """Return the memory that a chunk's payload may be read into; None: it is read elsewhere.
+
+        The carrier knows that the header is as it was sent, reads all of the payload or ends the
+        call, and brings the chunk with ``is_in_place``. The memory is its own until then, or until
+        ``detach(call)``: which it says after its last touch, also of a call that was cut meanwhile.
+        """
+        with self.locked() as (machine, now):
+            if call not in self._calls or not machine.admit(header, now=now, channel=call):
+                return None
+            is_plain = header.encoding == PLAIN and header.wire_bytes == header.nbytes
+            if self._lend is None or not is_plain or self._readers(header.offset, header.end):
+                return None
+            view = self._lent(self._lend, header)
+            if view is not None:
+                self._loans[call] = header.offset, header.end
+            return view
+
+    @property
+    def is_lending(self) -> bool:
+        """Whether there is memory to lend: what arrives before is not in its place."""
+        return self._lend is not None
+
+    @contextmanager
+    def lending(self, lend: Lend) -> Iterator[None]:
+        """Let readers have the memory that ``lend`` gives, while this lasts.
+
+        At its end a call that is in the middle of a payload is cut, so that nobody writes to that
+        memory any more.
+        """
+        with self._lock:
+            self._lend = lend
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lend = None
+            self._reclaim(0, sys.maxsize)
+
+    def detach(self, call: int) -> None:
+        """Note that call number ``call`` is over, and that nobody reads from it any more."""
+        super().detach(call)
+        with self._lock:
+            self._give_back(call)
+
+    def _lent(self, lend: Lend, header: ChunkHeader) -> memoryview | None:
+        try:
+            return lend(header.offset, header.nbytes)
+        except Exception as error:  # ``write`` raises it again where the owner hears of it
+            logger.debug("%s: its sink lends nothing: %s", self._machine.name, error)
+            return None
+
+    def _readers(self, start: int, end: int) -> list[int]:
+        """Return the calls that read into any of a range."""
+        return [call for call, loan in self._loans.items() if loan[0] < end and loan[1] > start]
+
+    def _reclaim(self, start: int, end: int) -> None:
+        """Cut the calls that read into any of a range, and wait until they have let go.
+
+        A sender gives a call up before this end does, and says over another what it carried: the
+        old reader must not touch what was verified since.
+        """
+        with self._lock:
+            late = [call for call in self._readers(start, end) if call in self._calls]
+            cuts = [self._lose_call(call, self._clock()) for call in late]
+        for cut in cuts:
+            cut()
+        with self._lock:
+            while self._readers(start, end):
+                self._to_own.wait(RECHECK_SECONDS)
+
+    def _give_back(self, call: int) -> None:
+        if self._loans.pop(call, None) is not None:
+            self._to_own.notify_all()
+
+    def _settle(self, chunk: Chunk) -> None:
+        """See that nobody else writes where ``chunk`` belongs."""
+        if self._loans:
+            self._reclaim(chunk.offset, chunk.end)
+
+    def _note(self, frame: Frame, call: int) -> None:
+        super()._note(frame, call)
+        if self._loans:
+            self._give_back(call)
