@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -81,6 +82,9 @@ def main(
     quick: Annotated[
         bool, typer.Option("--quick", help="One small run each: does it work? Judges nothing.")
     ] = False,
+    minutes: Annotated[
+        float, typer.Option(min=1, help="How long the soak lasts; the others know it themselves.")
+    ] = 30.0,
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -90,7 +94,8 @@ def main(
     console.print(f"commit {environment()['commit']}")
     results: list[Result] = []
     for name in names:
-        results.append(PROGRAMS[name](quick))
+        measure = partial(soak.run, minutes=minutes) if name == "soak" else PROGRAMS[name]
+        results.append(measure(quick))
         print_result(results[-1], console)
         if json_file is not None:
             write_json(json_file, results)  # after each: a later failure must not cost the earlier

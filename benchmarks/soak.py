@@ -155,9 +155,9 @@ def is_flat(seen: Seen) -> bool:
     return is_small and all(last - first <= MORE for first, last in counts)
 
 
-def run(quick: bool, *, seed: int = 1) -> Result:
-    """Run for 30 minutes (quick: 15 seconds)."""
-    seconds = QUICK_SECONDS if quick else SECONDS
+def run(quick: bool, *, seed: int = 1, minutes: float = SECONDS / 60) -> Result:
+    """Run for ``minutes`` (quick: 15 seconds)."""
+    seconds = QUICK_SECONDS if quick else minutes * 60
     seen, faults, lives, facts = _soaked(seconds, Rand(seed))
     is_right = facts["wrong_bytes"] == 0 and facts["models"] == facts["rounds"] > 0
     met = is_right and all(is_flat(each) for each in seen.values())
