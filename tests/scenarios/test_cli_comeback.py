@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamlink import copy_model, open_store
+from streamlink.operate.control import ask, control_path
 from tests.support.commands import Command, environment, streamlink
 
 pytestmark = pytest.mark.processes
 
 WORK = """
-import sys
+import threading
 from pathlib import Path
 
 def train(tensor, start, values):
     flag = Path("was-here")
     if start >= 400_000 and not flag.exists():
         flag.touch()
-        print("in the middle", file=sys.stderr, flush=True)
-        sys.stdin.read()  # until it is killed
+        threading.Event().wait()  # until it is killed
     return values + 1
 """
 SIZE = 1_000_000
+HERE_BY_THEN = 1_500_000
+"""Bytes of the update that leave before the client stops: up to its last chunk, of 64 KiB."""
+
+
+def wait_for_the_update(store: Path, nbytes: int) -> None:
+    """Wait until the server has so much of it; who asks is answered whatever else goes on."""
+    while True:
+        status = ask(control_path(store), {"do": "status"})
+        if any(each["received_bytes"] >= nbytes for each in status.get("clients", ())):
+            return
+        threading.Event().wait(0.05)
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
@@ -47,9 +59,9 @@ def test_a_client_that_is_killed_goes_on_at_its_mark(gather: str, tmp_path: Path
     with Command(streamlink(*words), tmp_path) as server:
         port = server.until(r"listening on 127\.0\.0\.1:(\d+)")[1]
         site = ("client", "--server", f"127.0.0.1:{port}", "--name", "site-1")
-        command = streamlink(*site, "--task", "work.py:train")
+        command = streamlink(*site, "--task", "work.py:train", "--set", "stream.chunk_bytes=64KiB")
         with Command(command, tmp_path, environment()) as client:
-            client.until("in the middle")
+            wait_for_the_update(tmp_path / "model", HERE_BY_THEN)
             client.interrupt(signal.SIGKILL)
             client.end()
         with Command(command, tmp_path, environment()) as client:
