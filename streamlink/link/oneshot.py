@@ -55,8 +55,9 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.transport.addresses import listening_at
+from streamlink.transport.connect import listen as listen_at
 from streamlink.transport.grpc.client import GrpcClient
-from streamlink.transport.grpc.server import GrpcServer
+from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
@@ -143,7 +144,7 @@ def receive(
     """
     _expire(into, config or LinkConfig())
     door, cancel = door or Door(TOPIC), cancel or CancelToken()
-    server = GrpcServer(listen, config or LinkConfig(), on_request=door.knock, traffic=traffic)
+    server = listen_at(listen, config or LinkConfig(), on_request=door.knock, traffic=traffic)
     reason = "the receiver has stopped"
     try:
         with cancel.calling(lambda _: door.close(_STOPPED, AbortCode.CANCELLED)):
@@ -159,7 +160,7 @@ def receive(
 
 
 def _take_one(
-    server: GrpcServer,
+    server: Hub,
     door: Door,
     into: Into,
     progress: Told,
@@ -190,7 +191,7 @@ def _expire(into: object, config: LinkConfig) -> None:
 
 
 def _take(
-    server: GrpcServer, visit: Visit, into: Into, progress: Told, on_transfer: OnTransfer | None
+    server: Hub, visit: Visit, into: Into, progress: Told, on_transfer: OnTransfer | None
 ) -> Receipt:
     session = visit.session
     incoming = visit.incoming = IncomingModel(

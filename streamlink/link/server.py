@@ -26,7 +26,8 @@ from streamlink.link.transfers import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.grpc.server import GrpcServer
+from streamlink.transport.connect import listen
+from streamlink.transport.hub import Hub
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.traffic import Traffic
 
@@ -121,7 +122,7 @@ class Peer:
     """A client that is here."""
 
     def __init__(
-        self, session: Session, server: GrpcServer, on_transfer: OnTransfer | None = None
+        self, session: Session, server: Hub, on_transfer: OnTransfer | None = None
     ) -> None:
         self.name = session.peer
         self._session = session
@@ -247,14 +248,12 @@ class Server:
         self._peers: dict[str, Peer] = {}
         self._listens = address
         with self._changed:  # a client that is quicker than this line waits for it
-            self._grpc = GrpcServer(
-                address, self.config, on_session=self._arrived, on_closed=self._left
-            )
+            self._hub = listen(address, self.config, on_session=self._arrived, on_closed=self._left)
 
     @property
     def port(self) -> int:
         """The port it listens on; 0: a Unix socket."""
-        return self._grpc.port
+        return self._hub.port
 
     @property
     def address(self) -> str:
@@ -275,12 +274,12 @@ class Server:
     @property
     def traffic(self) -> Traffic:
         """What all streams of this server have moved."""
-        return self._grpc.traffic
+        return self._hub.traffic
 
     @property
     def wire_bytes(self) -> tuple[int, int]:
         """Bytes of gRPC messages sent and received by this server's transfers so far."""
-        return self._grpc.wire.sent, self._grpc.wire.received
+        return self._hub.wire.sent, self._hub.wire.received
 
     def wait_for_peers(
         self,
@@ -362,24 +361,24 @@ class Server:
 
     def bar(self, name: str, reason: str) -> None:
         """End the session of the client of that name, and let none of it in until ``readmit``."""
-        self._grpc.bar(name, reason)
+        self._hub.registry.bar(name, reason)
 
     def readmit(self, name: str) -> None:
         """Let a client in again that was barred."""
-        self._grpc.readmit(name)
+        self._hub.registry.readmit(name)
 
     def is_barred(self, name: str) -> bool:
         """Whether no client of that name is let in."""
-        return name in self._grpc.barred
+        return name in self._hub.registry.barred
 
     @property
     def barred(self) -> dict[str, str]:
         """The names of which no client is let in, and why."""
-        return self._grpc.barred
+        return self._hub.registry.barred
 
     def close(self, reason: str = "the server is closing") -> None:
         """Say goodbye to all clients and stop listening."""
-        self._grpc.close(reason)
+        self._hub.close(reason)
 
     def __enter__(self) -> Self:
         return self
@@ -393,13 +392,13 @@ class Server:
         if error is None:
             self.close("the job is done")
         else:
-            self._grpc.close(_last_words(error), has_failed=True)
+            self._hub.close(_last_words(error), has_failed=True)
 
     def _arrived(self, session: Session) -> None:
         with self._changed:
             if session.closed.is_set():
                 return  # it left before it was noted; nobody will say so again
-            self._peers[session.peer] = Peer(session, self._grpc, self._on_transfer)
+            self._peers[session.peer] = Peer(session, self._hub, self._on_transfer)
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:

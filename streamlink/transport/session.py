@@ -57,6 +57,12 @@ StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
 
 
+def agreed(config: LinkConfig, chunk_bytes: int) -> LinkConfig:
+    """Return ``config`` with the chunk size both sides agreed on."""
+    stream = config.stream.model_copy(update={"chunk_bytes": chunk_bytes})
+    return config.model_copy(update={"stream": stream})
+
+
 class PendingReply(Future[Reply]):
     """The answer to one request, once it is there."""
 

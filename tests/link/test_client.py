@@ -83,6 +83,6 @@ def test_a_client_interrupted_while_it_starts_a_thread_leaves_no_session(
     with pytest.raises(KeyboardInterrupt):  # and nothing that closing it met
         federation.link("site-1")
     until, never = time.monotonic() + WAIT, threading.Event()
-    while federation.server._grpc.sessions:  # one that is lost would be waited for longer
+    while federation.server._hub.sessions:  # one that is lost would be waited for longer
         assert time.monotonic() < until
         never.wait(0.01)

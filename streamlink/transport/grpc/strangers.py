@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from streamlink.clock import running_time
 from streamlink.protocol.limits import Allowance
 from streamlink.transport.notes import noted
-from streamlink.transport.sparing import Sparing
+from streamlink.transport.rate_limited import RateLimitedLog
 
 __all__ = ["Strangers", "address_of"]
 
@@ -63,7 +63,7 @@ class Strangers:
         log: for what strangers cause.
     """
 
-    def __init__(self, *, most: int, seconds: float, has_tls: bool, log: Sparing) -> None:
+    def __init__(self, *, most: int, seconds: float, has_tls: bool, log: RateLimitedLog) -> None:
         self._most, self._seconds = most, seconds
         self._has_tls = has_tls
         self._log = log

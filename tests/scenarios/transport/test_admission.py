@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,15 +18,17 @@ from streamlink.errors import (
 from streamlink.link.server import Server
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
+from streamlink.transport.connect import listen
 from streamlink.transport.grpc.client import GrpcClient
-from streamlink.transport.grpc.server import GrpcServer
+from streamlink.transport.grpc.server import GrpcListener
+from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from tests.support.peers import SMALL, Federation, config
 
 
 def agreed_chunk(ours: Any, theirs: Any) -> int:
     """Return the chunk size a server of config ``ours`` and a client of ``theirs`` agree on."""
-    server = GrpcServer("127.0.0.1:0", ours)
+    server = listen("127.0.0.1:0", ours)
     client = GrpcClient(f"127.0.0.1:{server.port}", theirs, name="site")
     try:
         session = client.connect(lambda session, request: None)
@@ -155,18 +158,16 @@ def test_a_port_that_is_taken_is_named() -> None:
             Server(federation.address)
 
 
-def test_a_hello_between_the_goodbyes_and_the_end_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server = GrpcServer("127.0.0.1:0", SMALL)
+def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
+    told = []
+
+    class Late(GrpcListener):
+        def stop(self) -> None:
+            told.append(refusal(lambda: client.connect(_ignore)))
+            super().stop()
+
+    server = Hub(SMALL, partial(Late, "127.0.0.1:0"))
     client = GrpcClient(f"127.0.0.1:{server.port}", SMALL, name="late")
-    stop, told = server._server.stop, []
-
-    def late(grace: float) -> Any:
-        told.append(refusal(lambda: client.connect(_ignore)))
-        return stop(grace=grace)
-
-    monkeypatch.setattr(server._server, "stop", late)
     server.close()
     client.close()
     assert "the server is closing" in told[0].reason
@@ -175,7 +176,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused(
 
 def test_every_admitted_client_gets_a_session_of_its_own() -> None:
     seen: list[Session] = []
-    server = GrpcServer("127.0.0.1:0", SMALL, on_session=seen.append)
+    server = listen("127.0.0.1:0", SMALL, on_session=seen.append)
     clients = [GrpcClient(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}") for n in range(3)]
     for client in clients:
         client.connect(_ignore)

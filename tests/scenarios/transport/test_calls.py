@@ -17,8 +17,9 @@ from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
+from streamlink.transport.connect import listen
 from streamlink.transport.grpc.client import GrpcClient
-from streamlink.transport.grpc.server import STREAMS_PER_SESSION, GrpcServer
+from streamlink.transport.hub import STREAMS_PER_SESSION
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, exchange_models
 
@@ -30,7 +31,7 @@ class Joined:
     """A server and a client with a session, and streams between them as a test wants them."""
 
     def __init__(self) -> None:
-        self.server = GrpcServer("127.0.0.1:0", SMALL)
+        self.server = listen("127.0.0.1:0", SMALL)
         self.client = GrpcClient(f"127.0.0.1:{self.server.port}", SMALL, name="site-1")
         self.near = self.client.connect(lambda session, request: None)
         (self.far,) = self.server.sessions

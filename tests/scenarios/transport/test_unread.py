@@ -14,7 +14,7 @@ from streamlink.config import LimitsConfig
 from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol import machine
-from streamlink.transport.grpc import server as grpc_server
+from streamlink.transport import server_calls
 from streamlink.transport.grpc.health import SERVICE as HEALTH
 from streamlink.transport.wire import SessionWire, TransferWire
 from tests.support.hostile import SERVICE
@@ -46,7 +46,7 @@ SAID: dict[str, tuple[str, list[bytes]]] = {
 def test_who_listens_to_nothing_keeps_nobody_out(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grpc_server, "_ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(server_calls, "ANSWER_SECONDS", 0.1)
     method, frames = SAID[what]
     with Federation(CONFIG) as federation, Deaf(federation.address) as deaf:
         for _ in range(CALLS):

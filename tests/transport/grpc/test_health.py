@@ -7,8 +7,8 @@ import threading
 import grpc
 import pytest
 
+from streamlink.transport.connect import listen
 from streamlink.transport.grpc.health import NOT_SERVING, SERVING, service_in
-from streamlink.transport.grpc.server import GrpcServer
 from tests.support.peers import SMALL, WAIT, Federation
 
 SERVICE = "streamlink.v1.Streamlink"
@@ -59,8 +59,8 @@ def test_a_server_that_says_goodbye_does_not_serve() -> None:
 
         def abort(self, *_: object) -> None: ...
 
-    server = GrpcServer("127.0.0.1:0", SMALL)
-    server._sessions["one"] = Slow()  # type: ignore[assignment]
+    server = listen("127.0.0.1:0", SMALL)
+    server.registry._sessions["one"] = Slow()  # type: ignore[assignment]
     closing = threading.Thread(target=server.close)
     closing.start()
     assert leaving.wait(WAIT)

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from streamlink.transport.sparing import Sparing
+from streamlink.transport.rate_limited import RateLimitedLog
 
 
 def test_a_flood_of_warnings_becomes_one_a_second_that_counts_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = [100.0]
-    log = Sparing(logging.getLogger("streamlink.test"), clock=lambda: now[0])
+    log = RateLimitedLog(logging.getLogger("streamlink.test"), clock=lambda: now[0])
     for number in range(1000):
         log.warning("refused %d", number)
     assert caplog.messages == [f"refused {number}" for number in range(20)]

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Lobby"]
+__all__ = ["HandshakeLimit"]
 
 
-class Lobby:
+class HandshakeLimit:
     """Keeps at most ``most`` calls."""
 
     def __init__(self, most: int) -> None:

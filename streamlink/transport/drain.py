@@ -17,7 +17,7 @@ from streamlink.protocol.frames import Hello
 from streamlink.transport.reconnect import LONGEST_PAUSE_SECONDS
 from streamlink.transport.session import Session
 
-__all__ = ["Farewell", "leave", "superseded"]
+__all__ = ["Drain", "leave", "superseded"]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -56,7 +56,7 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
     return AbortCode.SESSION_LOST, why
 
 
-class Farewell:
+class Drain:
     """The sessions whose clients have still to be told that the server failed.
 
     An abort is not acknowledged, and a server that failed shall end soon: it waits for as long as

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from streamlink.clock import running_time
 from streamlink.protocol.limits import Allowance
 
-__all__ = ["Sparing"]
+__all__ = ["RateLimitedLog"]
 
 _PER_SECOND, _BURST = 1.0, 20.0
 
 
-class Sparing:
+class RateLimitedLog:
     """Writes warnings to ``logger``, as many as a person can read. Any thread may warn."""
 
     def __init__(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 
-from streamlink.transport.lobby import Lobby
+from streamlink.transport.handshakes import HandshakeLimit
 
 
 def test_the_oldest_makes_room_and_those_that_have_spoken_are_left_alone() -> None:
-    lobby = Lobby(2)
+    limit = HandshakeLimit(2)
     cut: list[str] = []
-    with lobby.waiting(lambda: cut.append("spoke at once")):
+    with limit.waiting(lambda: cut.append("spoke at once")):
         pass
     with ExitStack() as calls:
         for name in ("first", "second", "third", "fourth"):
-            calls.enter_context(lobby.waiting(partial(cut.append, name)))
+            calls.enter_context(limit.waiting(partial(cut.append, name)))
         assert cut == ["first", "second"]
-        assert len(lobby) == 2
-    assert len(lobby) == 0
+        assert len(limit) == 2
+    assert len(limit) == 0

@@ -1,0 +1,181 @@
+"""What a carrier has to do: the specification for gRPC, the in-memory one, and any other.
+
+A *call* is an ordered stream of messages both ways, opened by a client. It carries one machine: a
+session, or a stream of it. Calls may break at any time, and whole: what was sent and not delivered
+is lost, and nothing is delivered behind a gap. Frames have checks of their own, so a carrier need
+not detect damage. It must neither join nor split messages.
+
+The client's end has two small interfaces, since sessions and bulk bytes may travel differently:
+
+- ``ControlCarrier`` carries sessions. It can also say whether the server is there, and why not.
+- ``DataCarrier`` carries streams, several at once.
+
+The server's end accepts calls. It wraps each in a ``ServerCall``, gives that to the ``Hub``, and
+sends what the hub yields. It decides nothing: greeting, admission and looking up streams are the
+hub's work. ``tests/support/carrier_contract.py`` holds both ends of a carrier to this text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from streamlink.cancel import CancelToken
+from streamlink.protocol.frames import Frame
+from streamlink.transport.driver import Pump
+from streamlink.transport.wire import Wire
+
+__all__ = [
+    "CallEnd",
+    "ClientCall",
+    "ControlCarrier",
+    "DataCarrier",
+    "Listener",
+    "Readiness",
+    "ServerCall",
+]
+
+# --- the client's end -------------------------------------------------------
+
+
+class CallEnd(Enum):
+    """How a call ended, as the client's carrier sees it."""
+
+    ENDED = auto()
+    """The server ended it of its own accord: it has said all it had to, and all has arrived."""
+
+    CUT = auto()
+    """It was cancelled, here or by the server: it brought nothing, or took too long."""
+
+    BROKEN = auto()
+    """The connection was lost, or there was none, or the server asks for another call."""
+
+
+class Readiness(Enum):
+    """What became of waiting for a connection."""
+
+    READY = auto()
+    NOT_YET = auto()
+    REFUSED = auto()
+    """It failed, and was not to be tried again."""
+
+
+class ClientCall:
+    """What one call has to carry.
+
+    Attributes:
+        pump: the machine. The carrier sends what ``outgoing`` yields, and feeds ``read``.
+        wire: the encoding of this call's frames; ``buffers`` gives them without a copy.
+        first: frames to send before those of the pump.
+    """
+
+    def __init__(
+        self,
+        pump: Pump[Any],
+        wire: Wire,
+        *,
+        first: tuple[Frame, ...] = (),
+        attached: Callable[[Pump[Any]], object] = lambda pump: None,
+    ) -> None:
+        self.pump, self.wire, self.first = pump, wire, first
+        self._attached = attached
+
+    def attach(self, cut: Callable[[], None]) -> int:
+        """Let the new call carry the pump; returns the number that it goes by there.
+
+        Args:
+            cut: ends the call at once, from any thread; ``carry`` returns then.
+        """
+        number = self.pump.attach(cut)
+        self._attached(self.pump)
+        return number
+
+    def outgoing(self, number: int) -> Iterator[bytes]:
+        """Yield every message to send on call ``number``, joined; ends when nothing more will."""
+        yield from map(self.wire.encode, self.first)
+        yield from map(self.wire.encode, self.pump.outgoing(number))
+
+    def read(self, raws: Iterable[bytes], number: int) -> bool:
+        """Take in the messages of call ``number``; returns whether it is to be cut for damage."""
+        return self.pump.read(raws, number, self.wire.decode)
+
+
+class DataCarrier(Protocol):
+    """The client's end for streams. Any number of threads may ``carry`` at once."""
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        """Open a call, attach its pump, carry both ways until either end has ended; detach it.
+
+        Blocks the calling thread. Never raises for a connection that cannot be made or is lost: the
+        caller tries again, with pauses. Where a call ends as ``CUT`` the connection may be dead
+        without knowing it: the next call must go over a new one, and others may end on the old.
+        """
+
+    def renew(self) -> None:
+        """Give the connection up for a new one; every call on the old one ends, as ``BROKEN``."""
+
+    def close(self) -> None:
+        """End every call, and make no other: ``carry`` returns at once from now on."""
+
+
+class ControlCarrier(DataCarrier, Protocol):
+    """The client's end for sessions."""
+
+    def wait_ready(
+        self, seconds: float, *, is_final: Callable[[], bool], cancel: CancelToken
+    ) -> Readiness:
+        """Wait for a connection that a session could use.
+
+        Args:
+            seconds: so long at most.
+            is_final: whether a connection that fails now is not to be tried again.
+            cancel: ends the wait; the answer does not matter then.
+
+        Raises:
+            ConnectFailed: the carrier was closed.
+        """
+
+    def failure(self, seconds: float) -> str:
+        """Return what is known of why there is no connection, asking up to ``seconds``."""
+
+
+# --- the server's end -------------------------------------------------------
+
+
+class ServerCall(Protocol):
+    """One call that a client has opened. Its methods may be called from any thread."""
+
+    @property
+    def peer(self) -> str:
+        """Where it comes from, for logs."""
+
+    @property
+    def raws(self) -> Iterator[bytes]:
+        """The messages that arrive; ends when the client has said all, raises when it broke."""
+
+    def certified_names(self) -> frozenset[str] | None:
+        """Return the names in the client's verified certificate; None: it needs none here."""
+
+    def vouch(self) -> None:
+        """Note that the hub has let this client in: its connection is no stranger's any more."""
+
+    def cut(self) -> None:
+        """End the call at once, whatever is still to be sent."""
+
+    def break_off(self, why: str) -> None:
+        """Let the client see ``BROKEN`` and not ``ENDED`` once what was sent has left."""
+
+    def on_over(self, then: Callable[[], None]) -> bool:
+        """Have ``then`` called when the call is over; False: it is already, and nothing will be."""
+
+
+class Listener(Protocol):
+    """The server's end of a carrier. It gives calls to its hub as soon as it exists."""
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0: none."""
+
+    def stop(self) -> None:
+        """Accept nothing more, let words that were said leave for a moment, end every call."""

@@ -1,0 +1,41 @@
+"""Which carriers an address stands for: the one place that chooses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from streamlink.config import LinkConfig
+from streamlink.protocol.frames import Request
+from streamlink.transport.grpc.server import GrpcListener
+from streamlink.transport.hub import Hub
+from streamlink.transport.session import Session
+from streamlink.transport.traffic import Traffic
+
+__all__ = ["listen"]
+
+
+def listen(
+    address: str,
+    config: LinkConfig,
+    *,
+    on_session: Callable[[Session], None] | None = None,
+    on_closed: Callable[[Session], None] | None = None,
+    on_request: Callable[[Session, Request], None] | None = None,
+    traffic: Traffic | None = None,
+) -> Hub:
+    """Return a hub that serves whoever comes to ``address``; see ``Hub``.
+
+    Raises:
+        AddressInUse: the address is taken.
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        TooFewDescriptors: the settings cannot work with so few as this process may have.
+    """
+    return Hub(
+        config,
+        partial(GrpcListener, address),
+        on_session=on_session,
+        on_closed=on_closed,
+        on_request=on_request,
+        traffic=traffic,
+    )

@@ -1,0 +1,280 @@
+"""The server's middle, whatever carries its calls: greets, admits, and joins calls to streams.
+
+A carrier accepts calls and hands each to ``session_call`` or ``transfer_call``; what those yield it
+sends. A carrier that reads messages in its own way, say into memory that the sink lends, asks
+``attach`` for the pump instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
+from streamlink.protocol import frames as f
+from streamlink.protocol.events import Failed, Greeted, Left
+from streamlink.protocol.session import SessionMachine
+from streamlink.transport.carriers import Listener, ServerCall
+from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.driver import Pump
+from streamlink.transport.handshakes import HandshakeLimit
+from streamlink.transport.identity import Guard
+from streamlink.transport.rate_limited import RateLimitedLog
+from streamlink.transport.registry import Registry, abort_for
+from streamlink.transport.server_calls import CallReader, end_call, first_message, only_answer
+from streamlink.transport.session import Session, StreamPump, agreed
+from streamlink.transport.ticker import Ticker
+from streamlink.transport.traffic import Traffic, WireCount
+from streamlink.transport.wire import SessionWire, TransferWire
+
+__all__ = ["STREAMS_PER_SESSION", "Attached", "Hub"]
+
+logger = logging.getLogger("streamlink.server")
+
+T = TypeVar("T")
+
+STREAMS_PER_SESSION = 4
+"""Streams of one session that may have a call: two of this attempt, two ending of the one before.
+"""
+
+
+class Attached(NamedTuple):
+    """A stream that a call carries from now on."""
+
+    session: Session
+    pump: StreamPump
+    number: int
+    """The call's, at the pump."""
+
+    def detach(self) -> None:
+        """Note that the call is over."""
+        self.session.carried(self.pump.stream.stream_id, self.number)
+
+
+class Hub:
+    """Greets and carries. ``on_session`` is called once for each client that is let in.
+
+    Args:
+        config: settings of this end.
+        listen: makes the server's end of a carrier, which hands its calls to this hub.
+        on_session: called with each new session.
+        on_closed: called with each that has ended.
+        on_request: called with each request of a client.
+        traffic: counts what moves.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        listen: Callable[[Hub], Listener],
+        *,
+        on_session: Callable[[Session], None] | None = None,
+        on_closed: Callable[[Session], None] | None = None,
+        on_request: Callable[[Session, f.Request], None] | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self.config = config
+        self.log = RateLimitedLog(logger)
+        """For what strangers can cause as often as they like."""
+        self.epoch = secrets.token_hex(8)
+        self.wire = WireCount()
+        self.traffic = traffic or Traffic(config.grpc.max_clients)
+        self.registry = Registry(config)
+        self._guard = Guard(config.security)
+        self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
+        self._ids = itertools.count(1)
+        self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
+        self.ticker = Ticker()
+        try:
+            self._listener = listen(self)
+        except BaseException:
+            self.ticker.close()
+            raise
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0: none."""
+        return self._listener.port
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The clients that are here, by name."""
+        return self.registry.sessions
+
+    def new_stream_id(self) -> int:
+        """Return a number no stream of this server has had."""
+        return next(self._ids)
+
+    def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
+        """Say goodbye to every client, or tell it of the failure, and stop listening."""
+        try:
+            self.registry.close(reason, has_failed=has_failed)
+        finally:
+            self._listener.stop()
+            # Nothing may wait for a client once the clocks have stopped.
+            self.registry.abort_all(reason)
+            self.ticker.close()
+
+    # --- for carriers -----------------------------------------------------------------
+
+    def first(self, call: ServerCall, decode: Callable[[bytes], T]) -> T:
+        """Return the first message of a call, which has only so long, and a place among so many.
+
+        Raises:
+            DamagedFrame: it is not what was sent.
+            StreamlinkError: the call ended without, or it is no frame.
+        """
+        with self._handshakes.waiting(call.cut):
+            return first_message(call, decode, self.config.timeouts.open_timeout)
+
+    def session_call(self, call: ServerCall) -> Iterator[bytes]:
+        """Serve a call that carries a session; yields what is to be sent, until its end."""
+        wire = SessionWire()
+        try:
+            first = self.first(call, wire.decode)
+            self._check_greeting(first, call)
+            pump, is_known = self._pump_for(first)
+        except DamagedFrame as damage:
+            self._give_up(call, damage)
+            return
+        except StreamlinkError as error:
+            yield from only_answer(wire.encode(abort_for(error)), call)
+            return
+        number = pump.attach(call.cut)
+        self.ticker.add(pump)
+        CallReader(pump, number, call, wire.decode, first=(first,)).start()
+        if is_known:
+            call.vouch()
+        else:
+            greet = threading.Thread(target=self._greet, args=(pump, call), name="greet")
+            greet.daemon = True
+            greet.start()
+        for frame in pump.outgoing(number):
+            yield wire.encode(frame)
+        end_call(call, pump)
+
+    def transfer_call(self, call: ServerCall) -> Iterator[bytes]:
+        """Serve a call that carries a stream; yields what is to be sent, until its end."""
+        wire = TransferWire(0)
+        try:
+            first = self.first(call, wire.decode)
+            wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
+            attached = self.attach(first, call)
+        except DamagedFrame as damage:
+            self._give_up(call, damage)
+            return
+        except StreamlinkError as error:
+            yield from only_answer(wire.encode(abort_for(error)), call)
+            return
+
+        def decode(raw: bytes) -> f.Frame:
+            self.wire.add(received=len(raw))
+            return wire.decode(raw)
+
+        pump, number = attached.pump, attached.number
+        CallReader(pump, number, call, decode, then=attached.detach).start()
+        for frame in pump.outgoing(number):
+            raw = wire.encode(frame)
+            self.wire.add(sent=len(raw))
+            yield raw
+        end_call(call, pump)
+
+    def attach(self, attach: f.Frame, call: ServerCall) -> Attached:
+        """Let ``call`` carry the stream that its first frame names.
+
+        Raises:
+            StreamlinkError: there is no such stream for this client, or its session has too many
+                calls.
+        """
+        if not isinstance(attach, f.Attach):
+            raise ProtocolError("a transfer begins with attach")
+        session = self.registry.find(attach.session_id)
+        self._guard.check_name(session.peer, call.certified_names())
+        pump = _stream_of(session, attach.stream_id)
+        call.vouch()
+        number = session.carry(attach.stream_id, pump, call.cut, STREAMS_PER_SESSION)
+        self.ticker.add(pump)  # again, where it was over: it may have a commit to repeat
+        return Attached(session, pump, number)
+
+    def _give_up(self, call: ServerCall, damage: DamagedFrame) -> None:
+        """End a call whose first frame is damaged: the client will open another."""
+        self.log.warning("%s began a call that was damaged on the way, %s", call.peer, damage)
+        call.break_off("its first frame arrived damaged")
+
+    # --- greeting ---------------------------------------------------------------------
+
+    def _check_greeting(self, first: f.Frame, call: ServerCall) -> None:
+        try:
+            self._guard.check_greeting(first, call.certified_names())
+        except StreamAborted as error:
+            name = first.name if isinstance(first, f.Hello) else "a client"
+            self.log.warning("refused %.130r at %s: %.500s", name, call.peer, error.reason)
+            raise
+
+    def _pump_for(self, first: f.Frame) -> tuple[Pump[SessionMachine], bool]:
+        """Return what a session call carries, and whether it is a session that goes on.
+
+        Raises:
+            StreamAborted: the session it asks to go on with is not, or no longer, here.
+        """
+        if not isinstance(first, f.Hello) or not first.resume:
+            return Pump(SessionMachine(self.config, peer="a client")), False
+        try:
+            return self.registry.resumed(first).pump, True
+        except StreamAborted as error:
+            text = "%.130r cannot go on with its session: %.500s"
+            self.log.warning(text, first.name, error.reason)
+            raise
+
+    def _greet(self, pump: Pump[SessionMachine], call: ServerCall) -> None:
+        event = None
+        while not isinstance(event, Greeted | Failed | Left):
+            event = pump.poll()
+        if not isinstance(event, Greeted):
+            self.log.warning("a client did not greet: %.500s", event)
+            return
+        try:
+            self._admit(pump, event.hello)
+            call.vouch()
+        except (ProtocolError, StreamAborted) as error:
+            abort = abort_for(error)
+            self.log.warning("refused %.130r: %.500s", event.hello.name, abort.reason)
+            pump.abort(abort.code, abort.reason)
+
+    def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
+        def begin(session_id: str) -> Session:
+            with pump.locked() as (machine, now):
+                welcome = machine.welcome(session_id, self.epoch, now=now)
+            return Session(
+                pump,
+                session_id=session_id,
+                peer=hello.name,
+                config=agreed(self.config, welcome.chunk_bytes),
+                on_request=self._on_request,
+                on_closed=self._forget,
+                traffic=self.traffic,
+            )
+
+        session = self.registry.admit(hello, begin)
+        if self._on_session is not None:
+            self._on_session(session)
+
+    def _forget(self, session: Session) -> None:
+        self.registry.forget(session)
+        if self._on_closed is not None:
+            self._on_closed(session)
+
+
+def _stream_of(session: Session, stream_id: int) -> StreamPump:
+    pump = session.stream(stream_id)
+    if pump is None:
+        was = session.withdrawn(stream_id)
+        code = AbortCode.STALE_ATTEMPT if was else AbortCode.UNKNOWN_STREAM
+        what = f"was the {was}, which is over" if was else "was never offered"
+        raise ProtocolError(what, stream_id=stream_id, code=code)
+    return pump

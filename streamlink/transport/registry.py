@@ -1,0 +1,182 @@
+"""Which sessions a server has, who may begin one, and which have ended and why."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError, code_of
+from streamlink.protocol.frames import Abort, Hello
+from streamlink.transport.drain import Drain, leave, superseded
+from streamlink.transport.session import Session
+
+__all__ = ["Registry", "abort_for"]
+
+_UNKNOWN = Abort(AbortCode.SESSION_LOST, "this server does not know this session")
+_REMEMBERED = 256  # sessions that ended, so that who comes back is told why
+
+
+class Registry:
+    """The sessions of one server. Any thread may ask."""
+
+    def __init__(self, config: LinkConfig) -> None:
+        self.barred: dict[str, str] = {}
+        """Names of which no client is let in, and why; changed by ``bar`` and ``readmit`` only."""
+        self._config = config
+        self._lock = threading.Lock()
+        self._sessions: dict[str, Session] = {}
+        self._ended: dict[str, Abort] = {}
+        self._drain = Drain()
+        self._closing: StreamAborted | None = None
+        """What who comes now is told; None: it is let in."""
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The clients that are here, by name."""
+        with self._lock:
+            return sorted(self._sessions.values(), key=lambda session: session.peer)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nobody is let in any more."""
+        return self._closing is not None
+
+    def bar(self, name: str, reason: str) -> None:
+        """End the session of the client called ``name``, and let none of that name in."""
+        with self._lock:
+            self.barred = {**self.barred, name: reason}
+            known = [each for each in self._sessions.values() if each.peer == name]
+        for session in known:
+            session.abort(AbortCode.CANCELLED, reason)
+
+    def readmit(self, name: str) -> None:
+        """Let clients of that name in again; harmless where they were not barred."""
+        with self._lock:
+            self.barred = {each: why for each, why in self.barred.items() if each != name}
+
+    # --- sessions that stand, or did --------------------------------------------------
+
+    def find(self, session_id: str) -> Session:
+        """Return a session.
+
+        Raises:
+            StreamAborted: it is not here; says why, as far as that is remembered.
+        """
+        with self._lock:
+            session = self._sessions.get(session_id)
+            ended = self._ended.get(session_id, _UNKNOWN)
+        if session is None:
+            raise StreamAborted(AbortCode.SESSION_LOST, ended.reason, by_peer=False)
+        return session
+
+    def resumed(self, hello: Hello) -> Session:
+        """Return the session that ``hello`` asks to go on with.
+
+        Raises:
+            StreamAborted: it is not, or no longer, here.
+        """
+        with self._lock:
+            session = self._sessions.get(hello.resume)
+            ended = self._ended.get(hello.resume, _UNKNOWN)
+        if session is not None and session.goes_on_with(hello):
+            return session
+        self._drain.told(hello.resume)
+        raise StreamAborted(ended.code, ended.reason, by_peer=False)
+
+    def forget(self, session: Session) -> None:
+        """Note that a session has ended; remember why."""
+        with self._lock:
+            self._sessions.pop(session.session_id, None)
+            if session.error is not None:
+                self._ended[session.session_id] = abort_for(session.error)
+            while len(self._ended) > _REMEMBERED:
+                del self._ended[next(iter(self._ended))]
+
+    # --- admission --------------------------------------------------------------------
+
+    def admit(self, hello: Hello, begin: Callable[[str], Session]) -> Session:
+        """Let a client in.
+
+        Args:
+            hello: its greeting.
+            begin: makes its session, given the number of that.
+
+        Raises:
+            ProtocolError: it is not let in; says why.
+            StreamAborted: nobody is any more.
+        """
+        session_id = secrets.token_hex(16)
+        with self._lock:
+            self._check_admission(hello)
+            session = self._sessions[session_id] = begin(session_id)
+            session.start()  # before anybody who finds it may close it
+        return session
+
+    def _check_admission(self, hello: Hello) -> None:
+        """Decide on a client that wants a new session.
+
+        One of the same name that is away is superseded: its process was started again, or has given
+        its session up. One that is here is not: the later of two clients of one name is told so,
+        and may try again.
+        """
+        if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
+            raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
+        if self._closing is not None:
+            self._wait_no_more(hello.name)
+            raise self._closing
+        if (why := self.barred.get(hello.name)) is not None:
+            raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
+        for session in list(self._sessions.values()):
+            if session.peer == hello.name and not session.closed.is_set():
+                self._supersede(session, hello)
+        most = self._config.grpc.max_clients
+        if len(self._sessions) >= most:
+            raise _refusal(
+                f"the server is full: {len(self._sessions)} of max_clients={most} sessions are "
+                "taken"
+            )
+
+    def _supersede(self, session: Session, hello: Hello) -> None:
+        # The same process greets anew where it has not heard its welcome, or for too long nothing
+        # else.
+        if not (session.is_away or session.is_leaving or session.is_of(hello)):
+            what = f"a client named {hello.name!r} is already here; names must differ"
+            raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
+        session.abort(*superseded(session, hello))
+        del self._sessions[session.session_id]
+
+    def _wait_no_more(self, name: str) -> None:
+        """End the sessions that ``name`` has lost: it is told now that all is over."""
+        for session in self._sessions.values():
+            if session.peer == name and session.is_away:
+                session.abort(AbortCode.GOODBYE, "its client has begun another session")
+
+    # --- the end ------------------------------------------------------------------------
+
+    def close(self, reason: str, *, has_failed: bool) -> None:
+        """Let nobody in any more; say goodbye to every client, or tell it of the failure."""
+        with self._lock:
+            code = AbortCode.REFUSED if has_failed else AbortCode.GOODBYE
+            self._closing = StreamAborted(code, reason, by_peer=False)
+        longest = self._config.timeouts.reconnect_timeout
+        if has_failed:
+            self._drain.abort(self.sessions, reason, longest)
+        else:
+            leave(self.sessions, reason, longest)
+
+    def abort_all(self, reason: str) -> None:
+        """End what is left."""
+        for session in self.sessions:
+            session.abort(AbortCode.CANCELLED, reason)
+
+
+def abort_for(error: StreamlinkError) -> Abort:
+    """Return what a call is told that is not taken; a session's own end in its own words."""
+    reason = error.reason if isinstance(error, StreamAborted) else str(error)
+    return Abort(code_of(error), reason)
+
+
+def _refusal(what: str) -> ProtocolError:
+    return ProtocolError(what, code=AbortCode.REFUSED)

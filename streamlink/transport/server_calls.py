@@ -1,0 +1,111 @@
+"""How a server reads a call and refuses one, whatever carries it; see ``ServerCall``."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from streamlink.errors import RemoteProtocolError, StreamlinkError, TransportClosed
+from streamlink.protocol.frames import Frame
+from streamlink.transport.carriers import ServerCall
+from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.driver import Pump
+
+__all__ = ["ANSWER_SECONDS", "CallReader", "end_call", "first_message", "only_answer"]
+
+logger = logging.getLogger("streamlink.server")
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 5.0
+"""What a call that is refused may take to hear it (seconds)."""
+
+_LAST_WORDS_SECONDS = 1.0  # what the end of a call that was given up may take to leave
+
+
+def first_message(call: ServerCall, decode: Callable[[bytes], T], seconds: float) -> T:
+    """Return the first message of a call; one that brings none within ``seconds`` is cut.
+
+    Raises:
+        DamagedFrame: it is not what was sent.
+        StreamlinkError: the call ended without, or it is no frame.
+    """
+    silence = _start_timer(seconds, call.cut)
+    try:
+        return decode(next(call.raws))
+    except StopIteration:
+        raise RemoteProtocolError("a call ended that had said nothing") from None
+    except (StreamlinkError, DamagedFrame):
+        raise
+    except Exception as error:  # a carrier ends a broken call's messages with any exception
+        raise TransportClosed("a call broke before it said anything") from error
+    finally:
+        silence.cancel()
+
+
+def only_answer(raw: bytes, call: ServerCall) -> Iterator[bytes]:
+    """Say all that is said on a call; one who does not read it must not keep its worker."""
+    unread = _start_timer(ANSWER_SECONDS, call.cut)
+    try:
+        yield raw
+    finally:
+        unread.cancel()
+
+
+def end_call(call: ServerCall, pump: Pump[Any]) -> None:
+    """Let a call end well only where what it carried has ended: else the client may go on."""
+    if not pump.is_closed:
+        call.break_off("another call took over, or this one was given up")
+
+
+class CallReader(threading.Thread):
+    """Feeds a pump from one call. Ends when the call does.
+
+    Args:
+        pump: what the call carries.
+        number: the call's, at the pump.
+        call: where messages arrive.
+        decode: makes frames of them.
+        first: the frames that were read from it before.
+        then: called when the call is over.
+    """
+
+    def __init__(
+        self,
+        pump: Pump[Any],
+        number: int,
+        call: ServerCall,
+        decode: Callable[[bytes], Frame],
+        *,
+        first: tuple[Frame, ...] = (),
+        then: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(name=f"read-{number}", daemon=True)
+        self._pump, self._number, self._call, self._decode = pump, number, call, decode
+        self._first, self._then = first, then
+        if not call.on_over(self._over):  # it has ended already
+            self._over()
+
+    def run(self) -> None:
+        """Read until the call ends."""
+        try:
+            self._pump.incoming(self._first, self._number)
+            if self._pump.read(self._call.raws, self._number, self._decode):
+                # Its writer, which ends it in words, may be stuck in a connection that is damaged.
+                _start_timer(_LAST_WORDS_SECONDS, self._call.cut)
+        except Exception as error:  # a carrier ends a broken call's messages with any exception
+            logger.debug("call %d ended: %r", self._number, error)
+        self._pump.detach(self._number)
+
+    def _over(self) -> None:
+        self._pump.detach(self._number)
+        self._then()
+
+
+def _start_timer(seconds: float, action: Callable[[], object]) -> threading.Timer:
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()
+    return timer
