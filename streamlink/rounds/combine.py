@@ -1,9 +1,9 @@
-"""From updates to the new model, piece by piece: what both ways of gathering have in common.
+"""From updates to the new model, piece by piece, wherever the updates come from.
 
 A ``Combiner`` walks along the *model* from its first byte to its last and writes the sink strictly
 in that order. Ranges of tensors that are in the round's part are combined from the updates, the
-others are copied from the base. Where the updates come from, and who waits for whom, is the
-business of ``gather`` (streams) and ``spool`` (stores); the bits are the same.
+others are copied from the base. Who waits for whom is the business of ``gather``, and where the
+bytes of an update come from that of its source (``update_source``); the bits are the same.
 """
 
 from __future__ import annotations

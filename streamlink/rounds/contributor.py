@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,7 +24,7 @@ from streamlink.link import Update, UpdateKind
 from streamlink.link.incoming import IncomingModel
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.combine import ContributorFailed
+from streamlink.rounds.combine import ContributorFailed, check_announced
 
 __all__ = ["Answer", "Contributor", "WayBack"]
 
@@ -130,6 +130,19 @@ class Contributor:
         """What the update is; known once it is announced."""
         return self.update.kind
 
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What its client measured; known once it is finished."""
+        return self.model.metrics
+
+    def check_announced(self, part: ModelSpec, whole: ModelSpec) -> None:
+        """Check what its client says of it, before a byte of it counts.
+
+        Raises:
+            ModelError: it has other tensors than ``part``, or no weight.
+        """
+        check_announced(self.peer, self.model.spec, self.update, part, whole)
+
     # --- waiting ----------------------------------------------------------------------------
 
     def open(self, seconds: float) -> bool:
@@ -140,13 +153,13 @@ class Contributor:
         """Wait for more bytes; False: none within ``seconds``, or the update is complete."""
         return self._step(self._fetch, seconds)
 
-    def notice(self) -> None:
-        """Note the beginning of the answer, once: the client's *processing* is over."""
-        if not self._has_begun and self.model.pump.stream.opened is not None:
-            self._has_begun = True
-            self._answer.on_begin()
+    def finish(self, seconds: float) -> bool:
+        """Wait for what follows the last byte; False: it is not here within ``seconds``."""
+        if not self.model.is_complete:
+            self.fetch(seconds)
+        return self.model.is_complete
 
-    def check(self) -> None:
+    def look_after(self) -> None:
         """Look after an update that nobody waits for just now; never blocks.
 
         Its client may be lost meanwhile, or may be back: then it is asked at once, so that clients
@@ -155,12 +168,8 @@ class Contributor:
         Raises:
             ContributorFailed: it is known already that this update cannot be had.
         """
-        if self._lost is not None:
-            self._is_back(0.0)
-            return
-        error = self._answer.failure() or self.model.error
-        if error is not None and not self.model.is_complete:
-            self._lose(error)
+        self._check()
+        self._notice()
 
     # --- its bytes --------------------------------------------------------------------------
 
@@ -186,16 +195,49 @@ class Contributor:
         except StreamlinkError as error:
             self._lose(error)
 
-    def tell(self, say: Callable[[], object]) -> None:
-        """Say something about an update that is here and counts, even if its sender has left."""
+    def close(self) -> None:
+        """Nothing is held here that its exchange does not hold."""
+
+    # --- what its client hears --------------------------------------------------------------
+
+    def wait_for(self, name: str) -> None:
+        """Note whom everybody waits for now; empty: it is this client."""
+        self.model.wait_for(name)
+
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Tell it that it is held, and for whom, once it has begun to answer."""
+        if self.model.pump.stream.opened is not None:
+            self.model.hold(reason, waiting_for)
+
+    def committing(self) -> None:
+        """Tell it that the new model is being committed, even if it has left."""
         with suppress(StreamlinkError):
-            say()
+            self.model.committing()
+
+    def commit(self) -> None:
+        """Tell it that its update is in the new model, even if it has left."""
+        with suppress(StreamlinkError):
+            self.model.commit()
 
     # --- small parts ------------------------------------------------------------------------
 
+    def _check(self) -> None:
+        if self._lost is not None:
+            self._is_back(0.0)
+            return
+        error = self._answer.failure() or self.model.error
+        if error is not None and not self.model.is_complete:
+            self._lose(error)
+
+    def _notice(self) -> None:
+        """Note the beginning of the answer, once: the client's *processing* is over."""
+        if not self._has_begun and self.model.pump.stream.opened is not None:
+            self._has_begun = True
+            self._answer.on_begin()
+
     def _open(self, seconds: float) -> bool:
         is_open = self.model.open(seconds)
-        self.notice()
+        self._notice()
         if is_open:
             said = self.model.update, self.model.spec
             if self._announced is not None and said != self._announced:

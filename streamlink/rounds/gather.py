@@ -1,23 +1,25 @@
-"""Lockstep gathering: the new model is computed as far as the slowest client has come.
+"""The aggregation loop: updates become the new model, as far as the slowest of them has come.
 
-Range by range, in one pass, no spool. What has arrived and cannot be used yet stays in its stream,
-within the window that stream was granted; a client that is ahead is told that it is held, and for
-whom; all are, while one that was lost is awaited (``contributor``). So the server's memory grows
-with the number of clients by their windows and not at all with the model.
+Range by range, in one pass. In lockstep the updates are open streams: what has arrived and cannot
+be used yet stays in its stream, within the window that stream was granted; a client that is ahead
+is told that it is held, and for whom; all are, while one that was lost is awaited
+(``contributor``). So the server's memory grows with the number of clients by their windows and not
+at all with the model. Through a spool they are stored (``stored``), and nobody is waited for.
+
+The loop knows who is waited for and who hears of it. What becomes of a range is the ``Combiner``'s.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from streamlink.clock import running_time
-from streamlink.errors import ModelError, RoundError
+from streamlink.errors import ModelError, RoundError, StreamlinkError
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.combine import (
@@ -26,18 +28,17 @@ from streamlink.rounds.combine import (
     ContributorFailed,
     NonFinite,
     Step,
-    check_announced,
     check_metrics,
     check_weight,
     weighted_metrics,
 )
-from streamlink.rounds.contributor import Contributor
+from streamlink.rounds.update_source import UpdateSource
 
 __all__ = [
     "PIECE_BYTES",
     "ContributorFailed",
+    "Gather",
     "GatherRules",
-    "LockstepGather",
     "OutOfTime",
     "Outlet",
     "Step",
@@ -71,10 +72,11 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GatherRules:
-    """How a lockstep gathering waits, what it refuses, and who is told of its steps."""
+    """How a gathering waits, what it refuses, and who is told of its steps."""
 
-    held_interval: float
-    """How often those ahead are told that they are held (seconds)."""
+    held_interval: float | None = None
+    """How often those ahead are told that they are held (seconds); None: nobody listens, since all
+    updates are stored."""
 
     deadline: float | None = None
     """``running_time`` after which ``OutOfTime`` is raised; None: never."""
@@ -92,17 +94,20 @@ class GatherRules:
     """Asked for room before each piece is computed."""
 
     check: Callable[[], None] = lambda: None
-    """Called before each wait; what it raises fails the round."""
+    """Called before each wait and each piece; what it raises fails the round."""
 
 
-class LockstepGather:
-    """Combines the updates of ``contributors`` into ``sink``, in their fixed order.
+class Gather:
+    """Combines the updates of ``sources`` into ``sink``, in the order of their clients' names.
+
+    The order of accumulation is fixed, so that the result is the same bits each time, whenever the
+    updates arrived and wherever they are.
 
     Args:
         base: the model the clients were given. Read, never closed.
         part: the tensors every update must have: all of the base's, or an ordered subset. The new
             model has the base's bytes in the others.
-        contributors: in the order of accumulation, so that the result is the same bits each time.
+        sources: whose updates count; closed at the end.
         sink: takes the new model from 0 to its end; committed at the very end, discarded by the
             caller otherwise.
         rules: how it waits, what it refuses, who is told.
@@ -112,13 +117,13 @@ class LockstepGather:
         self,
         base: ModelSource,
         part: ModelSpec,
-        contributors: Sequence[Contributor],
+        sources: Iterable[UpdateSource],
         sink: ModelSink,
         rules: GatherRules,
     ) -> None:
         self._base = base
         self._part = part
-        self._contributors = list(contributors)
+        self._sources = sorted(sources, key=lambda each: each.peer)
         self._sink = sink
         self._rules = rules
         self._combiner: Combiner | None = None
@@ -133,82 +138,92 @@ class LockstepGather:
         """Gather, and commit the new model.
 
         Raises:
-            ContributorFailed: an update cannot be had; nothing of the new model counts.
+            ContributorFailed: an update cannot be had, or cannot count; nothing of the new model
+                counts.
             OutOfTime: ``train_timeout`` passed.
             QuorumNotReached: every update has weight 0.
             NonFiniteRound: an update has NaN or infinity, and the rules say that this fails all.
-            StoreError: the base cannot be read, or the new model not be stored.
+            CorruptStore: a stored update is not what was stored: this side's fault.
+            StoreError: something cannot be read, or the new model not be stored.
         """
-        for contributor in self._contributors:
-            self._wait(contributor, contributor.open)
-            self._check_announced(contributor)
-        combiner = self._combiner = Combiner(
-            self._base,
-            self._part,
-            self._contributors,
-            self._sink,
-            non_finite=self._rules.non_finite,
-        )
-        with self._pulsing(lambda each: each.model.hold("busy", "the server")):
-            self._rules.on_step(Step.AGGREGATING)
-        while not combiner.is_done:
-            self._advance(combiner)
-        for contributor in self._contributors:
-            self._wait(contributor, self._completed(contributor))
-            self._check_metrics(contributor)
-        with self._pulsing(lambda each: each.model.committing()):
-            self._rules.on_step(Step.AGGREGATED)
-        self._commit()
+        try:
+            self._run()
+        finally:
+            for source in self._sources:
+                source.close()
 
     @property
     def weights(self) -> dict[str, float]:
         """Each contributor's weight, by name: the one that counted."""
-        return {each.peer: each.weight for each in self._contributors}
+        return {each.peer: each.weight for each in self._sources}
 
     @property
     def metrics(self) -> dict[str, float]:
         """The contributors' metrics, averaged with the same weights as the model."""
-        return weighted_metrics([(each.weight, each.model.metrics) for each in self._contributors])
+        return weighted_metrics([(each.weight, each.metrics) for each in self._sources])
 
     @property
     def client_metrics(self) -> dict[str, dict[str, float]]:
         """Each contributor's own metrics, by name."""
-        return {each.peer: dict(each.model.metrics) for each in self._contributors}
+        return {each.peer: dict(each.metrics) for each in self._sources}
+
+    def _run(self) -> None:
+        for source in self._sources:
+            self._wait(source, source.open)
+            self._check_announced(source)
+        combiner = self._combiner = Combiner(
+            self._base, self._part, self._sources, self._sink, non_finite=self._rules.non_finite
+        )
+        with self._pulsing(lambda each: each.hold("busy", _OURSELVES)):
+            self._rules.on_step(Step.AGGREGATING)
+        while not combiner.is_done:
+            self._advance(combiner)
+        for source in self._sources:
+            self._wait(source, source.finish)
+            self._check_metrics(source)
+        with self._pulsing(lambda each: each.committing()):
+            self._rules.on_step(Step.AGGREGATED)
+        self._commit()
 
     def _advance(self, combiner: Combiner) -> None:
         """Compute one piece, or wait for the slowest where nothing can be computed."""
-        slowest = min(self._contributors, key=lambda each: each.end)
+        slowest = min(self._sources, key=lambda each: each.end)
         nbytes = combiner.ahead(slowest.end)
         if not nbytes:
             self._wait(slowest, slowest.fetch)
             return
+        self._rules.check()
         self._make_room(nbytes)
         used = combiner.compute(nbytes)
         if used:
-            for contributor in self._contributors:
-                contributor.release(used)
+            for source in self._sources:
+                source.release(used)
         else:
             self._excuse_copying()
 
     def _commit(self) -> None:
         def moved(_: int) -> None:
-            for contributor in self._contributors:
-                contributor.tell(contributor.model.committing)
+            for source in self._sources:
+                source.committing()
 
         self._sink.commit(moved)
-        for contributor in self._contributors:
-            contributor.tell(contributor.model.commit)
+        for source in self._sources:
+            source.commit()
         self._rules.on_step(Step.PERSISTED)
 
     @contextmanager
-    def _pulsing(self, say: Callable[[Contributor], object]) -> Iterator[None]:
+    def _pulsing(self, say: Callable[[UpdateSource], object]) -> Iterator[None]:
         """While somebody else's code runs, say for it that this side lives."""
-        is_over = threading.Event()
+        interval, is_over = self._rules.held_interval, threading.Event()
+        if interval is None:
+            yield
+            return
 
         def pulse() -> None:
-            while not is_over.wait(self._rules.held_interval):
-                for contributor in self._contributors:
-                    contributor.tell(partial(say, contributor))
+            while not is_over.wait(interval):
+                for source in self._sources:
+                    with suppress(StreamlinkError):
+                        say(source)
 
         thread = threading.Thread(target=pulse, name="gather-pulse", daemon=True)
         thread.start()
@@ -220,12 +235,12 @@ class LockstepGather:
 
     # --- waiting ------------------------------------------------------------------------
 
-    def _wait(self, contributor: Contributor, step: Callable[[float], bool]) -> None:
+    def _wait(self, source: UpdateSource, step: Callable[[float], bool]) -> None:
         """Repeat ``step`` until it is done; meanwhile the others are told whom they wait for."""
-        for each in self._contributors:  # waits too short to be told, but not to be counted
-            each.model.wait_for("" if each is contributor else contributor.peer)
-        while not step(self._patience(contributor.peer)):
-            self._hold(contributor.peer, contributor)
+        for each in self._sources:  # waits too short to be told, but not to be counted
+            each.wait_for("" if each is source else source.peer)
+        while not step(self._patience(source.peer)):
+            self._hold(source.peer, source)
 
     def _make_room(self, nbytes: int) -> None:
         """Wait until what the new model goes on to has room; meanwhile all are held."""
@@ -245,18 +260,15 @@ class LockstepGather:
             self._excused_until = now + self._patience(_OURSELVES)
             self._hold(_OURSELVES)
 
-    def _hold(self, waiting_for: str, but: Contributor | None = None) -> None:
-        for each in self._contributors:
-            if each is but:
-                continue
-            each.check()
-            each.notice()
-            if each.model.pump.stream.opened is not None:
-                each.model.hold("lockstep", waiting_for)
+    def _hold(self, waiting_for: str, but: UpdateSource | None = None) -> None:
+        for each in self._sources:
+            if each is not but:
+                each.look_after()
+                each.hold("lockstep", waiting_for)
 
     def _patience(self, waiting_for: str) -> float:
         self._rules.check()
-        patience = min(self._rules.held_interval, _CHECK_SECONDS)
+        patience = min(self._rules.held_interval or _CHECK_SECONDS, _CHECK_SECONDS)
         if self._rules.deadline is None:
             return patience
         left = self._rules.deadline - running_time()
@@ -265,28 +277,18 @@ class LockstepGather:
             raise OutOfTime(waiting_for, timeout, self.position, total)
         return min(patience, left)
 
-    @staticmethod
-    def _completed(contributor: Contributor) -> Callable[[float], bool]:
-        def step(seconds: float) -> bool:
-            if not contributor.model.is_complete:
-                contributor.fetch(seconds)
-            return contributor.model.is_complete
-
-        return step
-
     # --- what is refused ----------------------------------------------------------------
 
-    def _check_announced(self, contributor: Contributor) -> None:
-        peer, model = contributor.peer, contributor.model
+    def _check_announced(self, source: UpdateSource) -> None:
         try:
-            check_announced(peer, model.spec, model.update, self._part, self._base.spec)
-            check_weight(peer, contributor.weight)
+            source.check_announced(self._part, self._base.spec)
+            check_weight(source.peer, source.weight)
         except ModelError as error:
-            raise ContributorFailed(peer, error) from error
+            raise ContributorFailed(source.peer, error) from error
 
     @staticmethod
-    def _check_metrics(contributor: Contributor) -> None:
+    def _check_metrics(source: UpdateSource) -> None:
         try:
-            check_metrics(contributor.peer, contributor.model.metrics)
+            check_metrics(source.peer, source.metrics)
         except ModelError as error:
-            raise ContributorFailed(contributor.peer, error) from error
+            raise ContributorFailed(source.peer, error) from error

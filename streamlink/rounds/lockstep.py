@@ -19,7 +19,7 @@ from streamlink.rounds.comeback import Comeback, answer_to
 from streamlink.rounds.contributor import Contributor
 from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
-from streamlink.rounds.gather import GatherRules, LockstepGather, OutOfTime
+from streamlink.rounds.gather import Gather, GatherRules, OutOfTime
 from streamlink.rounds.lockstep_rule import LockstepRule
 from streamlink.rounds.report import RoundReport, Standing, ended, hear_out, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
@@ -154,7 +154,7 @@ class Lockstep:
         source: ModelSource,
         rule: LockstepRule,
         is_last: bool,
-    ) -> LockstepGather:
+    ) -> Gather:
         tap: Tap | None = None
         sink: ModelSink = self._store.begin(source.spec)
         if self._plan.rules.duplex_bytes and source.spec.nbytes and not is_last:
@@ -178,7 +178,7 @@ class Lockstep:
         sink: ModelSink,
         tap: Tap | None,
         rule: LockstepRule,
-    ) -> LockstepGather:
+    ) -> Gather:
         rules, belongs = self._plan.rules, scatter.belongs
 
         def on_step(step: Step) -> None:
@@ -186,7 +186,7 @@ class Lockstep:
             if step is Step.AGGREGATING and tap is not None:
                 self._offer_next(scatter, peers, tap)
 
-        return LockstepGather(
+        return Gather(
             source,
             part_of(source.spec, rules.part),
             [self._contributor(scatter, peer, source, rule) for peer in peers],
@@ -246,7 +246,7 @@ class Lockstep:
         self,
         scatter: Scatter,
         peers: Sequence[Peer],
-        gather: LockstepGather,
+        gather: Gather,
         rule: LockstepRule,
         began: float,
     ) -> RoundReport:

@@ -41,7 +41,6 @@ from streamlink.rounds.stored import (
     MANIFEST_NAME,
     SpooledContributor,
     SpooledUpdate,
-    SpoolGather,
     StoreAt,
     spool_errors,
     stored_digest,
@@ -51,7 +50,7 @@ from streamlink.stores.expiry import expire_updates
 from streamlink.stores.files import remove_tree
 from streamlink.stores.writable import require_writable
 
-__all__ = ["Spool", "SpoolGather", "SpooledContributor", "SpooledUpdate", "check_spool"]
+__all__ = ["Spool", "SpooledContributor", "SpooledUpdate", "check_spool"]
 
 _OURS = (MANIFEST_NAME, f"{MANIFEST_NAME}.part")
 _CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon

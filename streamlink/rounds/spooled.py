@@ -25,12 +25,13 @@ from streamlink.model.part import part_of
 from streamlink.rounds.combine import ContributorFailed
 from streamlink.rounds.comeback import is_lost
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
+from streamlink.rounds.gather import Gather, GatherRules
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.report import RoundReport, hear_out, tell_traceback
 from streamlink.rounds.rule import RoundRule
 from streamlink.rounds.scatter import Plan, Scatter
 from streamlink.rounds.spool import Spool
-from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGather
+from streamlink.rounds.stored import SpooledContributor, SpooledUpdate
 from streamlink.stores.safetensors import SafetensorsStore
 
 __all__ = ["SpooledRound", "store_at"]
@@ -257,15 +258,16 @@ class SpooledRound:
             gather.client_metrics,
         )  # fmt: skip
 
-    def _combined(self, source: ModelSource, spool: Spool) -> SpoolGather:
+    def _combined(self, source: ModelSource, spool: Spool) -> Gather:
         updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
         sink = self._store.begin(source.spec)
-        gather = SpoolGather(
-            source, part_of(source.spec, self._plan.rules.part), updates, sink,
+        rules = GatherRules(
             non_finite=self._plan.rules.non_finite,
             on_step=lambda step: self._plan.tell_step(step, self._belongs),
             check=lambda: self._check(updates),
-        )  # fmt: skip
+        )
+        part = part_of(source.spec, self._plan.rules.part)
+        gather = Gather(source, part, updates, sink, rules)
         try:
             gather.run()
         except BaseException:

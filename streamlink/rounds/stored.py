@@ -1,7 +1,7 @@
-"""Stored updates: whose they are, and how those that count become the new model.
+"""Stored updates: whose they are, and how they are read back.
 
-The second phase of a spooled round. Updates are read side by side, piece by piece, with the code of
-the lockstep gather and so to the same bits.
+In the second phase of a spooled round those that count are sources of the aggregation loop, side by
+side (``gather``): the same code as in lockstep, and so the same bits.
 """
 
 from __future__ import annotations
@@ -14,27 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, ModelError, StoreError, StoreFull
+from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.model.digest import HasLeaves, digest_of
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.combine import (
-    Combiner,
-    ContributorFailed,
-    NonFinite,
-    Step,
-    check_weight,
-    weighted_metrics,
-)
 from streamlink.stores.files import said
 from streamlink.stores.sealed import seal, unseal
 
 __all__ = [
     "MANIFEST_NAME",
-    "SpoolGather",
     "SpooledContributor",
     "SpooledUpdate",
     "StoreAt",
@@ -143,22 +134,43 @@ class SpooledContributor:
         self._source: ModelSource | None = None
         self._position = 0
 
-    def open(self, part: ModelSpec) -> None:
-        """Open the stored update.
+    @property
+    def end(self) -> int:
+        """Bytes of the update that are here: all of them."""
+        return self._opened.spec.nbytes
+
+    def open(self, seconds: float = 0.0) -> bool:
+        """Open the stored update, from its beginning; True, without a wait.
 
         Raises:
-            CorruptStore: it is not the one that was stored.
             StoreError: it cannot be read.
         """
         self.close()
         self._source, self._position = self._update.store.open(), 0
-        digest = stored_digest(self._source)
-        if self._source.spec != part or digest != self._update.digest:
+        return True
+
+    def check_announced(self, part: ModelSpec, whole: ModelSpec) -> None:
+        """Check that it is still what was stored: an update that has the tensors of ``part``.
+
+        Raises:
+            CorruptStore: it is not.
+            StoreError: it cannot be read.
+        """
+        digest = stored_digest(self._opened)
+        if self._opened.spec != part or digest != self._update.digest:
             raise CorruptStore(
                 f"this is not the update of {self.peer} that was stored here: its digest is "
                 f"{digest}, not {self._update.digest}",
                 path=str(self._update.path),
             )
+
+    def fetch(self, seconds: float) -> bool:
+        """Return False: nothing is to come."""
+        return False
+
+    def finish(self, seconds: float) -> bool:
+        """Return True: it was finished before it was stored."""
+        return True
 
     def take(self, nbytes: int) -> memoryview:
         """Return the next ``nbytes``, verified where the store can.
@@ -166,8 +178,7 @@ class SpooledContributor:
         Raises:
             CorruptStore: they are not what was stored.
         """
-        assert self._source is not None, "open() comes first"
-        payload = self._source.read(self._position, nbytes)
+        payload = self._opened.read(self._position, nbytes)
         self._position += nbytes
         return join(payload)
 
@@ -177,98 +188,30 @@ class SpooledContributor:
             self._source.close()
             self._source = None
 
-
-class SpoolGather:
-    """Combines stored updates into ``sink``, in the order of their clients' names.
-
-    Args:
-        base: the model the clients were given. Read, never closed.
-        part: the tensors every update has.
-        contributors: whose updates count.
-        sink: takes the new model from 0 to its end; committed at the very end, discarded by the
-            caller otherwise.
-        non_finite: what NaN or infinity in an update leads to, looked for after the filters.
-        on_step: called at each step; what it raises fails the round.
-        check: called before each piece is computed; what it raises fails the round.
-    """
-
-    def __init__(
-        self,
-        base: ModelSource,
-        part: ModelSpec,
-        contributors: Sequence[SpooledContributor],
-        sink: ModelSink,
-        *,
-        non_finite: NonFinite = "reject",
-        on_step: Callable[[Step], None] = lambda _: None,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._base = base
-        self._part = part
-        self._contributors = sorted(contributors, key=lambda each: each.peer)
-        self._sink = sink
-        self._non_finite: NonFinite = non_finite
-        self._on_step = on_step
-        self._check = check
-        self._combiner: Combiner | None = None
-
     @property
-    def position(self) -> int:
-        """Bytes of the new model that are computed."""
-        return self._combiner.position if self._combiner is not None else 0
+    def _opened(self) -> ModelSource:
+        assert self._source is not None, "open() comes first"
+        return self._source
 
-    def run(self) -> None:
-        """Combine, and commit the new model.
+    # --- its client heard all when the update was stored ---------------------------------------
 
-        Raises:
-            ContributorFailed: an update cannot count, for its weight or by ``non_finite``.
-            QuorumNotReached: every update has weight 0.
-            NonFiniteRound: an update has NaN or infinity, and ``non_finite`` is ``"fail"``.
-            CorruptStore: an update is not what was stored: this side's fault.
-            StoreError: something cannot be read, or the new model not be stored.
-        """
-        try:
-            for contributor in self._contributors:
-                self._open(contributor)
-            combiner = self._combiner = Combiner(
-                self._base,
-                self._part,
-                self._contributors,
-                self._sink,
-                non_finite=self._non_finite,
-            )
-            self._on_step(Step.AGGREGATING)
-            while not combiner.is_done:
-                self._check()
-                combiner.compute(combiner.ahead(self._part.nbytes))
-            self._on_step(Step.AGGREGATED)
-            self._sink.commit()
-            self._on_step(Step.PERSISTED)
-        finally:
-            for contributor in self._contributors:
-                contributor.close()
+    def look_after(self) -> None:
+        """Do nothing: it cannot be lost any more."""
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """Each contributor's weight, by name: the one that counted."""
-        return {each.peer: each.weight for each in self._contributors}
+    def release(self, nbytes: int) -> None:
+        """Do nothing: nobody waits for credit."""
 
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The contributors' metrics, averaged with the same weights as the model."""
-        return weighted_metrics([(each.weight, each.metrics) for each in self._contributors])
+    def wait_for(self, name: str) -> None:
+        """Do nothing."""
 
-    @property
-    def client_metrics(self) -> dict[str, dict[str, float]]:
-        """Each contributor's own metrics, by name."""
-        return {each.peer: dict(each.metrics) for each in self._contributors}
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Do nothing."""
 
-    def _open(self, contributor: SpooledContributor) -> None:
-        try:
-            check_weight(contributor.peer, contributor.weight)
-        except ModelError as error:
-            raise ContributorFailed(contributor.peer, error) from error
-        contributor.open(self._part)
+    def committing(self) -> None:
+        """Do nothing."""
+
+    def commit(self) -> None:
+        """Do nothing."""
 
 
 def stored_digest(source: ModelSource) -> str:

@@ -1,4 +1,4 @@
-"""The lockstep gather by itself: updates that arrive over streams joined in memory."""
+"""The aggregation loop by itself: updates that arrive over streams joined in memory."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from streamlink.protocol import frames as f
 from streamlink.rounds.contributor import Answer, Contributor
 from streamlink.rounds.gather import (
     ContributorFailed,
+    Gather,
     GatherRules,
-    LockstepGather,
     OutOfTime,
     Step,
 )
@@ -107,14 +107,14 @@ class Gathering:
                 self._metrics,
             )
 
-    def gather(self, part: ModelSpec | None = None, **rules: Any) -> LockstepGather:
+    def gather(self, part: ModelSpec | None = None, **rules: Any) -> Gather:
         """Return the gather, ready to run."""
         contributors = [
             Contributor(f"site-{n}", Answer(transfer.incoming), **self.terms)
             for n, transfer in enumerate(self.transfers)
         ]
         deadline = self._limits.get("deadline")
-        return LockstepGather(
+        return Gather(
             pattern_model(self._spec),
             part or self._spec,
             contributors,

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.contributor import Answer, Contributor
-from streamlink.rounds.gather import GatherRules, LockstepGather
-from streamlink.rounds.stored import SpooledContributor, SpooledUpdate, SpoolGather
+from streamlink.rounds.gather import Gather, GatherRules
+from streamlink.rounds.stored import SpooledContributor, SpooledUpdate
+from streamlink.rounds.update_source import UpdateSource
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
 from tests.support.disk import flip, peak_of
@@ -58,14 +60,14 @@ def combined(
     base: ModelSource,
     part: ModelSpec | None = None,
     **rules: Any,
-) -> tuple[MemoryStore, SpoolGather]:
+) -> tuple[MemoryStore, Gather]:
     """Return the new model's store, and the gather that has run."""
     store = MemoryStore()
     given = [
         each if isinstance(each, SpooledContributor) else SpooledContributor(each)
         for each in updates
     ]
-    gather = SpoolGather(base, part or base.spec, given, store.begin(base.spec), **rules)
+    gather = Gather(base, part or base.spec, given, store.begin(base.spec), GatherRules(**rules))
     gather.run()
     return store, gather
 
@@ -126,13 +128,31 @@ def _in_lockstep(
             for n, transfer in enumerate(transfers)
         ]
         rules = GatherRules(held_interval=1.0)
-        LockstepGather(base, part, contributors, store.begin(base.spec), rules).run()
+        Gather(base, part, contributors, store.begin(base.spec), rules).run()
         for sender in senders:
             sender.join(WAIT)
         return content(store.open())
     finally:
         for transfer in transfers:
             transfer.__exit__(None, None, None)
+
+
+def test_an_open_stream_and_a_stored_update_are_combined_together(tmp_path: Path) -> None:
+    spec = float_spec(700_000)
+    base, sent, kept = (pattern_model(spec, seed=seed) for seed in (9, 1, 2))
+    update = stored(tmp_path / "site-2", kept, Update(3.0), {"loss": 0.5})
+    also = stored(tmp_path / "site-1", sent, Update(1.0))
+    target = MemoryStore()
+    with Transfer(spec, config(), update=Update(1.0)) as transfer:
+        sender = _sending(transfer, sent)
+        live = Contributor("site-1", Answer(transfer.incoming))
+        sources: list[UpdateSource] = [SpooledContributor(update), live]
+        gather = Gather(base, spec, sources, target.begin(spec), GatherRules(held_interval=1.0))
+        gather.run()
+        sender.join(WAIT)
+    assert gather.weights == {"site-1": 1.0, "site-2": 3.0}
+    assert gather.client_metrics == {"site-1": {}, "site-2": {"loss": 0.5}}
+    assert content(target.open()) == content(combined([also, update], base)[0].open())
 
 
 def _sending(transfer: Transfer, source: ModelSource) -> threading.Thread:
@@ -198,6 +218,35 @@ def test_the_steps_are_told_and_may_fail_the_round(tmp_path: Path) -> None:
         combined([update], pattern_model(float_spec(3)), on_step=fail)
 
 
+def test_orders_are_looked_at_before_each_piece(tmp_path: Path) -> None:
+    spec, seen = float_spec(700_000), list[int]()
+    given = [SpooledContributor(stored(tmp_path / "a", pattern_model(spec)))]
+    rules = GatherRules(check=lambda: seen.append(gather.position))
+    gather = Gather(pattern_model(spec), spec, given, Nowhere(spec), rules)
+    gather.run()
+    assert {0, MiB, 2 * MiB} <= set(seen)
+
+
+def test_stored_updates_are_closed_whatever_happens(tmp_path: Path) -> None:
+    contributor = SpooledContributor(stored(tmp_path / "a", pattern_model(float_spec(3))))
+    for end in (None, OSError("no")):
+        with suppress(OSError):
+            combined([contributor], pattern_model(float_spec(3)), on_step=Raising(end))
+        with pytest.raises(AssertionError, match="open"):
+            contributor.take(1)
+
+
+class Raising:
+    """A hook that raises what it was given, if anything."""
+
+    def __init__(self, error: Exception | None) -> None:
+        self._error = error
+
+    def __call__(self, step: Step) -> None:
+        if self._error is not None:
+            raise self._error
+
+
 def test_a_spool_may_be_combined_twice(tmp_path: Path) -> None:
     contributor = SpooledContributor(stored(tmp_path / "a", pattern_model(float_spec(3))))
     first, second = (combined([contributor], pattern_model(float_spec(3)))[0] for _ in range(2))
@@ -213,7 +262,7 @@ def test_a_flipped_byte_is_found_before_it_counts(tmp_path: Path) -> None:
     (shard,) = (tmp_path / "a").glob("*.safetensors")
     flip(shard, shard.stat().st_size - 1000)
     sink, given = MemoryStore().begin(spec), [SpooledContributor(update)]
-    gather = SpoolGather(pattern_model(spec), spec, given, sink)
+    gather = Gather(pattern_model(spec), spec, given, sink, GatherRules())
     with pytest.raises(CorruptStore, match="not what was stored") as corrupt:
         gather.run()
     assert (corrupt.value.tensor, corrupt.value.offset) == ("t1", 4 * MiB)
@@ -268,5 +317,5 @@ def test_combining_takes_a_few_blocks_of_each_update_and_not_the_model(tmp_path:
         for n in range(2)
     ]
     base = stores[2].open()
-    gather = SpoolGather(base, spec, given, Nowhere(spec))
+    gather = Gather(base, spec, given, Nowhere(spec), GatherRules())
     assert peak_of(gather.run) < 20 * MiB

@@ -15,7 +15,8 @@ from streamlink.errors import CorruptStore, StoreError
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.model.digest import BLOCK_BYTES, digest_of
 from streamlink.model.interfaces import ModelStore
-from streamlink.rounds.stored import MANIFEST_NAME, SpooledContributor, SpooledUpdate, SpoolGather
+from streamlink.rounds.gather import Gather, GatherRules
+from streamlink.rounds.stored import MANIFEST_NAME, SpooledContributor, SpooledUpdate
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
 from streamlink.stores.index import INDEX_NAME
 from tests.support.models import arrays_of, content, float_spec, pattern_model, random_bytes, save
@@ -154,9 +155,8 @@ def aggregated(base: ModelStore, updates: list[Path]) -> bytes:
     ]  # fmt: skip
     target = MemoryStore()
     with closing(base.open()) as source:
-        SpoolGather(
-            source, PART, [SpooledContributor(each) for each in read], target.begin(PART)
-        ).run()
+        stored = [SpooledContributor(each) for each in read]
+        Gather(source, PART, stored, target.begin(PART), GatherRules()).run()
     return content(target.open())
 
 
