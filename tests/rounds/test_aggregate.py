@@ -420,7 +420,8 @@ def test_differences_of_zero_give_the_base_bit_for_bit(
     with np.errstate(all="ignore"):
         base[np.isnan(base)] = 0
     base[:2] = values(dtype, -0.0, 0.0)
-    zeros = [np.zeros_like(base) * (-1) ** number for number in range(len(weights))]
+    zero = np.zeros_like(base)
+    zeros = [-zero if number % 2 else zero for number in range(len(weights))]
     assert shifted(weights, [DIFFERENCES] * len(weights), base, *zeros).tobytes() == base.tobytes()
 
 
