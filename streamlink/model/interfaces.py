@@ -23,6 +23,7 @@ __all__ = [
     "ModelSource",
     "ModelStore",
     "Payload",
+    "Preparing",
     "Progress",
     "Prompt",
     "ResumableSink",
@@ -117,6 +118,25 @@ class ModelSink(Protocol):
 
     def discard(self) -> None:
         """Forget everything written. Harmless after ``commit`` and when called twice."""
+
+
+@runtime_checkable
+class Preparing(ModelSink, Protocol):
+    """A sink whose commit has two steps, so that several models can appear at once.
+
+    ``commit`` alone does both. Between them nothing of the model is visible, nothing can be
+    written, and ``discard`` is still possible.
+    """
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Check that the model is whole, and make it as durable as the commit would.
+
+        The commit that follows is cheap: it waits for nothing but what makes the model visible.
+        Harmless when called twice.
+
+        Raises:
+            StoreError: part of the model was never written, or the disk failed.
+        """
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamlink.model.committing import commit_together
 from streamlink.model.interfaces import ModelSink, Progress
 from streamlink.model.spec import ModelSpec, require_same
 
@@ -9,10 +10,11 @@ __all__ = ["TeeSink"]
 
 
 class TeeSink:
-    """Writes everything to ``first`` and to ``second``, and commits them in this order.
+    """Writes everything to ``first`` and to ``second``, and commits them together.
 
-    They are not committed as one: where the second one fails, the first has its model already. For
-    a place that takes some of the tensors only there is ``part_sink``.
+    Where neither can prepare its commit, the first has its model already when the second one fails
+    (see ``commit_together``). For a place that takes some of the tensors only there is
+    ``part_sink``.
 
     Raises:
         SpecMismatch: the two have different tensors.
@@ -35,17 +37,7 @@ class TeeSink:
 
     def commit(self, progress: Progress | None = None) -> None:
         """Make the model whole in both places."""
-        steps = 0
-
-        def count(step: int) -> None:
-            nonlocal steps
-            steps = step
-            if progress is not None:
-                progress(step)
-
-        self._first.commit(count)
-        done = steps
-        self._second.commit(lambda step: count(done + step))
+        commit_together((self._first, self._second), progress)
 
     def discard(self) -> None:
         """Forget what was written to either place."""

@@ -28,6 +28,8 @@ __all__ = [
     "ShardIndex",
     "generation_of",
     "new_generation",
+    "next_index_name",
+    "publish_index",
     "remove_dead_files",
     "shard_name",
 ]
@@ -90,7 +92,12 @@ class ShardIndex:
 
     def write(self, directory: Path, generation: str) -> None:
         """Replace the directory's index, durably and at once."""
-        temporary = directory / f"model-{generation}.index.json.part"
+        self.prepare(directory, generation)
+        publish_index(directory, generation)
+
+    def prepare(self, directory: Path, generation: str) -> None:
+        """Bring the next index to the disk, under a name of its own; ``publish_index`` follows."""
+        temporary = directory / next_index_name(generation)
         metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
         metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
         text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
@@ -100,7 +107,16 @@ class ShardIndex:
             os.fsync(fd)
         finally:
             os.close(fd)
-        replace(temporary, directory / INDEX_NAME)
+
+
+def next_index_name(generation: str) -> str:
+    """Return the name of an index that is not published yet."""
+    return f"model-{generation}.index.json.part"
+
+
+def publish_index(directory: Path, generation: str) -> None:
+    """Replace the directory's index with the prepared one, durably and at once."""
+    replace(directory / next_index_name(generation), directory / INDEX_NAME)
 
 
 def new_generation() -> str:

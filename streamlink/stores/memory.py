@@ -122,6 +122,14 @@ class ArrayModel:
         self._spec.check_range(offset, nbytes)
         self._written.add(offset, offset + nbytes)
 
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Check that all of it was written; the arrays stay torn until ``commit``.
+
+        Raises:
+            StoreError: part of them was never written.
+        """
+        require_complete(self._written, self._spec)
+
     def commit(self, progress: Progress | None = None) -> None:
         """Declare the arrays whole.
 
@@ -226,6 +234,7 @@ class _NextArrays:
         self._store = store
         self._arrays = store._place(spec)
         self._model = ArrayModel(self._arrays, _are_fillable=True)
+        self._is_prepared = False
 
     @property
     def spec(self) -> ModelSpec:
@@ -236,13 +245,19 @@ class _NextArrays:
         return True
 
     def write(self, offset: int, payload: memoryview) -> None:
+        self._require_unprepared()
         self._model.write(offset, payload)
 
     def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        self._require_unprepared()
         return self._model.lend(offset, nbytes)
 
     def filled(self, offset: int, nbytes: int) -> None:
         self._model.filled(offset, nbytes)
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        self._model.prepare(progress)
+        self._is_prepared = True
 
     def commit(self, progress: Progress | None = None) -> None:
         self._model.commit(progress)
@@ -250,6 +265,10 @@ class _NextArrays:
 
     def discard(self) -> None:
         self._model.discard()
+
+    def _require_unprepared(self) -> None:
+        if self._is_prepared:
+            raise StoreError("this model is prepared, and takes no more: commit or discard it")
 
 
 def _require_arrays(arrays: object) -> None:

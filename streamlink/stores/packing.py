@@ -67,6 +67,7 @@ class CompressedSink:
         self._fds: list[int] = []
         self._closer = weakref.finalize(self, close_all, self._fds)
         self._is_open = True
+        self._is_prepared = False
         try:
             with disk_errors(path, "beginning a new model"):
                 self._begin(reserve)
@@ -88,6 +89,10 @@ class CompressedSink:
         """
         self._spec.check_range(offset, payload.nbytes)
         self._require_open()
+        if self._is_prepared:
+            raise StoreError(
+                f"{self._path}: this model is prepared, and takes no more: commit or discard it"
+            )
         start, stop = offset, offset + payload.nbytes
         with disk_errors(self._path, "writing the model"):
             while start < stop:
@@ -109,21 +114,25 @@ class CompressedSink:
             self._flush()
         return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
 
-    def commit(self, progress: Progress | None = None) -> None:
-        """Append spec, index and footer, bring all to the disk, and take the final name.
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Append spec, index and footer, and bring all to the disk.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
             disk failed. The old model stands.
         """
-        self._require_open()
-        require_complete(self._written, self._spec)
+        self._prepare(Steps(progress))
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Prepare what is not prepared, and take the final name.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
         steps = Steps(progress)
+        self._prepare(steps)
         with disk_errors(self._path, "committing the model"):
-            self._flush()
-            self._write_tail(steps)
-            os.fsync(self._fds[0])
-            steps.tell()
             replace(self._temporary, self._path)
         self._close()
         steps.tell()
@@ -134,6 +143,18 @@ class CompressedSink:
             with disk_errors(self._path, "discarding an attempt"):
                 remove(self._temporary)
         self._close()
+
+    def _prepare(self, steps: Steps) -> None:
+        self._require_open()
+        require_complete(self._written, self._spec)
+        if self._is_prepared:
+            return
+        with disk_errors(self._path, "committing the model"):
+            self._flush()
+            self._write_tail(steps)
+            os.fsync(self._fds[0])
+            steps.tell()
+        self._is_prepared = True
 
     def _begin(self, reserve: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -50,6 +50,8 @@ from streamlink.stores.index import (
     SINGLE_NAME,
     ShardIndex,
     new_generation,
+    next_index_name,
+    publish_index,
     remove_dead_files,
     shard_name,
 )
@@ -100,7 +102,8 @@ class ShardSink:
         self._generation = partial.generation if partial else new_generation()
         self._names: list[str] = []
         self._suffix = ""
-        self._is_publishing = False
+        self._is_prepared = self._is_publishing = False
+        self._superseded: set[str] = set()
         self._fds: list[int] = []
         self._lock: list[int] = []
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
@@ -130,6 +133,11 @@ class ShardSink:
         """
         self._spec.check_range(offset, payload.nbytes)
         self._require_open()
+        if self._is_prepared:
+            raise StoreError(
+                f"{self._directory}: this model is prepared, and takes no more: "
+                "commit or discard it"
+            )
         taken = 0
         with disk_errors(self._directory, "writing the model"):
             for shard, place, length in self._layout.pieces(offset, payload.nbytes):
@@ -188,26 +196,28 @@ class ShardSink:
                 self._advance(self._journal)
             self._close()
 
-    def commit(self, progress: Progress | None = None) -> None:
-        """Bring everything to the disk, replace the index, remove the old shards.
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Bring everything to the disk under its final names, with an index that nobody reads yet.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
             disk failed. The old model stands.
         """
-        self._require_open()
-        require_complete(self._written, self._spec)
+        self._prepare(Steps(progress))
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Prepare what is not prepared, replace the index, remove the old shards.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
         steps = Steps(progress)
+        self._prepare(steps)
         with disk_errors(self._directory, "committing the model"):
-            self._hash_unknown(steps)
-            if self._journal is not None:
-                self._write_headers()
-            for fd in self._fds:
-                sync_data(fd)
-                steps.tell()
-            if self._journal is not None:
-                self._mark(self._journal, self._spec.nbytes)
-            self._publish()
+            self._is_publishing = True
+            publish_index(self._directory, self._generation)
+            remove_dead_files(self._directory, self._superseded)
         self._close()
         steps.tell()
 
@@ -374,18 +384,34 @@ class ShardSink:
             filled += length
         return view
 
-    def _publish(self) -> None:
+    def _prepare(self, steps: Steps) -> None:
+        self._require_open()
+        require_complete(self._written, self._spec)
+        if self._is_prepared:
+            return
+        with disk_errors(self._directory, "committing the model"):
+            self._hash_unknown(steps)
+            if self._journal is not None:
+                self._write_headers()
+            for fd in self._fds:
+                sync_data(fd)
+                steps.tell()
+            if self._journal is not None:
+                self._mark(self._journal, self._spec.nbytes)
+            self._take_names()
+        self._is_prepared = True
+
+    def _take_names(self) -> None:
+        """Give all files their final names, which the present index does not mention."""
         digests = f"model-{self._generation}.digests"
         write_leaves(self._directory / digests, self._spec, self._leaves.leaves)
         for name in self._names if self._suffix else ():
             os.replace(self._directory / (name + self._suffix), self._directory / name)
         # The names of shards and digests must be durable before an index that relies on them.
         sync_directory(self._directory)
-        superseded = _files_of_present_model(self._directory)
+        self._superseded = _files_of_present_model(self._directory)
         index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
-        self._is_publishing = True
-        index.write(self._directory, self._generation)
-        remove_dead_files(self._directory, superseded)
+        index.prepare(self._directory, self._generation)
 
     def _remove_own(self) -> None:
         """Remove this attempt's files by their names, which takes no descriptor and frees some.
@@ -396,7 +422,7 @@ class ShardSink:
             return
         digests, journal = f"model-{self._generation}.digests", partial_name(self._generation)
         names = {*self._names, *(name + self._suffix for name in self._names), digests, journal}
-        for name in names:
+        for name in (*names, next_index_name(self._generation)):
             remove(self._directory / name)
         close_all(self._fds)
 

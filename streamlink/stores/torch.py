@@ -189,6 +189,14 @@ class TorchModel:
             part.filled(start, stop - start)
         self._written.add(offset, offset + nbytes)
 
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Check that all of it was written; the tensors stay torn until ``commit``.
+
+        Raises:
+            StoreError: part of them was never written.
+        """
+        require_complete(self._written, self._spec)
+
     def commit(self, progress: Progress | None = None) -> None:
         """Declare the tensors whole.
 

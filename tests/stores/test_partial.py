@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, leaf_of
-from streamlink.model.interfaces import ResumableSink, ResumableStore
+from streamlink.model.interfaces import Preparing, ResumableSink, ResumableStore
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
 from streamlink.stores.index import INDEX_NAME, ShardIndex
@@ -306,3 +306,26 @@ def test_a_journal_that_may_not_be_read_is_named() -> None:
             (place / "model-01234567.partial").touch(0)
         with pytest.raises(StoreError, match=r"model-01234567\.partial: .*Permission denied; let"):
             SafetensorsStore(place).resume(SPEC.digest, "name")
+
+
+def test_a_prepared_model_can_be_suspended_and_committed_by_another(tmp_path: Path) -> None:
+    sink = a_store(tmp_path).begin(SPEC, "one")
+    write(sink, 0, SPEC.nbytes)
+    assert isinstance(sink, Preparing)
+    sink.prepare()
+    sink.suspend()
+    following = again(tmp_path)
+    assert following is not None
+    assert following.durable == SPEC.nbytes
+    assert b"".join(map(bytes, following.saved())) == DATA
+    following.commit()
+    assert content(a_store(tmp_path).open()) == DATA
+
+
+def test_discarding_a_prepared_model_leaves_no_file_of_it(tmp_path: Path) -> None:
+    sink = a_store(tmp_path).begin(SPEC, "one")
+    write(sink, 0, SPEC.nbytes)
+    assert isinstance(sink, Preparing)
+    sink.prepare()
+    sink.discard()
+    assert not tmp_path.exists() or list(tmp_path.iterdir()) == []

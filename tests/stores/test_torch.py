@@ -120,8 +120,17 @@ class TorchStore:
 
         class Sink:
             spec = model.spec
-            write = staticmethod(model.write)
             discard = staticmethod(model.discard)
+            is_prepared = False
+
+            def write(self, offset: int, payload: memoryview) -> None:
+                if self.is_prepared:
+                    raise StoreError("it is prepared, and takes no more")
+                model.write(offset, payload)
+
+            def prepare(self, progress: Any = None) -> None:
+                model.prepare(progress)
+                self.is_prepared = True
 
             def commit(self, progress: Any = None) -> None:
                 model.commit(progress)

@@ -22,6 +22,7 @@ from streamlink.model.interfaces import (
     ModelSink,
     ModelSource,
     ModelStore,
+    Preparing,
     lends,
 )
 from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
@@ -269,6 +270,52 @@ class StoreContract:
         copy_model(source, store.begin(self.spec), progress=told.append)
         assert told == sorted(told)
         assert told[-1] >= self.spec.nbytes
+
+    def test_a_prepared_model_is_not_visible_until_its_commit(self, store: ModelStore) -> None:
+        old = save(store, pattern_model(self.spec))
+        new = content(pattern_model(self.spec, seed=9))
+        sink = self.prepared(store, new)
+        self.check(store, old)
+        sink.commit()
+        self.check(store, new)
+
+    def test_a_prepared_model_can_be_discarded(self, store: ModelStore) -> None:
+        old = save(store, pattern_model(self.spec))
+        self.prepared(store, content(pattern_model(self.spec, seed=9))).discard()
+        self.check(store, old)
+        newer = save(store, pattern_model(self.spec, seed=4))
+        self.check(store, newer)
+
+    def test_a_prepared_model_takes_no_more(self, store: ModelStore) -> None:
+        sink = self.prepared(store, content(pattern_model(self.spec)))
+        with pytest.raises(StoreError, match="prepared, and takes no more"):
+            sink.write(0, memoryview(b"1234"))
+        sink.discard()
+
+    def test_preparing_twice_is_harmless(self, store: ModelStore) -> None:
+        data = content(pattern_model(self.spec))
+        sink = self.prepared(store, data)
+        sink.prepare()
+        sink.commit()
+        self.check(store, data)
+
+    def test_a_model_with_a_gap_is_not_prepared(self, store: ModelStore) -> None:
+        old = save(store, pattern_model(self.spec))
+        sink = store.begin(self.spec)
+        fill(sink, old[:-4], [])
+        assert isinstance(sink, Preparing)
+        with pytest.raises(StoreError, match="first missing one is byte 8 of tensor 't3'"):
+            sink.prepare()
+        sink.discard()
+        self.check(store, old)
+
+    def prepared(self, store: ModelStore, data: bytes) -> Preparing:
+        """Return the sink of a model that is prepared."""
+        sink = store.begin(self.spec)
+        fill(sink, data, [])
+        assert isinstance(sink, Preparing)
+        sink.prepare()
+        return sink
 
     def check(self, store: ModelStore, data: bytes) -> None:
         """Compare the store's model and its digest with ``data``."""
