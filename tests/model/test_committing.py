@@ -18,7 +18,7 @@ OLD, NEW = pattern_model(SPEC), pattern_model(SPEC, seed=9)
 @pytest.fixture
 def stores(tmp_path: Path) -> list[ModelStore]:
     """One of each kind, with an old model."""
-    made = [
+    made: list[ModelStore] = [
         MemoryStore(),
         SafetensorsStore(tmp_path / "model"),
         CompressedStore(tmp_path / "c.slz"),
