@@ -156,7 +156,7 @@ def receive(
         cancel.check()
         raise
     finally:
-        server.close(reason)
+        server.close(reason, most=_HEARD_SECONDS)  # a sender that has its commit was waited for
 
 
 def _take_one(

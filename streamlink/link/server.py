@@ -377,8 +377,17 @@ class Server:
         return self._hub.registry.barred
 
     def close(self, reason: str = "the server is closing") -> None:
-        """Say goodbye to all clients and stop listening."""
-        self._hub.close(reason)
+        """Say goodbye to all clients and stop listening.
+
+        Clients that are away are waited for, up to ``reconnect_timeout``, so that they hear it;
+        ``cancel`` ends that.
+        """
+        with self.cancel.calling(lambda _: self._wait_no_longer(reason)):
+            self._hub.close(reason)
+
+    def _wait_no_longer(self, reason: str) -> None:
+        for session in self._hub.sessions:
+            session.abort(AbortCode.GOODBYE, reason)
 
     def __enter__(self) -> Self:
         return self

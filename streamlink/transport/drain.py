@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 
 from streamlink.clock import running_time
@@ -31,15 +32,16 @@ def leave(sessions: Sequence[Session], reason: str, longest: float) -> None:
     Args:
         sessions: those that stand.
         reason: what their clients are told.
-        longest: ``reconnect_timeout`` (seconds). The clock of each session ends it by itself after
-            that, or 4/3 of it; twice as long is only for a clock that fails.
+        longest: how long to wait in all (seconds). The clock of each session ends it by itself
+            after ``reconnect_timeout``, or 4/3 of that.
     """
+    until = time.monotonic() + longest
     for session in sessions:
         session.leave(reason)
     if away := [session.peer for session in sessions if session.is_away]:
         logger.info("waiting for %s to come back and hear: %s", ", ".join(away), reason)
     for session in sessions:
-        session.closed.wait(2 * longest)
+        session.closed.wait(max(0.0, until - time.monotonic()))
 
 
 def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:

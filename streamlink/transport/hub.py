@@ -12,6 +12,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import NamedTuple, TypeVar
 
 from streamlink.config import LinkConfig
@@ -110,10 +111,15 @@ class Hub:
         """Return a number no stream of this server has had."""
         return next(self._ids)
 
-    def close(self, reason: str = "the server is closing", *, has_failed: bool = False) -> None:
-        """Say goodbye to every client, or tell it of the failure, and stop listening."""
+    def close(
+        self, reason: str = "the server is closing", *, has_failed: bool = False, most: float = inf
+    ) -> None:
+        """Say goodbye to every client, or tell it of the failure, and stop listening.
+
+        Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
+        """
         try:
-            self.registry.close(reason, has_failed=has_failed)
+            self.registry.close(reason, has_failed=has_failed, most=most)
         finally:
             self._listener.stop()
             # Nothing may wait for a client once the clocks have stopped.

@@ -155,16 +155,19 @@ class Registry:
 
     # --- the end ------------------------------------------------------------------------
 
-    def close(self, reason: str, *, has_failed: bool) -> None:
-        """Let nobody in any more; say goodbye to every client, or tell it of the failure."""
+    def close(self, reason: str, *, has_failed: bool, most: float) -> None:
+        """Let nobody in any more; say goodbye to every client, or tell it of the failure.
+
+        Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
+        """
         with self._lock:
             code = AbortCode.REFUSED if has_failed else AbortCode.GOODBYE
             self._closing = StreamAborted(code, reason, by_peer=False)
         longest = self._config.timeouts.reconnect_timeout
         if has_failed:
-            self._drain.abort(self.sessions, reason, longest)
+            self._drain.abort(self.sessions, reason, min(most, longest))
         else:
-            leave(self.sessions, reason, longest)
+            leave(self.sessions, reason, min(most, 2 * longest))
 
     def abort_all(self, reason: str) -> None:
         """End what is left."""

@@ -92,6 +92,16 @@ def test_a_server_waits_no_longer_than_reconnect_timeout_for_a_client_that_is_go
         Closing(through).wait()
 
 
+def test_a_cancelled_server_waits_for_nobody() -> None:
+    with Through(config(reconnect_timeout=1000)) as through:
+        through.link("site-1")
+        peer = lose(through)
+        closing = Closing(through)
+        until(lambda: not peer.is_here)
+        through.server.cancel.cancel("enough")
+        closing.wait()
+
+
 def test_a_client_that_is_started_again_while_its_server_ends_is_told_that_all_is_over() -> None:
     patient: LinkConfig = config(reconnect_timeout=1000)
     with Through(patient) as through:
