@@ -60,7 +60,13 @@ class OutOfTime(RoundError):
 
 
 class Outlet(Protocol):
-    """Where the new model's bytes go on to while it is still being computed."""
+    """Where the new model's bytes go on to while it is still being computed.
+
+    It gets the bytes themselves as the loop's sink.
+    """
+
+    def announced(self) -> None:
+        """Note that every update is announced: the first piece is computed next."""
 
     def wait_room(self, nbytes: int, seconds: float) -> str:
         """Wait up to ``seconds`` for room for ``nbytes`` more of the new model.
@@ -91,7 +97,7 @@ class GatherRules:
     """Called at each step, in the gathering's thread; what it raises fails the round."""
 
     outlet: Outlet | None = None
-    """Asked for room before each piece is computed."""
+    """Told when every update is announced, and asked for room before each piece is computed."""
 
     check: Callable[[], None] = lambda: None
     """Called before each wait and each piece; what it raises fails the round."""
@@ -176,6 +182,8 @@ class Gather:
         )
         with self._pulsing(lambda each: each.hold("busy", _OURSELVES)):
             self._rules.on_step(Step.AGGREGATING)
+            if self._rules.outlet is not None:
+                self._rules.outlet.announced()
         while not combiner.is_done:
             self._advance(combiner)
         for source in self._sources:

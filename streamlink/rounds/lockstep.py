@@ -1,4 +1,4 @@
-"""Rounds in lockstep: attempt after attempt, and what of the next round goes down early."""
+"""Rounds in lockstep: attempt after attempt, as the rule decides (``lockstep_rule``)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
-from streamlink.rounds.combine import ContributorFailed, Step
+from streamlink.rounds.combine import ContributorFailed
 from streamlink.rounds.comeback import Comeback, answer_to
 from streamlink.rounds.contributor import Contributor
-from streamlink.rounds.duplex import Tap
+from streamlink.rounds.early import EarlyRequests
 from streamlink.rounds.events import Happening, ModelFacts, functions_of
-from streamlink.rounds.gather import Gather, GatherRules, OutOfTime
+from streamlink.rounds.gather import Gather, GatherRules, Outlet, OutOfTime
 from streamlink.rounds.lockstep_rule import LockstepRule
 from streamlink.rounds.report import RoundReport, Standing, ended, hear_out, tell_traceback
 from streamlink.rounds.scatter import Plan, Scatter
@@ -30,14 +30,14 @@ logger = logging.getLogger("streamlink.rounds")
 
 
 class Lockstep:
-    """Runs attempts in lockstep; keeps what the next round was given of its model already."""
+    """Runs rounds in lockstep."""
 
     def __init__(self, server: Server, store: ModelStore, plan: Plan) -> None:
         self._server = server
         self._store = store
         self._plan = plan
         self._scatter: Scatter | None = None
-        self._early: Scatter | None = None
+        self._early = EarlyRequests(plan, server.config.timeouts.held_interval)
         self.ended: Sequence[Standing] = ()
         """How those ended whose updates counted in the last round."""
 
@@ -78,10 +78,7 @@ class Lockstep:
 
     def forget(self, reason: str) -> None:
         """Give up what the next round was given already."""
-        early, self._early = self._early, None
-        if early is not None:
-            early.end(reason)
-            early.join()
+        self._early.forget(reason)
 
     # --- between two attempts -----------------------------------------------------------------
 
@@ -130,7 +127,7 @@ class Lockstep:
     ) -> RoundReport:
         logger.info("%s: offered to %s", belongs, ", ".join(peer.name for peer in peers))
         with closing(self._store.open()) as source:
-            scatter = self._scatter = self._begin(belongs)
+            scatter = self._scatter = self._early.take(belongs)
             try:
                 scatter.begin(peers)
                 gather = self._gathered(scatter, peers, source, rule, is_last)
@@ -138,14 +135,6 @@ class Lockstep:
             finally:
                 self._scatter = None
                 scatter.join()
-
-    def _begin(self, belongs: Attempt) -> Scatter:
-        early = self._early
-        if early is not None and early.belongs == belongs:
-            self._early = None
-            return early
-        self.forget("another attempt was begun")
-        return Scatter(self._plan, belongs)
 
     def _gathered(
         self,
@@ -155,15 +144,14 @@ class Lockstep:
         rule: LockstepRule,
         is_last: bool,
     ) -> Gather:
-        tap: Tap | None = None
-        sink: ModelSink = self._store.begin(source.spec)
-        if self._plan.rules.duplex_bytes and source.spec.nbytes and not is_last:
-            sink = tap = Tap(sink, self._plan.rules.duplex_bytes)
+        sink, outlet = self._early.attach(
+            self._store.begin(source.spec), scatter, peers, is_last=is_last
+        )
         try:
             for peer in peers:  # one by one: those asked before one that fails are told so
                 if peer.name not in scatter.exchanges:
                     scatter.offer(peer, source)
-            gather = self._gather(scatter, peers, source, sink, tap, rule)
+            gather = self._gather(scatter, peers, source, sink, outlet, rule)
             gather.run()
         except BaseException as error:
             self._give_up(scatter, sink, error)
@@ -176,16 +164,10 @@ class Lockstep:
         peers: Sequence[Peer],
         source: ModelSource,
         sink: ModelSink,
-        tap: Tap | None,
+        outlet: Outlet | None,
         rule: LockstepRule,
     ) -> Gather:
-        rules, belongs = self._plan.rules, scatter.belongs
-
-        def on_step(step: Step) -> None:
-            self._plan.tell_step(step, belongs)
-            if step is Step.AGGREGATING and tap is not None:
-                self._offer_next(scatter, peers, tap)
-
+        rules = self._plan.rules
         return Gather(
             source,
             part_of(source.spec, rules.part),
@@ -196,8 +178,8 @@ class Lockstep:
                 deadline=rule.deadline,
                 train_timeout=rules.train_timeout,
                 non_finite=rules.non_finite,
-                on_step=on_step,
-                outlet=tap,
+                on_step=lambda step: self._plan.tell_step(step, scatter.belongs),
+                outlet=outlet,
                 check=self._plan.orders.check,
             ),
         )
@@ -214,20 +196,6 @@ class Lockstep:
             ),
             way_back=Comeback(self._server, scatter, source, peer, rule),
         )
-
-    def _offer_next(self, scatter: Scatter, peers: Sequence[Peer], tap: Tap) -> None:
-        """Offer the next round's task to those who have room for its model already."""
-        belongs = scatter.belongs
-        early = Scatter(self._plan, Attempt(belongs.job, belongs.round + 1, 1))
-        self._early = early
-        early.hold(self._server.config.timeouts.held_interval)
-        for peer in peers:
-            if not scatter.exchanges[peer.name].incoming.update.takes_next:
-                continue
-            try:
-                early.offer_early(peer, tap, self._server.config.timeouts.held_interval)
-            except ContributorFailed as failed:  # this round will notice by itself
-                logger.debug("%s: not offered to %s: %s", early.belongs, peer.name, failed)
 
     def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:
         reason = f"{scatter.belongs} is over: {abort_reason(error)}"

@@ -20,10 +20,9 @@ from streamlink.errors import (
 from streamlink.link import Attempt
 from streamlink.link.outgoing import OutgoingModel, send_model
 from streamlink.link.server import Exchange, Peer
-from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
 from streamlink.rounds.combine import ContributorFailed, Step
-from streamlink.rounds.duplex import Tap
 from streamlink.rounds.events import (
     Filter,
     Happening,
@@ -36,12 +35,16 @@ from streamlink.rounds.orders import Orders
 from streamlink.rounds.record import JobRecord
 from streamlink.rounds.report import RoundReport
 
-__all__ = ["Metadata", "Plan", "Scatter"]
+__all__ = ["Metadata", "Plan", "Scatter", "Send"]
 
 logger = logging.getLogger("streamlink.rounds")
 
 Metadata = Callable[[Attempt, str], Mapping[str, str]]
 """``metadata(attempt, peer)`` returns the small facts that go with a client's task."""
+
+
+Send = Callable[[OutgoingModel, ModelSource], object]
+"""``send(model, source)`` sends all of ``source``, as ``send_model`` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,13 @@ class Scatter:
         self._fault: Exception | None = None
 
     def offer(
-        self, peer: Peer, source: ModelSource, belongs: Attempt | None = None, *, mark: int = 0
+        self,
+        peer: Peer,
+        source: ModelSource,
+        belongs: Attempt | None = None,
+        *,
+        mark: int = 0,
+        send: Send = send_model,
     ) -> Exchange:
         """Ask ``peer``, and feed it the model of ``source``.
 
@@ -116,43 +125,14 @@ class Scatter:
             source: the model.
             belongs: to which attempt; None: to this one.
             mark: its update is wanted from this byte on; the model goes down from there, too.
+            send: sends the model, in a thread of its own.
 
         Raises:
             ContributorFailed: it is not there any more.
         """
         exchange = self._ask(peer, source, belongs or self.belongs, mark)
         seen = self._filtered(source, peer.name)
-        self._start(exchange, lambda: send_model(exchange.outgoing, seen))
-        return exchange
-
-    def offer_early(self, peer: Peer, tap: Tap, held_interval: float) -> Exchange:
-        """Ask ``peer`` for the next round, and feed it what ``tap`` gives as it is computed.
-
-        Raises:
-            ContributorFailed: it is not there any more.
-        """
-        source = tap.open(peer.name)
-        try:
-            exchange = self._ask(peer, source, self.belongs)
-            seen = self._filtered(source, peer.name)
-        except BaseException:
-            source.close()  # or everybody would wait for this reader
-            raise
-
-        def supply(offset: int, nbytes: int) -> Payload:
-            ready = tap.wait(offset, held_interval)
-            if not ready:  # an empty answer lets the word of it leave
-                exchange.outgoing.hold("duplex", "the round before")
-                return ()
-            return seen.read(offset, min(nbytes, ready))
-
-        def send() -> None:
-            try:
-                _send_drawn(exchange.outgoing, supply)
-            finally:
-                source.close()
-
-        self._start(exchange, send)
+        self._start(exchange, lambda: send(exchange.outgoing, seen))
         return exchange
 
     def hold(self, interval: float) -> None:
@@ -262,14 +242,3 @@ def _why(error: Exception) -> str:
     if isinstance(error, StreamAborted) and error.code is AbortCode.TASK_FAILED:
         return f"its task failed: {error.reason}"
     return f"sending it the model failed: {error}"
-
-
-def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> None:
-    try:
-        model.draw(supply)
-        model.finish()
-    except BaseException as error:
-        model.abort(AbortCode.STALE_ATTEMPT, str(error))
-        raise
-    finally:
-        model.pump.wait_undrawn()

@@ -424,6 +424,11 @@ class Narrow:
 
     def __init__(self) -> None:
         self.asked, self.opens = list[int](), threading.Event()
+        self.is_announced = False
+
+    def announced(self) -> None:
+        assert not self.asked
+        self.is_announced = True
 
     def wait_room(self, nbytes: int, seconds: float) -> str:
         self.asked.append(nbytes)
@@ -453,6 +458,19 @@ def test_no_piece_is_computed_before_there_is_room_for_it(opened: list[Gathering
         gathered.result(WAIT)
     assert_same(gathering.store.arrays, mean_of(initial(), dict.fromkeys(range(2), 1.0)))
     assert max(outlet.asked) <= ODD.nbytes
+
+
+def test_an_outlet_hears_that_all_is_announced_before_it_is_asked_for_room(
+    opened: list[Gathering],
+) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    outlet = Narrow()
+    outlet.opens.set()
+    gathering.send(0)
+    gathering.send(1)
+    gathering.gather(outlet=outlet).run()
+    assert outlet.is_announced
+    assert outlet.asked
 
 
 def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> None:
