@@ -19,7 +19,8 @@ from streamlink.link.rejoin import is_lost, join_again
 from streamlink.link.transfers import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.connect import dial
+from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
@@ -37,13 +38,13 @@ class Assignment:
 
     def __init__(
         self,
-        grpc: GrpcClient,
+        dialer: Dialer,
         session: Session,
         request: Request,
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
     ) -> None:
-        self._grpc = grpc
+        self._dialer = dialer
         self._session = session
         self._request = request
         self._known = known
@@ -96,7 +97,7 @@ class Assignment:
             start=self._request.sends_from,
             notice=self._notice("received"),
         )
-        self._grpc.open_transfer(self._session, model.pump)
+        self._dialer.open_transfer(self._session, model.pump)
         return model
 
     def outgoing(self, spec: ModelSpec, update: Update = Update()) -> OutgoingModel:
@@ -112,7 +113,7 @@ class Assignment:
             start=self._request.returns_from,
             notice=self._notice("sent"),
         )
-        self._grpc.open_transfer(self._session, model.pump)
+        self._dialer.open_transfer(self._session, model.pump)
         return model
 
     def _notice(self, direction: Direction) -> TransferNotice:
@@ -223,9 +224,9 @@ class ClientLink:
     ) -> None:
         config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         self._on_transfer = on_transfer
-        self._grpc = GrpcClient(address, config, name=name, cancel=self._cancel)
+        self._dialer = dial(address, config, name=name, cancel=self._cancel)
         self._serve = serve
-        self._known = KnownSpecs(self._grpc.config.limits.max_tensors)
+        self._known = KnownSpecs(self._dialer.config.limits.max_tensors)
         self._assignments: set[Assignment] = set()
         self._changed = threading.Condition()
         self._rejoin_seconds = config.timeouts.rejoin_timeout
@@ -237,7 +238,7 @@ class ClientLink:
             self._keeper.start()
         except BaseException:
             self._is_closing.set()
-            self._grpc.close()
+            self._dialer.close()
             raise
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -258,7 +259,7 @@ class ClientLink:
     @property
     def traffic(self) -> Traffic:
         """What all streams of this client have moved."""
-        return self._grpc.traffic
+        return self._dialer.traffic
 
     @property
     def error(self) -> StreamlinkError | None:
@@ -270,7 +271,7 @@ class ClientLink:
         self._is_closing.set()
         self._session.close(reason)
         self._keeper.join(_LAST_TRY_SECONDS)  # no connection is closed under its last try
-        self._grpc.close()
+        self._dialer.close()
         self._keeper.join(_LAST_SECONDS)
 
     # --- sessions -----------------------------------------------------------------------
@@ -282,7 +283,7 @@ class ClientLink:
             if (assignment := tasks.get(number)) is not None:
                 assignment.call_off(reason)
 
-        return self._grpc.connect(
+        return self._dialer.connect(
             lambda session, request: self._on_request(tasks, session, request),
             called_off,
             seconds=seconds,
@@ -308,13 +309,13 @@ class ClientLink:
 
     def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
         """Begin a new session; return why that was not possible."""
-        server, epoch, began = self._session.peer, self._grpc.epoch, time.monotonic()
+        server, epoch, began = self._session.peer, self._dialer.epoch, time.monotonic()
         seconds = self._rejoin_seconds
         text = "lost the %s (%s); trying for up to %g s to join again"
         logger.warning(text, server, why, seconds)
         try:
             session = join_again(
-                self._connect, self._grpc.renew, why, seconds=seconds, is_closing=self._is_closing
+                self._connect, self._dialer.renew, why, seconds=seconds, is_closing=self._is_closing
             )
         except StreamlinkError as error:
             return error
@@ -323,7 +324,7 @@ class ClientLink:
             session.close("the client is closing")
             return why
         how = "had given this client up"
-        if self._grpc.epoch != epoch:
+        if self._dialer.epoch != epoch:
             how = "was started again"
         elif isinstance(why, StreamTimeout):
             how = "is the same process, which was out of reach or stood still"
@@ -334,7 +335,7 @@ class ClientLink:
     # --- tasks --------------------------------------------------------------------------
 
     def _on_request(self, tasks: dict[int, Assignment], session: Session, request: Request) -> None:
-        assignment = Assignment(self._grpc, session, request, self._known, self._on_transfer)
+        assignment = Assignment(self._dialer, session, request, self._known, self._on_transfer)
         with self._changed:
             tasks[request.request_id] = assignment
             self._assignments.add(assignment)

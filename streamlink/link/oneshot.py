@@ -55,8 +55,9 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.transport.addresses import listening_at
+from streamlink.transport.connect import dial
 from streamlink.transport.connect import listen as listen_at
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
@@ -359,7 +360,7 @@ class _Sending:
             raise
 
     def _attempt(self) -> Receipt:
-        client = GrpcClient(
+        client = dial(
             self._to, self._config, name=self._name, traffic=self._traffic, cancel=self._cancel
         )
         try:
@@ -391,7 +392,7 @@ class _Sending:
         if state.outcome is not None:
             logger.warning("%s; trying again", state.outcome.exception())
 
-    def _send_over(self, client: GrpcClient, session: Session) -> Receipt:
+    def _send_over(self, client: Dialer, session: Session) -> Receipt:
         outgoing = OutgoingModel(
             session.config,
             self._model.spec,

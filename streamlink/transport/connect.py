@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.protocol.frames import Request
+from streamlink.transport.dialer import Carriers, Dialer
+from streamlink.transport.grpc.client import GrpcCarrier
+from streamlink.transport.grpc.credentials import Connector
 from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["listen"]
+__all__ = ["dial", "listen"]
 
 
 def listen(
@@ -39,3 +43,23 @@ def listen(
         on_request=on_request,
         traffic=traffic,
     )
+
+
+def dial(
+    address: str,
+    config: LinkConfig,
+    *,
+    name: str,
+    traffic: Traffic | None = None,
+    cancel: CancelToken | None = None,
+) -> Dialer:
+    """Return a dialer for the server at ``address``; nothing connects yet. See ``Dialer``.
+
+    Raises:
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+    """
+    new_channel = Connector(address, config).channel
+    carriers = Carriers(
+        GrpcCarrier("Session", new_channel, address), GrpcCarrier("Transfer", new_channel, address)
+    )
+    return Dialer(address, config, carriers, name=name, traffic=traffic, cancel=cancel)

@@ -29,7 +29,7 @@ from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.connect import dial
 from tests.support.disk import flip
 from tests.support.models import content, float_spec, pattern_model, save
 from tests.support.peers import WAIT, config
@@ -228,7 +228,7 @@ def test_a_second_sender_is_told_who_is_before_it() -> None:
 
 def test_what_is_no_push_is_refused_by_name() -> None:
     receiver = Receiver(MemoryStore())
-    client = GrpcClient(receiver.address, FAST, name="odd")
+    client = dial(receiver.address, FAST, name="odd")
     session = client.connect(lambda session, request: None)
     assert "it knows no 'pull'" in session.request("pull").result(WAIT).error
     session.close("enough")

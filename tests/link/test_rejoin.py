@@ -142,13 +142,13 @@ def test_a_server_that_stays_away_ends_the_client_in_time() -> None:
 def test_a_client_can_leave_while_it_tries_to_join_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
         link = joined(relay, rejoin_timeout=300)
-        tries, connect = threading.Event(), link._grpc.connect
+        tries, connect = threading.Event(), link._dialer.connect
 
         def trying(*given: Any, **named: Any) -> Any:
             tries.set()
             return connect(*given, **named)
 
-        monkeypatch.setattr(link._grpc, "connect", trying)
+        monkeypatch.setattr(link._dialer, "connect", trying)
         relay.refuse()
         relay.reset()
         assert tries.wait(WAIT)
@@ -183,7 +183,7 @@ def test_a_client_that_cannot_even_try_ends_all_the_same(monkeypatch: pytest.Mon
 
     with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
         link = joined(relay, rejoin_timeout=300)
-        monkeypatch.setattr(link._grpc, "connect", broken)
+        monkeypatch.setattr(link._dialer, "connect", broken)
         relay.refuse()
         relay.reset()
         assert link.wait(WAIT)

@@ -14,7 +14,9 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.grpc.client import _Call, _Line
+from streamlink.transport.carriage import Carriage
+from streamlink.transport.carriers import CallEnd, ClientCall
+from streamlink.transport.grpc.client import GrpcCarrier
 from streamlink.transport.pump import ReceivePump, SendPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire
@@ -358,14 +360,25 @@ def test_a_break_that_lasts_is_told_once_and_is_over_with_the_next_word(
     assert len(told) == 2
 
 
+class NoCarrier:
+    """Carries nothing: no call can be made."""
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        return CallEnd.BROKEN
+
+    def renew(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 def test_only_the_ticker_ends_what_has_no_call(time: Time) -> None:
     pump = sender(time)
-    call = _Call(pump, lambda: TransferWire(7))
+    carriage = Carriage(pump, NoCarrier(), lambda: ClientCall(pump, TransferWire(7)))
     pump.detach(pump.attach(lambda: None))
     time.now += PATIENCE + 0.1  # after a pause, what came meanwhile is read before it looks
-    assert not call.is_over
+    assert not carriage.is_over
     pump.tick()
-    assert call.is_over
+    assert carriage.is_over
 
 
 def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) -> None:
@@ -375,15 +388,16 @@ def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) 
         steps.append("connection")
         return grpc.insecure_channel("localhost:1")
 
-    line = _Line(new_channel)
+    carrier = GrpcCarrier("Transfer", new_channel)
 
     def wait() -> None:
         steps.append("wait")
-        line.renew()
-        line.close()
+        carrier.renew()
+        carrier.close()
 
-    call = _Call(sender(time), lambda: TransferWire(7), before=wait)
-    assert not call.run(line, "Transfer", lambda pump: None)  # it is closed by then
+    pump = sender(time)
+    carriage = Carriage(pump, carrier, lambda: ClientCall(pump, TransferWire(7)), before=wait)
+    assert not carriage.run()  # it is closed by then
     assert steps == ["connection", "wait", "connection"]
 
 

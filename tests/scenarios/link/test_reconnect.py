@@ -25,7 +25,6 @@ from streamlink.link.server import Exchange
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.grpc.client import GrpcClient
 from streamlink.transport.grpc.credentials import Connector
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import (
@@ -205,13 +204,12 @@ class Lines:
     def __init__(self, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.session, self.data = (Relay("127.0.0.1", port) for _ in range(2))
         through = iter([self.session, self.data])
-        channel = GrpcClient._channel
+        channel = Connector.channel
 
-        def relayed(client: GrpcClient) -> grpc.Channel:
-            client._connector = Connector(f"127.0.0.1:{next(through).port}", client.config)
-            return channel(client)
+        def relayed(connector: Connector) -> grpc.Channel:
+            return channel(Connector(f"127.0.0.1:{next(through).port}", SMALL))
 
-        monkeypatch.setattr(GrpcClient, "_channel", relayed)
+        monkeypatch.setattr(Connector, "channel", relayed)
 
     def __enter__(self) -> Self:
         return self
@@ -279,7 +277,7 @@ def test_a_line_that_went_silent_is_replaced() -> None:
 def test_a_connection_that_is_mute_from_its_beginning_is_given_up_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("streamlink.transport.grpc.client._MUTE_SECONDS", 0.2)
+    monkeypatch.setattr("streamlink.transport.dialer.MUTE_SECONDS", 0.2)
     hasty = config(connect_timeout=4.0)  # gRPC by itself would take five
     with Through(hasty) as through:
         through.relay.black_hole()
@@ -435,7 +433,7 @@ def test_a_client_that_closes_without_a_goodbye_is_noticed_at_once() -> None:
     with Through(config(reconnect_timeout=300)) as through:
         link = through.link("site-1")
         through.peer("site-1")
-        link._grpc.close()
+        link._dialer.close()
         through.wait_left("site-1")
 
 

@@ -68,7 +68,7 @@ class ForAnotherRound:
             name="an older update",
             attempt=older,
         )
-        assignment._grpc.open_transfer(assignment._session, model.pump)
+        assignment._dialer.open_transfer(assignment._session, model.pump)
         return TaskOutcome(task, received, send_model(model, self._answer))
 
 

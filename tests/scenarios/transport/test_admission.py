@@ -18,8 +18,8 @@ from streamlink.errors import (
 from streamlink.link.server import Server
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
-from streamlink.transport.connect import listen
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.connect import dial, listen
+from streamlink.transport.dialer import Dialer
 from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
@@ -29,7 +29,7 @@ from tests.support.peers import SMALL, Federation, config
 def agreed_chunk(ours: Any, theirs: Any) -> int:
     """Return the chunk size a server of config ``ours`` and a client of ``theirs`` agree on."""
     server = listen("127.0.0.1:0", ours)
-    client = GrpcClient(f"127.0.0.1:{server.port}", theirs, name="site")
+    client = dial(f"127.0.0.1:{server.port}", theirs, name="site")
     try:
         session = client.connect(lambda session, request: None)
         (seen,) = server.sessions
@@ -107,10 +107,8 @@ def test_a_place_that_becomes_free_is_given_again(federation: Federation) -> Non
 
 def said_hello(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """Change what clients say in their hello."""
-    hello = GrpcClient._hello
-    monkeypatch.setattr(
-        GrpcClient, "_hello", lambda self: dataclasses.replace(hello(self), **changes)
-    )
+    hello = Dialer.hello
+    monkeypatch.setattr(Dialer, "hello", lambda self: dataclasses.replace(hello(self), **changes))
 
 
 def test_a_client_without_a_common_version_is_told_both(
@@ -149,7 +147,7 @@ def test_nobody_there_is_named_within_the_connect_timeout() -> None:
     with Federation() as federation:
         port = federation.server.port
     with pytest.raises(ConnectFailed, match=f"no server answers at 127.0.0.1:{port} within 0.5 s"):
-        GrpcClient(f"127.0.0.1:{port}", config(connect_timeout=0.5), name="site").connect(_ignore)
+        dial(f"127.0.0.1:{port}", config(connect_timeout=0.5), name="site").connect(_ignore)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
@@ -167,7 +165,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
             super().stop()
 
     server = Hub(SMALL, partial(Late, "127.0.0.1:0"))
-    client = GrpcClient(f"127.0.0.1:{server.port}", SMALL, name="late")
+    client = dial(f"127.0.0.1:{server.port}", SMALL, name="late")
     server.close()
     client.close()
     assert "the server is closing" in told[0].reason
@@ -177,7 +175,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
 def test_every_admitted_client_gets_a_session_of_its_own() -> None:
     seen: list[Session] = []
     server = listen("127.0.0.1:0", SMALL, on_session=seen.append)
-    clients = [GrpcClient(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}") for n in range(3)]
+    clients = [dial(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}") for n in range(3)]
     for client in clients:
         client.connect(_ignore)
     server.close()

@@ -17,8 +17,7 @@ from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
-from streamlink.transport.connect import listen
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.connect import dial, listen
 from streamlink.transport.hub import STREAMS_PER_SESSION
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, exchange_models
@@ -32,7 +31,7 @@ class Joined:
 
     def __init__(self) -> None:
         self.server = listen("127.0.0.1:0", SMALL)
-        self.client = GrpcClient(f"127.0.0.1:{self.server.port}", SMALL, name="site-1")
+        self.client = dial(f"127.0.0.1:{self.server.port}", SMALL, name="site-1")
         self.near = self.client.connect(lambda session, request: None)
         (self.far,) = self.server.sessions
 

@@ -32,7 +32,7 @@ from streamlink.link.server import Server
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.grpc.client import GrpcClient
+from streamlink.transport.connect import dial
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
 from tests.support.certificates import Authority, secured
 from tests.support.models import content, float_spec, pattern_model
@@ -244,7 +244,7 @@ def test_a_session_goes_on_for_its_own_identity_only(
     federation: Federation, authority: Authority, site: str, changes: dict[str, Any]
 ) -> None:
     link = federation.link("site-1", config=authority.site())
-    hello = dataclasses.replace(link._grpc._hello(), resume=link._session.session_id, **changes)
+    hello = dataclasses.replace(link._dialer.hello(), resume=link._session.session_id, **changes)
     told = answer(authority, site, federation.address, hello)
     assert told.code is AbortCode.UNAUTHENTICATED
     swap(federation, "site-1")  # and the session is none the worse for it
@@ -254,8 +254,7 @@ def test_a_session_goes_on_over_new_connections_with_its_identity(
     federation: Federation, authority: Authority
 ) -> None:
     link = federation.link("site-1", config=authority.site())
-    for line in (link._grpc._session_line, link._grpc._data_line):
-        line.renew()
+    link._dialer.renew()
     swap(federation, "site-1")
     assert link.error is None
 
@@ -303,8 +302,7 @@ def test_a_client_reads_its_files_anew_for_new_connections(
         for folder in ("server", "site-1"):
             for name in ("certificate.pem", "key.pem", "ca.pem"):
                 put(other.folder / folder / name, live.folder / folder / name)
-        for line in (link._grpc._session_line, link._grpc._data_line):
-            line.renew()
+        link._dialer.renew()
         swap(federation, "site-1")
         assert "this end's certificate was renewed" in caplog.text
 
@@ -356,7 +354,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_listens(authority: Au
 def test_an_abort_for_identity_reaches_programs_as_such(
     federation: Federation, authority: Authority
 ) -> None:
-    client = GrpcClient(federation.address, authority.site("site-2"), name="site-1")
+    client = dial(federation.address, authority.site("site-2"), name="site-1")
     with pytest.raises(AuthenticationFailed) as refused:
         client.connect(lambda session, request: None)
     assert refused.value.code is AbortCode.UNAUTHENTICATED

@@ -1,0 +1,294 @@
+"""The client's middle, whatever carries its calls: connects, greets, and keeps all carried.
+
+The session and each transfer have a thread that opens call after call for them (``reconnect``). The
+connections themselves are the carriers': one for the session, another for the streams, so that
+heartbeats do not queue behind megabytes.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
+from streamlink.errors import AbortCode, AuthenticationFailed, StreamAborted, StreamlinkError
+from streamlink.protocol import frames as f
+from streamlink.protocol.events import Failed, Left, Ready
+from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
+from streamlink.protocol.session import SessionMachine
+from streamlink.transport.carriage import Carriage
+from streamlink.transport.carriers import (
+    ClientCall,
+    ControlCarrier,
+    DataCarrier,
+    Readiness,
+)
+from streamlink.transport.diagnosis import unreachable
+from streamlink.transport.driver import Pump
+from streamlink.transport.identity import token_reader
+from streamlink.transport.reconnect import keep_carried
+from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump, agreed
+from streamlink.transport.ticker import Ticker
+from streamlink.transport.traffic import Traffic
+from streamlink.transport.wire import SessionWire, TransferWire
+
+__all__ = ["MUTE_SECONDS", "Carriers", "Dialer"]
+
+MUTE_SECONDS = 5.0
+"""What a connection may need before it is replaced (seconds): far more than a handshake takes over
+any line that can carry a model."""
+
+_LAST_WORDS_SECONDS = 1.0
+
+
+class Carriers(NamedTuple):
+    """What a client's calls go over."""
+
+    control: ControlCarrier
+    data: DataCarrier
+
+
+class Dialer:
+    """Reaches the server at ``address``, and opens the transfers that it offered.
+
+    Args:
+        address: of the server, for logs and errors.
+        config: settings of this end.
+        carriers: what its calls go over; closed with it.
+        name: of this client.
+        traffic: counts what moves.
+        cancel: ends connecting.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        config: LinkConfig,
+        carriers: Carriers,
+        *,
+        name: str,
+        traffic: Traffic | None = None,
+        cancel: CancelToken | None = None,
+    ) -> None:
+        self.address = address
+        self.config = config
+        self.name = name
+        self.carriers = carriers
+        self.epoch = ""
+        """Names the server's process that welcomed us last."""
+        self.traffic = traffic or Traffic()
+        self._read_token = token_reader(config.security)
+        self.ticker = Ticker()
+        self._instance = secrets.token_hex(8)  # so that the server knows us again in a new session
+        self._is_closing = threading.Event()
+        self._cancel = cancel or CancelToken()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._session_pump: Pump[SessionMachine] | None = None
+        self._session_thread: threading.Thread | None = None
+
+    def connect(
+        self,
+        on_request: Callable[[Session, f.Request], None],
+        on_called_off: Callable[[int, str], None] | None = None,
+        *,
+        seconds: float | None = None,
+        tries_for: float = math.inf,
+    ) -> Session:
+        """Reach the server, greet it and return the session.
+
+        Args:
+            on_request: called with each request, in the session's thread.
+            on_called_off: called with the number of a request nobody waits for any more.
+            seconds: how long to wait for somebody to answer; None: ``connect_timeout``.
+            tries_for: a connection that is refused after so long is not tried again (seconds); 0:
+                the first is final.
+
+        Raises:
+            ConnectFailed: nobody answers within ``seconds``, or the last try was refused.
+            StreamAborted: the server refused us; its reason says why.
+            Cancelled: the token was.
+        """
+        self._cancel.check()
+        self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
+        machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self.hello())
+        pump: Pump[SessionMachine] = Pump(machine)
+        welcome = self._greet(pump)
+        self.epoch = welcome.epoch
+        session = Session(
+            pump,
+            session_id=welcome.session_id,
+            peer=machine.peer,
+            config=agreed(self.config, welcome.chunk_bytes),
+            on_request=on_request,
+            on_called_off=on_called_off,
+            traffic=self.traffic,
+        )
+        session.start()
+        return session
+
+    def open_transfer(self, session: Session, pump: StreamPump) -> None:
+        """Open the call that carries ``pump``'s stream; its frames flow from now on.
+
+        A call that breaks is opened again while the session lives, until both ends know how the
+        stream has ended.
+        """
+        stream_id = pump.stream.stream_id
+        session.offer(pump)
+        attach = f.Attach(session.session_id, stream_id)
+
+        def new_call() -> ClientCall:
+            wire = TransferWire(stream_id)
+            return ClientCall(pump, wire, first=(attach,), attached=self.ticker.add)
+
+        carriage = Carriage(pump, self.carriers.data, new_call, before=session.wait_here)
+
+        def is_over() -> bool:
+            return carriage.is_over or session.closed.is_set()
+
+        self._keep("carry-Transfer", carriage, carriage.run, is_over, session.closed.wait)
+
+    def renew(self) -> None:
+        """Make new connections in the place of those there are; calls on the old ones end."""
+        for each in self.carriers:
+            each.renew()
+
+    def close(self) -> None:
+        """Drop both connections; a goodbye that was said may leave first."""
+        self._is_closing.set()
+        if self._session_pump is not None:
+            # Nothing where a goodbye was said; else the server would wait for us to come back.
+            self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
+            if self._session_thread is not None:  # its call may have to bring a goodbye yet
+                self._session_thread.join(GOODBYE_SECONDS)
+            else:  # interrupted before it was noted; it may carry already
+                self._session_pump.wait_over(_LAST_WORDS_SECONDS)
+        for each in self.carriers:
+            each.close()
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(_LAST_WORDS_SECONDS)
+        self.ticker.close()
+
+    def hello(self) -> f.Hello:
+        """Return what this client greets with."""
+        return f.Hello(
+            version_min=VERSION_MIN,
+            version_max=VERSION_MAX,
+            name=self.name,
+            instance=self._instance,
+            chunk_bytes=self.config.stream.chunk_bytes,
+            max_message_bytes=self.config.grpc.max_message_bytes,
+            session_timeout=self.config.timeouts.session_timeout,
+            token=self._read_token(),
+        )
+
+    # --- calls ------------------------------------------------------------------------
+
+    def _greet(self, pump: Pump[SessionMachine]) -> f.Welcome:
+        """Have the session's pump carried from now on; returns the server's welcome."""
+        self._session_pump = pump
+        carriage = Carriage(
+            pump,
+            self.carriers.control,
+            lambda: ClientCall(pump, SessionWire(), attached=self.ticker.add),
+        )
+
+        def carry() -> bool:
+            has_moved = carriage.run()
+            if carriage.was_cut:
+                self.carriers.data.renew()  # it may be as dead
+            return has_moved
+
+        self._session_thread = self._keep(
+            "carry-Session", carriage, carry, lambda: pump.is_closed, pump.wait_closed
+        )
+        self.ticker.add(pump)
+        if self._is_closing.is_set():  # looked at once ``close`` can see the pump
+            pump.abort(AbortCode.CANCELLED, "the client is closing")
+        try:
+            with self._cancel.calling(lambda reason: pump.abort(AbortCode.CANCELLED, reason)):
+                return _wait_welcome(pump)
+        except StreamlinkError:
+            self._cancel.check()
+            raise
+
+    def _keep(
+        self,
+        name: str,
+        carriage: Carriage,
+        carry: Callable[[], bool],
+        is_over: Callable[[], bool],
+        pause: Callable[[float], object],
+    ) -> threading.Thread:
+        """Call ``carry`` from now on, in a thread of its own, until ``is_over``."""
+        pump = carriage.pump
+
+        def carry_once() -> bool:
+            self.ticker.add(pump)  # its clocks run while it waits for a call, too
+            return carry()
+
+        def run() -> None:
+            keep_carried(
+                carry_once,
+                is_over=lambda: is_over() or (self._is_closing.is_set() and pump.is_closed),
+                pause=pause,
+            )
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            self._threads = [one for one in self._threads if one.is_alive()]
+            thread.start()
+            self._threads.append(thread)  # not before: an interrupt may come instead of the start
+        return thread
+
+    # --- the first connection -----------------------------------------------------------
+
+    def _wait_until_ready(self, seconds: float, tries_for: float) -> None:
+        """Wait for a connection; one that stays mute is given up for another, ever more patiently.
+
+        Its very first frames may have been damaged: then neither end says another word.
+        """
+        began, patience = time.monotonic(), MUTE_SECONDS
+        until, control = began + seconds, self.carriers.control
+
+        def is_final() -> bool:
+            return time.monotonic() - began >= tries_for
+
+        while True:
+            left = max(0.0, min(patience, until - time.monotonic()))
+            state = control.wait_ready(left, is_final=is_final, cancel=self._cancel)
+            if state is Readiness.READY:
+                return
+            self._cancel.check()
+            if state is Readiness.REFUSED:
+                raise self._unreachable("", _LAST_WORDS_SECONDS)
+            if time.monotonic() >= until:
+                raise self._unreachable(f" within {seconds:g} s (connect_timeout)", seconds)
+            patience *= 2
+            control.renew()
+
+    def _unreachable(self, within: str, seconds: float) -> StreamlinkError:
+        """Return why there was no connection ``within`` some time, as far as it can be told."""
+        said = self.carriers.control.failure(min(seconds, _LAST_WORDS_SECONDS))
+        return unreachable(self.address, self.config.security, within=within, said=said)
+
+
+def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
+    while True:
+        event = pump.poll()
+        if isinstance(event, Ready):
+            return event.welcome
+        if isinstance(event, Failed):
+            error = event.error
+            if isinstance(error, StreamAborted) and error.code is AbortCode.UNAUTHENTICATED:
+                raise AuthenticationFailed(f"the server refused us: {error.reason}") from error
+            raise error
+        if isinstance(event, Left):
+            raise StreamAborted(AbortCode.GOODBYE, event.reason, by_peer=True, who="the server")
