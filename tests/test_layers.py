@@ -59,6 +59,8 @@ PURE = {"protocol": _WORLD | {"io", "numpy", "os", "pathlib"}, "model": _WORLD}
 LOCKS = {"threading.Lock", "threading.RLock"}
 
 GRPC, GRPC_FOLDER = ("grpc", "grpc_health", "grpc_status"), "transport/grpc"
+CARRIERS = ("streamlink.transport.grpc", "streamlink.transport.memory")
+CHOOSES_CARRIERS = "transport/connect.py"
 PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "transport/messages.py"
 
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
@@ -222,6 +224,13 @@ def test_a_pure_module_does_not_touch_the_world(path: Path) -> None:
 def test_only_the_grpc_carrier_knows_grpc(path: Path) -> None:
     if path.relative_to(PACKAGE).parent.as_posix() != GRPC_FOLDER:
         assert not [name for name in imported_by(path) if is_under(name, *GRPC)]
+
+
+@every("streamlink")
+def test_a_carrier_is_chosen_in_one_place(path: Path) -> None:
+    name = path.relative_to(PACKAGE).as_posix()
+    if name != CHOOSES_CARRIERS and not name.startswith(GRPC_FOLDER):
+        assert not [each for each in imported_by(path) if is_under(each, *CARRIERS)]
 
 
 @every("streamlink")

@@ -21,8 +21,7 @@ from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.spool import check_spool
 from streamlink.stores.writable import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
-from streamlink.transport.grpc.credentials import Connector, server_credentials
-from streamlink.transport.identity import Guard, token_reader
+from streamlink.transport.connect import check_dialing, check_listening
 
 __all__ = [
     "check_control",
@@ -112,8 +111,7 @@ def check_serving(address: str, config: LinkConfig) -> None:
         SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
             this machine unasked.
     """
-    server_credentials(address, config.security)
-    Guard(config.security)
+    check_listening(address, config)
 
 
 def check_visiting(address: str, config: LinkConfig) -> None:
@@ -122,8 +120,7 @@ def check_visiting(address: str, config: LinkConfig) -> None:
     Raises:
         SecurityError: as ``check_serving``.
     """
-    Connector(address, config)
-    token_reader(config.security)()
+    check_dialing(address, config)
 
 
 @contextmanager

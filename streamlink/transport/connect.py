@@ -10,13 +10,14 @@ from streamlink.config import LinkConfig
 from streamlink.protocol.frames import Request
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.grpc.client import GrpcCarrier
-from streamlink.transport.grpc.credentials import Connector
+from streamlink.transport.grpc.credentials import Connector, server_credentials
 from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
+from streamlink.transport.identity import Guard, token_reader
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["dial", "listen"]
+__all__ = ["check_dialing", "check_listening", "dial", "listen"]
 
 
 def listen(
@@ -63,3 +64,24 @@ def dial(
         GrpcCarrier("Session", new_channel, address), GrpcCarrier("Transfer", new_channel, address)
     )
     return Dialer(address, config, carriers, name=name, traffic=traffic, cancel=cancel)
+
+
+def check_listening(address: str, config: LinkConfig) -> None:
+    """Check what ``listen`` would refuse; nothing listens yet.
+
+    Raises:
+        SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
+            this machine unasked.
+    """
+    server_credentials(address, config.security)
+    Guard(config.security)
+
+
+def check_dialing(address: str, config: LinkConfig) -> None:
+    """Check what ``dial`` would refuse; nothing connects yet.
+
+    Raises:
+        SecurityError: as ``check_listening``.
+    """
+    Connector(address, config)
+    token_reader(config.security)()

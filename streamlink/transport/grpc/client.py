@@ -70,6 +70,8 @@ class GrpcCarrier:
         """See ``ControlCarrier``."""
         refused = threading.Event()
         ready: Any = None
+        if self._line.is_closed:  # gRPC would wait in vain
+            raise self._closed()
         channel = self._line.channel
 
         def give_up(_: str = "") -> None:
@@ -89,7 +91,7 @@ class GrpcCarrier:
         except (grpc.FutureTimeoutError, grpc.FutureCancelledError):
             return Readiness.REFUSED if refused.is_set() else Readiness.NOT_YET
         except ValueError as error:
-            raise ConnectFailed(f"{self._address}: the connection was closed here") from error
+            raise self._closed() from error
         finally:
             give_up()  # else gRPC goes on watching the connection, also a closed one
             channel.unsubscribe(watch)
@@ -106,6 +108,9 @@ class GrpcCarrier:
         except ValueError as error:  # it was closed here meanwhile
             return str(error)
         return ""
+
+    def _closed(self) -> ConnectFailed:
+        return ConnectFailed(f"{self._address}: the connection was closed here")
 
     def _carry(self, channel: grpc.Channel, call: ClientCall) -> CallEnd:
         number: Future[int] = Future()
@@ -158,7 +163,7 @@ class _Line:
     def __init__(self, make: Callable[[], grpc.Channel]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._is_closed = False
+        self.is_closed = False
         self._calls: Counter[grpc.Channel] = Counter()
         self.channel = make()
 
@@ -185,14 +190,14 @@ class _Line:
         Called by one that has not left yet.
         """
         with self._lock:
-            if self._is_closed or channel is not self.channel:
+            if self.is_closed or channel is not self.channel:
                 return
             self.channel = self._make()
 
     def renew(self) -> None:
         """Make a new connection; calls on the old one end."""
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 return
             old, self.channel = self.channel, self._make()
         _close(old)
@@ -200,7 +205,7 @@ class _Line:
     def close(self) -> None:
         """End it, and every call on it."""
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             channels = {self.channel, *self._calls}
         for channel in channels:
             _close(channel)

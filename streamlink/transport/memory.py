@@ -1,0 +1,284 @@
+"""The in-memory carrier: a server and its clients in one process, over queues of messages.
+
+For tests, and for a reader who wants the smallest carrier that there is: see ``carriers``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from streamlink.cancel import CancelToken
+from streamlink.errors import ConnectFailed
+from streamlink.transport.carriers import CallEnd, ClientCall, Readiness, ServerCall
+from streamlink.transport.dialer import Carriers
+from streamlink.transport.hub import Hub
+
+__all__ = ["MemoryCarrier", "MemoryNetwork"]
+
+_MOST_MESSAGES = 16  # that wait in one direction of a call
+
+_Serve = Callable[[ServerCall], Iterator[bytes]]
+
+
+class _CallOver(Exception):
+    """The call was lost or cut; its messages end here."""
+
+
+class _Way:
+    """One direction of a call: a bounded queue. ``changed`` is the lock of the whole call."""
+
+    def __init__(self, changed: threading.Condition) -> None:
+        self._changed = changed
+        self._messages: deque[bytes] = deque()
+        self._is_finished = self._is_over = False
+
+    def send(self, raw: bytes) -> None:
+        """Add a message; waits for room.
+
+        Raises:
+            _CallOver: nobody will read it.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_over or len(self._messages) < _MOST_MESSAGES)
+            if self._is_over:
+                raise _CallOver
+            self._messages.append(raw)
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Note that nothing more will be sent; what was sent still arrives."""
+        with self._changed:
+            self._is_finished = True
+            self._changed.notify_all()
+
+    def lose(self) -> None:
+        """Drop what is on its way; the caller holds the lock."""
+        self._is_over = True
+        self._messages.clear()
+        self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._messages or self._is_finished or self._is_over)
+                if self._is_over:
+                    raise _CallOver
+                if not self._messages:
+                    return
+                raw = self._messages.popleft()
+                self._changed.notify_all()
+            yield raw
+
+
+class _Call:
+    """Both directions, and how the call ends."""
+
+    peer = "memory"
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.up, self.down = _Way(self._changed), _Way(self._changed)
+        self.raws = iter(self.up)
+        self.end: CallEnd | None = None
+        self._ends_as = CallEnd.ENDED
+        self._then: list[Callable[[], None]] = []
+
+    def end_as(self, end: CallEnd) -> None:
+        """End at once, unless it has ended."""
+        with self._changed:
+            if self.end is None:
+                self.end = end
+                self.up.lose()
+                self.down.lose()
+        self._tell_over()
+
+    def serve(self, serve: _Serve) -> None:
+        """Send what the server yields, then end; runs in a thread of its own."""
+        try:
+            for raw in serve(self):
+                self.down.send(raw)
+        except _CallOver:
+            return
+        with self._changed:
+            if self.end is None:
+                self.end = self._ends_as
+                self.up.lose()
+        self.down.finish()
+        self._tell_over()
+
+    def send(self, raws: Iterator[bytes]) -> None:
+        """Send what the client yields; runs in a thread of its own."""
+        try:
+            for raw in raws:
+                self.up.send(raw)
+        except _CallOver:
+            return
+        self.up.finish()
+
+    def _tell_over(self) -> None:
+        with self._changed:
+            then, self._then = self._then, []
+        for each in then:
+            each()
+
+    # --- as the hub sees it; see ``ServerCall`` -----------------------------------------
+
+    def certified_names(self) -> frozenset[str] | None:
+        return None
+
+    def vouch(self) -> None:
+        """Nobody is a stranger in one process."""
+
+    def cut(self) -> None:
+        self.end_as(CallEnd.CUT)
+
+    def break_off(self, why: str) -> None:
+        self._ends_as = CallEnd.BROKEN
+
+    def on_over(self, then: Callable[[], None]) -> bool:
+        with self._changed:
+            if self.end is None:
+                self._then.append(then)
+                return True
+        return False
+
+
+class MemoryNetwork:
+    """Where one hub can be reached: ``Hub(config, network.listen)``, ``network.carriers()``."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._hub: Hub | None = None
+        self._calls: set[_Call] = set()
+
+    def listen(self, hub: Hub) -> MemoryNetwork:
+        """Let clients reach ``hub`` from now on."""
+        with self._changed:
+            self._hub = hub
+            self._changed.notify_all()
+        return self
+
+    @property
+    def port(self) -> int:
+        """None."""
+        return 0
+
+    def stop(self) -> None:
+        """See ``Listener``."""
+        with self._changed:
+            self._hub = None
+            calls = list(self._calls)
+        for call in calls:
+            call.end_as(CallEnd.BROKEN)
+
+    def carriers(self) -> Carriers:
+        """Return what a new client's calls go over."""
+        return Carriers(
+            MemoryCarrier(self, lambda hub: hub.session_call),
+            MemoryCarrier(self, lambda hub: hub.transfer_call),
+        )
+
+    def wait(self, seconds: float, is_given_up: Callable[[], bool]) -> bool:
+        """Wait for a hub; returns whether there is one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._hub is not None or is_given_up(), seconds)
+            return self._hub is not None
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def open(self, door: Callable[[Hub], _Serve]) -> _Call | None:
+        """Open a call; None: nobody listens."""
+        call = _Call()
+        with self._changed:
+            if self._hub is None:
+                return None
+            serve = door(self._hub)
+            self._calls.add(call)
+
+        def run() -> None:
+            try:
+                call.serve(serve)
+            finally:
+                with self._changed:
+                    self._calls.discard(call)
+
+        threading.Thread(target=run, name="memory-serve", daemon=True).start()
+        return call
+
+
+class MemoryCarrier:
+    """The client's end; see ``ControlCarrier``."""
+
+    def __init__(self, network: MemoryNetwork, door: Callable[[Hub], _Serve]) -> None:
+        self._network, self._door = network, door
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._calls: set[_Call] = set()
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        """See ``DataCarrier``."""
+        carried = self._open()
+        if carried is None:
+            return CallEnd.BROKEN
+        number = call.attach(carried.cut)
+        writer = threading.Thread(
+            target=carried.send, args=(call.outgoing(number),), name="memory-write", daemon=True
+        )
+        writer.start()
+        try:
+            if call.read(carried.down, number):
+                carried.cut()
+        except _CallOver:
+            pass
+        call.pump.detach(number)
+        carried.end_as(CallEnd.BROKEN)  # nobody reads it any more
+        with self._lock:
+            self._calls.discard(carried)
+        return carried.end or CallEnd.BROKEN
+
+    def renew(self) -> None:
+        """See ``DataCarrier``."""
+        with self._lock:
+            calls = list(self._calls)
+        for call in calls:
+            call.end_as(CallEnd.BROKEN)
+
+    def close(self) -> None:
+        """See ``DataCarrier``."""
+        self._is_closed = True
+        self._network.wake()
+        self.renew()
+
+    def wait_ready(
+        self, seconds: float, *, is_final: Callable[[], bool], cancel: CancelToken
+    ) -> Readiness:
+        """See ``ControlCarrier``."""
+
+        def is_given_up() -> bool:
+            return self._is_closed or is_final() or cancel.is_cancelled
+
+        with cancel.calling(lambda _: self._network.wake()):
+            is_there = self._network.wait(seconds, is_given_up)
+        if self._is_closed:
+            raise ConnectFailed("the connection was closed here")
+        if is_there:
+            return Readiness.READY
+        return Readiness.REFUSED if is_final() else Readiness.NOT_YET
+
+    def failure(self, seconds: float) -> str:
+        """See ``ControlCarrier``."""
+        return "" if self._network.wait(0.0, lambda: True) else "nobody listens there"
+
+    def _open(self) -> _Call | None:
+        with self._lock:
+            if self._is_closed:
+                return None
+            call = self._network.open(self._door)
+            if call is not None:
+                self._calls.add(call)
+            return call

@@ -1,0 +1,22 @@
+"""The gRPC carrier keeps both contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streamlink.transport.connect import dial, listen
+from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
+from tests.support.peers import SMALL
+
+
+class TestGrpcCarrier(ControlCarrierContract, DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        line = Line(
+            lambda config, asked: listen("127.0.0.1:0", config, on_request=asked),
+            lambda hub, name: dial(f"127.0.0.1:{hub.port}", SMALL, name=name),
+        )
+        yield line
+        line.close()

@@ -1,0 +1,25 @@
+"""The in-memory carrier keeps both contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streamlink.transport.dialer import Dialer
+from streamlink.transport.hub import Hub
+from streamlink.transport.memory import MemoryNetwork
+from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
+from tests.support.peers import SMALL
+
+
+class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        network = MemoryNetwork()
+        line = Line(
+            lambda config, asked: Hub(config, network.listen, on_request=asked),
+            lambda hub, name: Dialer("memory", SMALL, network.carriers(), name=name),
+        )
+        yield line
+        line.close()
