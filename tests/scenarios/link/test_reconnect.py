@@ -318,15 +318,17 @@ def test_what_is_asked_while_a_client_is_away_is_answered_once_it_is_back(
 
 
 def test_an_answer_given_while_the_connection_was_lost_arrives(through: Through) -> None:
-    goes_on, has_answered = threading.Event(), threading.Event()
+    is_asked, goes_on, has_answered = threading.Event(), threading.Event(), threading.Event()
 
     def serve(assignment: Assignment) -> None:
+        is_asked.set()
         goes_on.wait(WAIT)
         assignment.reply(metadata={"n": "1"})
         has_answered.set()
 
     through.link("site-1", serve)
     exchange = through.ask()
+    assert is_asked.wait(WAIT)
     through.relay.refuse()
     through.relay.reset()
     goes_on.set()
