@@ -17,10 +17,7 @@ from tests.support.commands import environment
 pytestmark = pytest.mark.processes
 
 LACKS = """
-import os, socket, sys
-import concurrent.futures, grpc, ml_dtypes, multiprocessing, numpy, psutil, pydantic, rich.console
-import tenacity, typer, xxhash, yaml, zstandard  # others may ask for the platform, too
-pydantic.BaseModel  # imports it
+import concurrent.futures, grpc, numpy, os, psutil, rich.console, socket, sys  # not ours
 for name in ("fdatasync", "posix_fadvise", "POSIX_FADV_DONTNEED", "eventfd", "pidfd_open"):
     delattr(os, name)
 del socket.SO_PEERCRED
@@ -28,8 +25,8 @@ fchmod = os.fchmod
 def fchmod_of_a_socket(fd, mode):
     raise OSError(22, "Invalid argument")  # as macOS answers for sockets
 os.fchmod = fchmod_of_a_socket
-sys.platform = "darwin"
-import streamlink
+import streamlink, streamlink.operate.control, urllib.request
+sys.platform = "darwin"  # now: the standard library asks for it when it is imported
 """
 
 STORES = """
