@@ -35,6 +35,7 @@ from streamlink.model.interfaces import (
     is_prompt,
     lends,
 )
+from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
@@ -270,7 +271,7 @@ class IncomingModel:
         return (self._digest or self._new_digest()).hexdigest()
 
     def _new_digest(self) -> DigestBuilder:
-        return DigestBuilder(self.spec, start=self.start)
+        return DigestBuilder(self.spec, extent=Extent(self.start, self.spec.nbytes))
 
     # --- how it ends ----------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from streamlink.link.lookout import Lookout
 from streamlink.link.transfers import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
+from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
@@ -122,7 +123,7 @@ class OutgoingModel:
             )
         )
         self.resumed_at = 0
-        self._digest = DigestBuilder(spec, start=start)
+        self._digest = DigestBuilder(spec, extent=Extent(start, spec.nbytes))
         self._stored_digest = ""
 
     def wait_room(self) -> tuple[int, int] | None:

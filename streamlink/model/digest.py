@@ -5,8 +5,10 @@ xxh3-128 of one block; the *root* is the SHA-256 over a tag, the spec's digest, 
 and all leaves in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
 store that keeps the leaves tells its digest without reading the model.
 
-The digest of a *tail*, the bytes from a mark on, is made in the same way: the mark as 8 bytes more
-under the root's hash, then the leaves, the first of what of its block lies behind the mark.
+The digest of an *extent* is made in the same way, with the leaves of what of each block lies in it.
+Before them the root's hash covers where it lies: of a *tail*, which ends with the model, its start
+as 8 bytes; of one that ends before, a tag, its start and its stop. That of an extent over all of
+the model is the model's.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import xxhash
 
 from streamlink.errors import ModelError
 from streamlink.model.interfaces import ModelSource, Progress, watch
+from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 
 __all__ = [
@@ -40,6 +43,9 @@ LEAF_BYTES = 16
 """Bytes of one leaf."""
 
 _TAG = b"streamlink model digest 1\0"
+_EXTENT_TAG = (
+    b"extent\0"  # no multiple of 8 bytes: never mistaken for the mark of a tail, or leaves
+)
 
 OnLeaf = Callable[[int, bytes], None]
 
@@ -61,16 +67,29 @@ class DigestBuilder:
     Args:
         spec: the model.
         on_leaf: called with (block number, leaf) as each block is complete.
-        start: the digest is that of the tail from this byte on; 0: of the whole model.
+        extent: the digest is that of these bytes; None: of the whole model.
+
+    Raises:
+        ValueError: the extent is not inside the model.
     """
 
-    def __init__(self, spec: ModelSpec, on_leaf: OnLeaf | None = None, *, start: int = 0) -> None:
-        self._nbytes = spec.nbytes
+    def __init__(
+        self,
+        spec: ModelSpec,
+        on_leaf: OnLeaf | None = None,
+        *,
+        extent: Extent | None = None,
+    ) -> None:
+        extent = extent or Extent(0, spec.nbytes)
+        spec.check_range(extent.start, extent.nbytes)
+        self._extent = extent
         self._root = _root_hasher(spec)
-        if start:
-            self._root.update(struct.pack("<Q", start))
+        if extent.stop < spec.nbytes:
+            self._root.update(_EXTENT_TAG + struct.pack("<QQ", extent.start, extent.stop))
+        elif extent.start:
+            self._root.update(struct.pack("<Q", extent.start))
         self._block = xxhash.xxh3_128()
-        self._offset = start
+        self._offset = extent.start
         self._on_leaf = on_leaf
 
     @property
@@ -82,10 +101,10 @@ class DigestBuilder:
         """Take the next bytes (flat, C-contiguous).
 
         Raises:
-            ModelError: these are more bytes than the model has.
+            ModelError: these are more bytes than the extent has.
         """
-        if self._offset + view.nbytes > self._nbytes:
-            raise ModelError(f"more bytes than the model's {self._nbytes} were given to its digest")
+        if self._offset + view.nbytes > self._extent.stop:
+            raise ModelError(f"bytes behind {self._extent} of the model were given to its digest")
         start, length = 0, view.nbytes
         while start < length:
             stop = min(length, start + BLOCK_BYTES - self._offset % BLOCK_BYTES)
@@ -98,9 +117,11 @@ class DigestBuilder:
         Raises:
             ModelError: bytes are still missing.
         """
-        if self._offset != self._nbytes:
+        extent = self._extent
+        if self._offset != extent.stop:
+            done = self._offset - extent.start
             raise ModelError(
-                f"a digest of {self._nbytes} bytes was asked for after {self._offset} of them"
+                f"a digest of {extent.nbytes} bytes was asked for after {done} of them"
             )
         return self._root.digest()
 
@@ -111,7 +132,7 @@ class DigestBuilder:
     def _take(self, piece: memoryview) -> None:
         """Take a piece that does not reach beyond the present block."""
         self._offset += piece.nbytes
-        complete = self._offset % BLOCK_BYTES == 0 or self._offset == self._nbytes
+        complete = self._offset % BLOCK_BYTES == 0 or self._offset == self._extent.stop
         if complete and (piece.nbytes == BLOCK_BYTES or not self._is_block_begun(piece)):
             self._finish(leaf_of(piece))  # the whole block at once: no state to feed and reset
             return

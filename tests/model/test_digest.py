@@ -17,6 +17,7 @@ from streamlink.model.digest import (
     leaf_of,
     root_from_leaves,
 )
+from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec, TensorSpec
 from tests.support.models import float_spec, pattern_model, random_bytes
 
@@ -64,7 +65,7 @@ def test_leaves_are_told_in_order_and_give_the_root(length: int) -> None:
 @example(start=BLOCK_BYTES, cuts=[])
 @example(start=len(DATA), cuts=[])
 def test_the_digest_of_a_tail_does_not_depend_on_its_pieces(start: int, cuts: list[int]) -> None:
-    builder = DigestBuilder(SPEC, start=start)
+    builder = DigestBuilder(SPEC, extent=Extent(start, SPEC.nbytes))
     assert builder.offset == start
     edges = sorted({start, len(DATA), *(cut for cut in cuts if cut > start)})
     for first, stop in itertools.pairwise(edges):
@@ -74,6 +75,50 @@ def test_the_digest_of_a_tail_does_not_depend_on_its_pieces(start: int, cuts: li
     head = b"streamlink model digest 1\0" + SPEC.digest + len(DATA).to_bytes(8, "little")
     mark = start.to_bytes(8, "little") if start else b""
     assert builder.hexdigest() == hashlib.sha256(head + mark + b"".join(leaves)).hexdigest()
+
+
+@given(
+    edges=st.lists(st.integers(0, len(DATA)), min_size=2, max_size=2).map(sorted),
+    cuts=st.lists(st.integers(0, len(DATA)), max_size=4),
+)
+@example(edges=[BLOCK_BYTES, 2 * BLOCK_BYTES], cuts=[])
+@example(edges=[7, 7], cuts=[])
+@example(edges=[0, 5], cuts=[])
+def test_the_digest_of_an_extent_does_not_depend_on_its_pieces(
+    edges: list[int], cuts: list[int]
+) -> None:
+    extent = Extent(*edges)
+    builder = DigestBuilder(SPEC, extent=extent)
+    inside = [cut for cut in cuts if extent.start < cut < extent.stop]
+    for first, stop in itertools.pairwise(sorted({*edges, *inside})):
+        builder.update(memoryview(DATA)[first:stop])
+    whole = DigestBuilder(SPEC, extent=extent)
+    whole.update(memoryview(DATA)[extent.start : extent.stop])
+    assert builder.digest() == whole.digest()
+    with pytest.raises(ModelError, match="bytes behind"):
+        builder.update(memoryview(b"x"))
+
+
+def test_the_same_bytes_in_another_extent_have_another_digest() -> None:
+    def digest(start: int, stop: int) -> bytes:
+        builder = DigestBuilder(SPEC, extent=Extent(start, stop))
+        builder.update(memoryview(bytes(stop - start)))
+        return builder.digest()
+
+    end = SPEC.nbytes
+    extents = [(0, 8), (8, 16), (8, 15), (0, 0), (16, 16), (end - 8, end), (end - 16, end - 8)]
+    assert len({digest(*each) for each in extents}) == len(extents)
+
+
+def test_the_digest_of_an_extent_over_all_is_the_models() -> None:
+    builder = DigestBuilder(SPEC, extent=Extent(0, SPEC.nbytes))
+    builder.update(memoryview(DATA))
+    assert builder.hexdigest() == digest_in_pieces([])
+
+
+def test_an_extent_outside_of_the_model_has_no_digest() -> None:
+    with pytest.raises(ValueError, match="not inside a model"):
+        DigestBuilder(SPEC, extent=Extent(0, SPEC.nbytes + 1))
 
 
 def test_joined_leaves_give_the_same_root() -> None:
@@ -101,5 +146,5 @@ def test_too_few_and_too_many_bytes_are_refused() -> None:
     assert builder.offset == 2
     with pytest.raises(ModelError, match="asked for after 2 of them"):
         builder.digest()
-    with pytest.raises(ModelError, match="more bytes than the model's 3"):
+    with pytest.raises(ModelError, match=r"bytes behind \[0, 3\) of the model"):
         builder.update(memoryview(b"cd"))
