@@ -25,7 +25,7 @@ fchmod = os.fchmod
 def fchmod_of_a_socket(fd, mode):
     raise OSError(22, "Invalid argument")  # as macOS answers for sockets
 os.fchmod = fchmod_of_a_socket
-import streamlink, streamlink.operate.control, urllib.request
+import streamlink.operate.control, streamlink.public, urllib.request  # the public names come late
 sys.platform = "darwin"  # now: the standard library asks for it when it is imported
 """
 
