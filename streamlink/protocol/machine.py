@@ -117,7 +117,11 @@ class Machine:
 
     def next_event(self) -> Event | None:
         """Return the next thing the owner should know, or None."""
-        return self._events.popleft() if self._events else None
+        if not self._events:
+            return None
+        if self.observer is not None:
+            self.observer.tells(self)
+        return self._events.popleft()
 
     def next_deadline(self) -> float | None:
         """Return when ``handle_timer`` wants to be called (monotonic seconds), or None."""

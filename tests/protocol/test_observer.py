@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from streamlink.protocol.frames import Accept, Chunk, Frame
+from streamlink.protocol.events import Finished
+from streamlink.protocol.frames import Accept, Chunk, Finish, Frame
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.stream_state import State
-from tests.support.machines import KiB, a_sender, streaming_sender, zeros
+from tests.support.machines import KiB, a_sender, streaming_receiver, streaming_sender, zeros
 
 
 class Noted:
@@ -24,6 +25,9 @@ class Noted:
 
     def sends(self, machine: Any) -> None:
         self.points.append(("sends", None, machine.state))
+
+    def tells(self, machine: Any) -> None:
+        self.points.append(("tells", None, machine.state))
 
 
 @pytest.fixture
@@ -48,6 +52,17 @@ def test_what_is_about_to_leave_is_heard_before_it_does(noted: Noted) -> None:
     assert noted.points == []
     assert [type(frame) for frame in sender.frames_to_send(now=0.0)] == [Chunk]
     assert noted.points == [("sends", None, State.STREAMING)]
+
+
+def test_an_event_is_heard_of_before_its_owner_has_it(noted: Noted) -> None:
+    receiver = streaming_receiver(total_bytes=0)
+    noted.points.clear()
+    receiver.receive(Finish(0, "digest"), now=0.0)
+    assert noted.points == [("taken", Finish, State.COMMITTING)]
+    assert isinstance(receiver.next_event(), Finished)
+    assert noted.points[1:] == [("tells", None, State.COMMITTING)]
+    assert receiver.next_event() is None
+    assert len(noted.points) == 2
 
 
 def test_a_frame_that_ends_its_machine_is_heard_in_the_end_state(noted: Noted) -> None:

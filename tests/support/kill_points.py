@@ -81,6 +81,11 @@ class _Killer:
     def sends(self, machine: Any) -> None:
         self._look(machine, None)
 
+    def tells(self, machine: Any) -> None:
+        # A receiver may commit, and be done, before its next frame comes or leaves.
+        if isinstance(machine, ReceiveStream):
+            self._look(machine, None)
+
     def _look(self, machine: Any, frame: Frame | None) -> None:
         if not isinstance(machine, self.KIND):
             return
