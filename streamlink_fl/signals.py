@@ -125,8 +125,9 @@ class Raising:
 
     def __enter__(self) -> None:
         _process.raises = _process.has_begun
-        if _process.number:
-            raise KeyboardInterrupt  # it came just before
+        if _process.number:  # it came just before, and is not to be raised once more later
+            _process.raises = False
+            raise KeyboardInterrupt
 
     def __exit__(
         self,
