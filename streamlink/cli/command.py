@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import logging
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,10 +79,9 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(**given: Any) -> None:
             own = {name: given[name] for name in own_names}
             in_json = given["json_logs"]
-            token = CancelToken()
-            stop = _stops(token, given.get("report_fd") is not None)
-            with signals.Cancelling(stop), _in_words(given), _all(in_json):
-                function(**own, common=_common(names, given, token))
+            stop = _Stop(is_child=given.get("report_fd") is not None)
+            with signals.Cancelling(stop), _in_words(given), _all(in_json), closing(stop):
+                function(**own, common=_common(names, given, stop.token))
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
         own_names = [each.name for each in own]
@@ -176,12 +176,24 @@ def _say(text: str, event: str, code: int, in_json: bool) -> None:
     typer.echo(line, err=True)
 
 
-def _stops(token: CancelToken, is_child: bool) -> Callable[[str], None]:
-    """Return what ends a command whose process gets a signal; called with the signal's name."""
+class _Stop:
+    """Ends a command whose process gets a signal, and announces that unless it is the end itself.
 
-    def stop(name: str) -> None:
-        token.cancel(name)
-        if not is_child:  # the parent, at the terminal, says it
-            logger.info("stopping (%s); Ctrl-C ends it at once", name)
+    The announcement comes from the signals' own thread: without the lock it could follow *stopped*.
+    """
 
-    return stop
+    def __init__(self, *, is_child: bool) -> None:
+        self.token = CancelToken()
+        self._lock = threading.Lock()
+        self._announces = not is_child  # the parent, at the terminal, does
+
+    def __call__(self, name: str) -> None:
+        self.token.cancel(name)  # first: a stderr that nobody reads may hold up the rest
+        with self._lock:
+            if self._announces:
+                logger.info("stopping (%s); Ctrl-C ends it at once", name)
+
+    def close(self) -> None:
+        """Announce nothing from now on."""
+        with self._lock:
+            self._announces = False
