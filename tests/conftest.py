@@ -31,6 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
 # a suite that runs there; the tests interrupt themselves and each other.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+for _each in (signal.SIGHUP, signal.SIGTERM):  # ignored under nohup, and so by what tests start
+    if signal.getsignal(_each) is signal.SIG_IGN:
+        signal.signal(_each, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
