@@ -80,7 +80,7 @@ def test_a_mean_that_is_another_one_fails_the_run() -> None:
         run_job(job, crowd.sites(2))
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["executors", "straggler", "traverse", "crowd"])
 def test_a_quick_run_measures_and_judges_nothing(name: str) -> None:
     result = PROGRAMS[name](True)
