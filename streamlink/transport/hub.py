@@ -266,14 +266,16 @@ class Hub:
                 traffic=self.traffic,
             )
 
-        session = self.registry.admit(hello, begin)
-        if self._on_session is not None:
-            self._on_session(session)
+        self.registry.admit(hello, begin, self._on_session or _ignore)
 
     def _forget(self, session: Session) -> None:
         self.registry.forget(session)
         if self._on_closed is not None:
             self._on_closed(session)
+
+
+def _ignore(session: Session) -> None:
+    """Take no notice."""
 
 
 def _stream_of(session: Session, stream_id: int) -> StreamPump:

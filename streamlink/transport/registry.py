@@ -96,12 +96,19 @@ class Registry:
 
     # --- admission --------------------------------------------------------------------
 
-    def admit(self, hello: Hello, begin: Callable[[str], Session]) -> Session:
-        """Let a client in.
+    def admit(
+        self,
+        hello: Hello,
+        begin: Callable[[str], Session],
+        announce: Callable[[Session], object],
+    ) -> Session:
+        """Let a client in; a session that it takes the place of ends after that.
 
         Args:
             hello: its greeting.
             begin: makes its session, given the number of that.
+            announce: called with it before the old one ends: between the two the client would seem
+                to be gone, and a round that begins just then would begin without it.
 
         Raises:
             ProtocolError: it is not let in; says why.
@@ -109,13 +116,21 @@ class Registry:
         """
         session_id = secrets.token_hex(16)
         with self._lock:
-            self._check_admission(hello)
-            session = self._sessions[session_id] = begin(session_id)
+            old = self._check_admission(hello)
+            session = begin(session_id)
+            for each in old:
+                del self._sessions[each.session_id]
+            self._sessions[session_id] = session
             session.start()  # before anybody who finds it may close it
+        try:
+            announce(session)
+        finally:
+            for each in old:
+                each.abort(*superseded(each, hello))
         return session
 
-    def _check_admission(self, hello: Hello) -> None:
-        """Decide on a client that wants a new session.
+    def _check_admission(self, hello: Hello) -> list[Session]:
+        """Decide on a client that wants a new session; return those that it takes the place of.
 
         One of the same name that is away is superseded: its process was started again, or has given
         its session up. One that is here is not: the later of two clients of one name is told so,
@@ -128,24 +143,17 @@ class Registry:
             raise self._closing
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
-        for session in list(self._sessions.values()):
-            if session.peer == hello.name and not session.closed.is_set():
-                self._supersede(session, hello)
+        named = [each for each in self._sessions.values() if each.peer == hello.name]
+        old = [each for each in named if not each.closed.is_set()]
+        for each in old:
+            _require_gone(each, hello)
         most = self._config.grpc.max_clients
-        if len(self._sessions) >= most:
+        if len(self._sessions) - len(old) >= most:
             raise _refusal(
                 f"the server is full: {len(self._sessions)} of max_clients={most} sessions are "
                 "taken"
             )
-
-    def _supersede(self, session: Session, hello: Hello) -> None:
-        # The same process greets anew where it has not heard its welcome, or for too long nothing
-        # else.
-        if not (session.is_away or session.is_leaving or session.is_of(hello)):
-            what = f"a client named {hello.name!r} is already here; names must differ"
-            raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
-        session.abort(*superseded(session, hello))
-        del self._sessions[session.session_id]
+        return old
 
     def _wait_no_more(self, name: str) -> None:
         """End the sessions that ``name`` has lost: it is told now that all is over."""
@@ -179,6 +187,13 @@ def abort_for(error: StreamlinkError) -> Abort:
     """Return what a call is told that is not taken; a session's own end in its own words."""
     reason = error.reason if isinstance(error, StreamAborted) else str(error)
     return Abort(code_of(error), reason)
+
+
+def _require_gone(session: Session, hello: Hello) -> None:
+    # The same process greets anew where it has not heard its welcome, or for too long nothing else.
+    if not (session.is_away or session.is_leaving or session.is_of(hello)):
+        what = f"a client named {hello.name!r} is already here; names must differ"
+        raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
 
 
 def _refusal(what: str) -> ProtocolError:
