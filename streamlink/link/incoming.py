@@ -41,7 +41,7 @@ from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecR
 from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.stats import StreamStats
-from streamlink.transport.pump import ReceivePump
+from streamlink.transport.receive_pump import ReceivePump
 
 __all__ = ["IncomingModel", "KnownSpecs", "receive_model"]
 

@@ -25,7 +25,8 @@ from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payloa
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.messages import encode_spec
-from streamlink.transport.pump import ReceivePump, SendPump, Supply
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump, Supply
 
 __all__ = ["OutgoingModel", "Pulse", "Receipt", "Tell", "ignore", "send_model"]
 

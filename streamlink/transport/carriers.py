@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from streamlink.cancel import CancelToken
 from streamlink.protocol.frames import Frame
-from streamlink.transport.driver import Pump
+from streamlink.transport.pump import Pump
 from streamlink.transport.wire import Wire
 
 __all__ = [

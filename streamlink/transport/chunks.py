@@ -14,7 +14,7 @@ from functools import lru_cache
 import xxhash
 
 from streamlink.protocol import frames as f
-from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.framing import DamagedFrame
 
 _HASHED = struct.Struct("<QQIII")  # sequence, offset, nbytes, encoding, payload length
 # tag+sequence, tag+offset, tag+nbytes, tag+encoding, tag+hash, tag of pad, length of pad

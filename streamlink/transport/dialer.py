@@ -21,7 +21,6 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Left, Ready
 from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.carriage import Carriage
 from streamlink.transport.carriers import (
     ClientCall,
     ControlCarrier,
@@ -29,9 +28,9 @@ from streamlink.transport.carriers import (
     Readiness,
 )
 from streamlink.transport.diagnosis import unreachable
-from streamlink.transport.driver import Pump
 from streamlink.transport.identity import token_reader
-from streamlink.transport.reconnect import keep_carried
+from streamlink.transport.pump import Pump
+from streamlink.transport.reconnect import Carriage, keep_carried
 from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump, agreed
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import Traffic

@@ -21,13 +21,18 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.carriers import Listener, ServerCall
-from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.driver import Pump
-from streamlink.transport.handshakes import HandshakeLimit
+from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.identity import Guard
-from streamlink.transport.rate_limited import RateLimitedLog
+from streamlink.transport.log import RateLimitedLog
+from streamlink.transport.pump import Pump
 from streamlink.transport.registry import Registry, abort_for
-from streamlink.transport.server_calls import CallReader, end_call, first_message, only_answer
+from streamlink.transport.server_calls import (
+    CallReader,
+    HandshakeLimit,
+    end_call,
+    first_message,
+    only_answer,
+)
 from streamlink.transport.session import Session, StreamPump, agreed
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import Traffic, WireCount

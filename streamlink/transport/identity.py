@@ -15,7 +15,7 @@ from streamlink.config import SecurityConfig
 from streamlink.errors import AbortCode, SecurityError, StreamAborted
 from streamlink.protocol.frames import Frame, Hello
 from streamlink.transport.addresses import is_unix
-from streamlink.transport.renewable import Renewable, read_file
+from streamlink.transport.reloading import Reloading, read_file
 
 __all__ = ["Guard", "is_loopback", "read_token", "require_loopback", "token_reader"]
 
@@ -39,9 +39,9 @@ class Guard:
 
     def __init__(self, security: SecurityConfig) -> None:
         self._wants_certificate = security.ca is not None
-        self._tokens: Renewable[Tokens] | None = None
+        self._tokens: Reloading[Tokens] | None = None
         if path := security.tokens:
-            self._tokens = Renewable("the list of tokens", [path], lambda: read_tokens(security))
+            self._tokens = Reloading("the list of tokens", [path], lambda: read_tokens(security))
 
     def check_greeting(self, first: Frame, certified: frozenset[str] | None) -> None:
         """Check who greets, for a new session or one that goes on.
@@ -131,7 +131,7 @@ def token_reader(security: SecurityConfig) -> Callable[[], str]:
     """
     if (path := security.token) is None:
         return lambda: ""
-    return Renewable("this end's token", [path], lambda: read_token(security)).get
+    return Reloading("this end's token", [path], lambda: read_token(security)).get
 
 
 def read_tokens(security: SecurityConfig) -> Tokens:

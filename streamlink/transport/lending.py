@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from streamlink.clock import running_time
 from streamlink.protocol.frames import PLAIN, Chunk, ChunkHeader, Frame
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.transport.driver import RECHECK_SECONDS, Pump
+from streamlink.transport.pump import RECHECK_SECONDS, Pump
 from streamlink.transport.ticker import Clock
 
 __all__ = ["Lend", "LendingPump"]

@@ -18,8 +18,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.limits import MAX_ACK_RANGES, MAX_ENCODINGS, MAX_TEXT_BYTES
 from streamlink.transport._generated import streamlink_pb2 as pb
 from streamlink.transport.chunks import CHUNK_START, decode_chunk, encode_header
-from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.sizes import check_size
+from streamlink.transport.framing import DamagedFrame, check_size
 
 _CHECK = struct.Struct("<BQ")  # tag of the check, check
 _CHECK_TAG = 0x79

@@ -1,448 +1,311 @@
-"""The two ends of a stream, as their owners see them: ``SendPump`` and ``ReceivePump``.
+"""``Pump``: drives one machine over the calls that carry it. It alone holds its lock and reads time.
 
-Both are ``Pump``s (``driver``): a machine that a carrier's writer drains and its reader feeds. Here
-are the methods an owner waits in: for room, for the commit, for the next bytes.
+Three threads meet here, and none of them is started here. A call's *writer* sends what ``outgoing``
+yields, its *reader* feeds ``incoming``, and the machine's *owner* (``send_pump``, ``receive_pump``,
+``session``) waits for events and room. A call may be lost and another take over, and a stream may
+have several calls at once; frames of a call that was given up are ignored.
+
+The ``Ticker``, one thread for many pumps, makes the machine look at its clocks, because each of the
+three threads may be blocked exactly when a deadline matters. Every deadline is the machine's: the
+pump only asks whether one has passed.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
 
-from streamlink.errors import StreamlinkError, TransportClosed, code_of
-from streamlink.protocol.events import Accepted, Committed, Delivered, Event, Failed, PeerHeld
-from streamlink.protocol.frames import (
-    NO_METRICS,
-    Accept,
-    Chunk,
-    Frame,
-    Open,
-    Payload,
-    Repair,
-    payload_bytes,
-    split_payload,
-)
-from streamlink.protocol.machine import GREETINGS
-from streamlink.protocol.receiver import ReceiveStream
-from streamlink.protocol.sender import SendStream
-from streamlink.protocol.stream import StreamMachine
-from streamlink.protocol.stream_state import State
-from streamlink.transport.driver import RECHECK_SECONDS, Pump
-from streamlink.transport.lending import LendingPump
-from streamlink.transport.notes import is_news, noted
-
-__all__ = ["Pump", "ReceivePump", "SendPump", "Supply", "Take"]
+from streamlink.clock import running_time
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of
+from streamlink.protocol.events import Event
+from streamlink.protocol.frames import Frame
+from streamlink.transport.framing import DamagedFrame
+from streamlink.transport.log import noted
+from streamlink.transport.machines import Machine
+from streamlink.transport.ticker import Clock
 
 logger = logging.getLogger("streamlink.transport")
 
-Supply = Callable[[int, int], Payload]
-"""``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
+RECHECK_SECONDS = 60.0
+"""A waiting thread looks again this often, though it will have been notified (seconds)."""
 
-Take = Callable[[Chunk], object]
-"""``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
+M = TypeVar("M", bound=Machine)
+R = TypeVar("R")
 
 
-class SendPump(Pump[SendStream]):
-    """The owner's view of a sending stream: wait for room, write, finish, wait for the commit.
+class Pump(Generic[M]):
+    """One machine, its lock, and the calls that carry it: one, or several lanes."""
 
-    Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
-    source hands over ``supply`` and the carrier's writer draws from it, which saves a thread's
-    hand-over for each chunk.
-    """
+    on_waiting: Callable[[], None] | None = None
+    """Called by the ticker, once for each break, when no other call has taken over for a moment."""
 
-    on_held: Callable[[PeerHeld], None] | None = None
-    """Called in the owner's thread when the receiver says that it waits for somebody else."""
+    def __init__(self, machine: M, *, clock: Clock = running_time) -> None:
+        self._has_told_waiting = False
+        self._machine = machine
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._to_send = threading.Condition(self._lock)
+        self._to_own = threading.Condition(self._lock)
+        self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
+        self._last_call = 0
+        self._has_moved = False
 
-    _supply: Supply | None = None
-    _supply_error: BaseException | None = None
-    _drawn: tuple[int, Payload] | None = None
-    _is_drawing = False
+    @contextmanager
+    def locked(self) -> Iterator[tuple[M, float]]:
+        """Give the machine and the time; wakes whoever has work after it."""
+        with self._lock:
+            yield self._machine, self._clock()
+            self._wake()
 
-    def wait_room(self) -> tuple[int, int] | None:
-        """Return (offset, bytes) of the next piece to write, or None once everything is written.
+    # --- the carrier ----------------------------------------------------------------
 
-        Raises:
-            StreamlinkError: the stream has failed.
+    def attach(self, cut: Callable[[], None], *, is_lane: bool = False) -> int:
+        """Let a new call carry the machine; returns the number that call goes by.
+
+        Args:
+            cut: ends the call at once; used when the machine failed and its last words are stuck.
+            is_lane: it carries beside those there are; else it takes their place.
         """
+        with self.locked() as (machine, now):
+            calls = () if is_lane else tuple(self._calls)
+            old = [self._lose_call(each, now) for each in calls]
+            self._last_call += 1
+            call = self._last_call
+            self._calls[call] = cut
+            self._has_moved = False
+            machine.attach(now=now, channel=call)
+            self._to_send.notify_all()
+        for each in old:
+            each()  # this end may be the last to know that it is dead: it must not keep its threads
+        return call
+
+    def detach(self, call: int) -> None:
+        """Note that call number ``call`` is over."""
+        with self.locked() as (_, now):
+            if call in self._calls:
+                self._lose_call(call, now)
+
+    def _lose_call(self, call: int, now: float) -> Callable[[], None]:
+        """Let go of a call; returns what cuts it."""
+        cut = self._calls.pop(call)
+        if self._machine.carries(call):
+            self._machine.detach(now=now, channel=call)
+        self._to_send.notify_all()
+        return cut
+
+    def outgoing(self, call: int) -> Iterator[Frame]:
+        """Yield what has to be sent on call number ``call``, until it or the machine has ended."""
         while True:
             with self._lock:
-                machine = self._machine
-                while not machine.has_events:
-                    if (room := machine.writable_bytes) > 0:
-                        return machine.position, room
-                    if machine.state is State.STREAMING and _is_written(machine):
-                        return None
-                    self._wait_alive()
-                event = machine.next_event()
-            self._react(event)
-
-    def draw(self, supply: Supply) -> None:
-        """Let the writer draw from ``supply(offset, nbytes)`` and wait until all is written.
-
-        Raises:
-            StreamlinkError: the stream has failed.
-            Exception: whatever ``supply`` raised; the peer has been told.
-        """
-        with self.locked():
-            self._supply = supply
-        while True:
-            with self._lock:
-                machine = self._machine
-                while not self._owner_has_work():
-                    self._wait_alive()
-                event = machine.next_event()
-                if event is None:
+                while not self._writer_has_work(call) and self._carries(call):
+                    self._drained()
+                    self._to_send.wait(RECHECK_SECONDS)
+                if call not in self._calls:
                     return
-            if self._supply_error is not None:
-                raise self._supply_error
-            self._react(event)
+                machine = self._machine
+                frames: list[Frame] = []
+                if machine.has_frames(call):
+                    frames = machine.frames_to_send(now=self._clock(), channel=call)
+                is_closed = machine.is_closed
+            if frames:
+                yield from frames
+            elif is_closed:
+                return
+            else:
+                self._refill(call)
 
-    def write(self, offset: int, payload: Payload) -> bool:
-        """Queue ``payload``; its views must not change until received.
+    def incoming(self, frames: Iterable[Frame], call: int) -> None:
+        """Feed the machine with ``frames`` until they or the call end."""
+        for frame in frames:
+            with self._lock:
+                if call not in self._calls:
+                    return
+                self._machine.receive(frame, now=self._clock(), channel=call)
+                self._note(frame, call)
+                self._wake()
+            self._take_pieces()
+
+    def read(self, raws: Iterable[R], call: int, decode: Callable[[R], Frame]) -> bool:
+        """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
+
+        A damaged frame costs the call, since nobody knows what it was; another one goes on. What
+        arrived well and is no frame ends the machine; its last words leave by this very call, which
+        is therefore read until it ends.
 
         Returns:
-            False where it was not taken: the call was lost, or a resume went back behind it;
-            ``wait_room`` then says where to go on.
+            Whether the call was given up for damage.
         """
-        with self.locked() as (machine, now):
-            nbytes = payload_bytes(payload)
-            if machine.position != offset or not 0 < nbytes <= machine.writable_limit:
-                return False
-            machine.write(payload, now=now)
-            return True
-
-    def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
-        """Say that all is written; ``wait_committed`` tells what became of it."""
-        with self.locked() as (machine, now):
-            # Opening: the call was lost just before, and the next one says it.
-            if machine.state in (State.STREAMING, State.OPENING) and _is_written(machine):
-                machine.finish(digest, metrics, now=now)
-
-    def wait_committed(self) -> bool:
-        """Wait for the receiver's word. False: it came back asking for bytes again; go on writing.
-
-        Raises:
-            StreamlinkError: the stream has failed.
-        """
+        frames = map(decode, raws)  # unlike a generator, it goes on after an error
         while True:
-            with self._lock:
-                machine = self._machine
-                while not machine.has_events:
-                    self._wait_alive()
-                event = machine.next_event()
-                is_rewound = isinstance(event, Accepted) and machine.state is State.STREAMING
-            if isinstance(event, Committed):
-                return True
-            if is_rewound:
-                return False
-            self._react(event)
-
-    def wait_undrawn(self) -> None:
-        """Draw no more, and wait until nobody reads the supply: its source may be closed then."""
-        with self._lock:
-            self._supply = None
-            while self._is_drawing:
-                self._to_own.wait(RECHECK_SECONDS)
-
-    def hold(self, reason: str, waiting_for: str) -> None:
-        """Say that this sender waits for somebody else."""
-        with self.locked() as (machine, now):
-            machine.hold(reason, waiting_for, now=now)
-
-    @property
-    def stream(self) -> SendStream:
-        """The machine, for its facts and its snapshot ``stats``."""
-        return self._machine
-
-    def _is_progress(self, frame: Frame) -> bool:
-        if (
-            isinstance(frame, Accept)
-            and (machine := self._machine).resumes
-            and not machine.is_closed
-        ):
-            _log_resume(machine, machine.position)
-        elif isinstance(frame, Repair):
-            _log_repair(self._machine, self._machine.stats.repairs, "is sent again")
-        return not isinstance(frame, GREETINGS)
-
-    def _told_silent(self) -> None:
-        _log_silence(self._machine)
-
-    def _told_waiting(self) -> None:
-        logger.info("%s waits for its connection", self._machine.name)
-        if self.on_waiting is not None:
-            self.on_waiting()
-
-    def _react(self, event: Event | None) -> None:
-        if isinstance(event, Failed):
-            raise event.error
-        if isinstance(event, PeerHeld) and self.on_held is not None:
-            self.on_held(event)
-
-    def _wait_alive(self) -> None:
-        """Wait for news; raise why there will be none."""
-        if self._machine.is_closed and self._machine.error is not None:
-            raise self._machine.error
-        self._to_own.wait(RECHECK_SECONDS)
-
-    def _refill(self, call: int) -> None:
-        with self._lock:
-            machine, supply = self._machine, self._supply
-            offset, nbytes = machine.position, machine.writable_bytes
-            # A writer whose call was lost a moment ago leaves it to the next one.
-            if supply is None or nbytes == 0 or self._is_drawing or call not in self._calls:
-                return
-            self._is_drawing = True
-            machine.drained(now=self._clock())
-        try:
-            self._refill_from(supply, offset, nbytes)
-        finally:
-            with self._lock:
-                self._is_drawing = False
-                self._let_go()
-                # Who may wait for the end of this; waking them for each chunk would cost more.
-                if self._supply is not supply:
-                    self._to_own.notify_all()
-                if call not in self._calls or len(self._calls) > 1:
-                    self._to_send.notify_all()
-
-    def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
-        try:
-            # What was drawn and not taken comes first: a supply cannot be asked for it again.
-            drawn_at, payload = self._drawn or (offset, ())
-            if not payload or drawn_at != offset:
-                payload = supply(offset, nbytes)
-        except BaseException as error:
-            self._supply_error = error
-            self.abort(code_of(error), f"{type(error).__name__}: {error}")
-        else:
-            self._drawn = self._write_front(offset, payload)
-
-    def _write_front(self, offset: int, payload: Payload) -> tuple[int, Payload] | None:
-        """Write as much of ``payload`` as the stream takes; returns what is left of it.
-
-        A receiver that came back may grant less than what was drawn for it before.
-        """
-        with self._lock:
-            machine = self._machine
-            most = machine.writable_limit if machine.position == offset else 0
-            front, rest = split_payload(payload, max(0, most))
-            if front:
-                machine.write(front, now=self._clock())
-            self._wake()
-        return (offset + payload_bytes(front), rest) if rest else None
-
-    def _drained(self) -> None:
-        self._machine.drained(now=self._clock())
-
-    def _wake(self) -> None:
-        self._let_go()
-        super()._wake()
-
-    def _let_go(self) -> None:
-        """Drop what only a living stream needs; its pump may be kept for what it knows."""
-        if self._machine.is_closed:
-            self._supply = self._drawn = None
-
-    def _writer_has_work(self, call: int) -> bool:
-        if self._machine.has_frames(call):
-            return True
-        # The writer of a call that was lost may still be drawing: only one may ask a supply.
-        may_draw = self._supply is not None and not self._is_drawing
-        return may_draw and self._machine.writable_bytes > 0
-
-    def _owner_has_work(self) -> bool:
-        machine = self._machine
-        if machine.has_events:
-            return True
-        if self._supply is not None:
-            return machine.state is State.STREAMING and _is_written(machine)
-        return machine.writable_bytes > 0
-
-
-class ReceivePump(LendingPump):
-    """The owner's view of a receiving stream: events in order, and credit back.
-
-    An owner whose sink waits for nobody hands over ``take``, and the carrier's reader calls it,
-    which saves a thread's hand-over for each chunk. Any other sink has to be filled by its owner: a
-    reader that waits for a disk would read no word of the sender's meanwhile.
-    """
-
-    _take: Take | None = None
-    _take_error: BaseException | None = None
-    _taker = 0  # the thread that takes now; 0: none
-
-    def fill(self, take: Take) -> Event:
-        """Let the reader ``take`` each piece, in order; returns the first event that is none.
-
-        Once it has returned or raised, nobody calls ``take`` any more.
-
-        Raises:
-            StreamlinkError: the stream has failed.
-            Exception: whatever ``take`` raised.
-        """
-        try:
-            with self._lock:
-                self._take = take
-            self._take_pieces()  # those that came before
-            return self._wait_news()
-        finally:
-            with self._lock:
-                self._take = None
-                # This very thread takes no more, even where an interrupt kept it from saying so.
-                while self._taker not in (0, threading.get_ident()):
-                    self._to_own.wait(RECHECK_SECONDS)
-                self._taker, self._take_error = 0, None
-
-    def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
-        """Return the next event but failures, waiting up to ``seconds``; None when there was none.
-
-        Raises:
-            StreamlinkError: the stream has failed.
-        """
-        event = self.poll(seconds)
-        if isinstance(event, Failed):
-            raise event.error
-        if isinstance(event, Delivered):
-            self._settle(event.chunk)
-        if event is None and self._machine.is_closed and self._machine.error is not None:
-            raise self._machine.error
-        return event
-
-    def _wait_news(self) -> Event:
-        machine = self._machine
-        while True:
-            with self._lock:
-                while not (self._owner_has_work() or machine.is_closed):
-                    self._to_own.wait(RECHECK_SECONDS)
-                if self._take_error is not None:
-                    raise self._take_error
-                event = None if machine.has_piece else machine.next_event()
-            if isinstance(event, Failed):
-                raise event.error
-            if event is not None:
-                return event
-            if machine.is_closed:
-                raise _why_closed(machine)
-
-    def _take_pieces(self) -> None:
-        if self._take is None:
-            return
-        while (piece := self._next_piece()) is not None:
-            take, event = piece
             try:
-                self._settle(event.chunk)
-                take(event.chunk)
-                self.release(event.nbytes)
-            except BaseException as error:
-                with self._lock:
-                    self._take_error = error
+                self.incoming(frames, call)
+                return False
+            except DamagedFrame as damage:
+                if self._give_up(call, damage):
+                    return True
+            except StreamlinkError as error:
+                self._reject(call, error)
 
-    def _next_piece(self) -> tuple[Take, Delivered] | None:
-        me = threading.get_ident()
-        with self._lock:
-            if self._taker not in (0, me):
-                return None  # the reader of the call before goes on with what this one brings
-            self._taker = me
-            if self._take is not None and self._take_error is None and self._machine.has_piece:
-                event = self._machine.next_event()
-                assert isinstance(event, Delivered)
-                return self._take, event
-            self._taker = 0
-            if self._take is None or self._owner_has_work():
-                self._to_own.notify_all()
-            return None
-
-    def _owner_has_work(self) -> bool:
-        if self._take is None:
-            return self._machine.has_events
-        is_news = self._machine.has_events and not self._machine.has_piece
-        return is_news or self._take_error is not None
-
-    def accept(self, *, wants_spec: bool) -> None:
-        """Let the sender begin."""
-        self._do(lambda machine, now: machine.accept(wants_spec=wants_spec, now=now))
-
-    def release(self, nbytes: int) -> None:
-        """Give back credit for bytes the sink has."""
-        with self._lock:  # as ``_do`` does, at a third of its cost: once for each chunk
-            machine = self._machine
-            if not machine.is_closed:
-                machine.release(nbytes, now=self._clock())
-                self._wake()
-                return
-        raise _why_closed(machine)
-
-    def committing(self) -> None:
-        """Say that the commit moved."""
-        self._do(lambda machine, now: machine.committing(now=now))
-
-    def commit(self, digest: str) -> None:
-        """Say that the model is whole: success."""
-        self._do(lambda machine, _: machine.commit(digest))
-
-    def hold(self, reason: str, waiting_for: str) -> None:
-        """Say that this receiver waits for somebody else; nothing to say once it is done."""
+    def _give_up(self, call: int, damage: DamagedFrame) -> bool:
+        """Count a damaged frame; returns whether its call is over. Else: read on."""
         with self.locked() as (machine, now):
-            machine.hold(reason, waiting_for, now=now)
+            if call not in self._calls or machine.is_closed:
+                return call not in self._calls
+            machine.take_damage(now=now, channel=call)
+            is_over = not machine.is_closed
+            if is_over:
+                self._lose_call(call, now)
+            who, name, count = machine.peer, machine.name, machine.damaged
+        text, extra = "%s with %s: damaged on the way, %s; %d so far", noted("damaged", peer=who)
+        logger.warning(text, name, who, damage, count, extra=extra)
+        return is_over
 
-    @property
-    def stream(self) -> ReceiveStream:
-        """The machine, for its facts and its snapshot ``stats``."""
-        return self._machine
+    def _reject(self, call: int, error: StreamlinkError) -> None:
+        """End the machine for what came over ``call``, unless that is an old one."""
+        with self.locked() as (machine, _):
+            if call in self._calls:
+                machine.abort(code_of(error), str(error))
 
     def _note(self, frame: Frame, call: int) -> None:
-        super()._note(frame, call)
-        if isinstance(frame, Open) and self._machine.resumes:
-            _log_resume(self._machine, self._machine.received)
-        elif isinstance(frame, Chunk) and not frame.is_intact:
-            _log_repair(self._machine, self._machine.stats.repairs, "arrived damaged")
+        """Log what is worth it, and note whether the call has brought anything that counts."""
+        self._has_told_waiting = False
+        if self._is_progress(frame):
+            self._has_moved = True
 
     def _is_progress(self, frame: Frame) -> bool:
-        return not isinstance(frame, GREETINGS)
+        return True
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the last call has brought anything that counts."""
+        with self._lock:
+            return self._has_moved
+
+    def _carries(self, call: int) -> bool:
+        return call in self._calls and not self._machine.is_closed
+
+    # --- time -------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Let the machine look at its clocks, and cut the calls that it has given up."""
+        with self.locked() as (machine, now):
+            deadline = machine.next_deadline()
+            if deadline is not None and deadline <= now:
+                machine.handle_timer(now=now)
+            is_overdue = machine.is_overdue(now=now)
+            given_up = [call for call in self._calls if is_overdue or not machine.carries(call)]
+            cuts = [self._lose_call(call, now) for call in given_up]
+            is_over = machine.is_closed
+            was_told, self._has_told_waiting = self._has_told_waiting, machine.is_waiting(now=now)
+            is_news = self._has_told_waiting and not was_told
+        if is_news:
+            self._told_waiting()
+        if cuts and not is_over:
+            self._told_silent()
+        for cut in cuts:
+            cut()
 
     def _told_silent(self) -> None:
-        _log_silence(self._machine)
+        """Called when the machine holds its calls for lost: they brought nothing for too long."""
 
     def _told_waiting(self) -> None:
-        logger.info("%s waits for its connection", self._machine.name)
-        if self.on_waiting is not None:
-            self.on_waiting()
+        """Called when it has been without a call for so long that it is news."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its connection was lost, and has not come back for a moment."""
+        with self._lock:
+            return self._machine.is_waiting(now=self._clock())
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has been without a call for too long."""
+        with self._lock:
+            return self._machine.is_lost(now=self._clock())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the machine is in a final state and no call carries it."""
+        with self._lock:
+            return self._machine.is_closed and not self._calls
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the machine is in a final state."""
+        with self._lock:
+            return self._machine.is_closed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it ended, and the peer need not be told how."""
+        with self._lock:
+            machine = self._machine
+            by_peer = isinstance(machine.error, StreamAborted) and machine.error.by_peer
+            return machine.is_closed and (by_peer or self._is_told_all())
 
     def _is_told_all(self) -> bool:
-        return False  # the commit may have been on its way when the call broke
+        """Whether an end without the peer's abort was its own word."""
+        return self._machine.error is None
 
-    def _do(self, act: Callable[[ReceiveStream, float], None]) -> None:
-        with self.locked() as (machine, now):
-            if not machine.is_closed:
-                act(machine, now)
-                return
-        raise _why_closed(machine)
+    # --- the owner --------------------------------------------------------------------
 
+    def wait_closed(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the machine's end; returns whether it has ended."""
+        with self._lock:
+            return self._to_own.wait_for(lambda: self._machine.is_closed, seconds)
 
-def _why_closed(machine: ReceiveStream) -> StreamlinkError:
-    return machine.error or TransportClosed(f"{machine.name} is already done")
+    def wait_over(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` until it and its call have ended: the peer knows why, then."""
+        with self._lock:
+            return self._to_own.wait_for(
+                lambda: self._machine.is_closed and not self._calls, seconds
+            )
 
+    def poll(self, seconds: float = RECHECK_SECONDS) -> Event | None:
+        """Return the next event, waiting up to ``seconds``; None when there was none."""
+        with self._lock:
+            if not self._machine.has_events and not self._machine.is_closed:
+                self._to_own.wait(seconds)
+            return self._machine.next_event()
 
-def _log_silence(machine: StreamMachine) -> None:
-    logger.warning(
-        "%s with %s: its call brings nothing (call_timeout) and is given up for another",
-        machine.name,
-        machine.peer,
-    )
+    def abort(self, code: AbortCode, reason: str) -> None:
+        """End the machine for a reason of ours."""
+        with self.locked() as (machine, _):
+            machine.abort(code, reason)
 
+    def cut(self) -> None:
+        """End the calls that carry the machine, now."""
+        with self.locked() as (_, now):
+            cuts = [self._lose_call(call, now) for call in list(self._calls)]
+        for cut in cuts:
+            cut()
 
-def _log_resume(machine: SendStream | ReceiveStream, at: int) -> None:
-    extra = noted("stream resumed", stream=machine.name, peer=machine.peer, offset=at)
-    logger.info("%s goes on at byte %d", machine.name, at, extra=extra)
+    def _refill(self, call: int) -> None:
+        """Called by a writer, without the lock, when there was nothing to send but work to do."""
 
+    def _take_pieces(self) -> None:
+        """Called by the reader, without the lock, after each frame."""
 
-def _log_repair(machine: SendStream | ReceiveStream, count: int, what: str) -> None:
-    if is_news(count):
-        extra = noted("chunk repaired", stream=machine.name, peer=machine.peer, repairs=count)
-        logger.warning("%s: a chunk %s; %d so far", machine.name, what, count, extra=extra)
+    def _drained(self) -> None:
+        """Called by the writer, with the lock, when it has sent all and is about to wait."""
 
+    def _wake(self) -> None:
+        if self._machine.is_closed:
+            self._to_send.notify_all()
+            self._to_own.notify_all()
+            return
+        if len(self._calls) > 1:  # which of their writers waits, nobody knows
+            self._to_send.notify_all()
+        elif any(map(self._writer_has_work, self._calls)):
+            self._to_send.notify()
+        if self._owner_has_work():
+            self._to_own.notify_all()
 
-def _is_written(machine: SendStream) -> bool:
-    return machine.position == machine.total_bytes
+    def _writer_has_work(self, call: int) -> bool:
+        return self._machine.has_frames(call)
+
+    def _owner_has_work(self) -> bool:
+        return self._machine.has_events

@@ -8,16 +8,66 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from tenacity import Retrying, retry_if_result, wait_random_exponential
 
-__all__ = ["keep_carried"]
+from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
+from streamlink.transport.pump import Pump
+
+__all__ = ["Carriage", "keep_carried"]
 
 FIRST_PAUSE_SECONDS = 0.1
 """Most that is waited before the first try; doubles with each that moves nothing (seconds)."""
 
 LONGEST_PAUSE_SECONDS = 2.0
 """Most that is ever waited between two tries (seconds)."""
+
+
+class Carriage:
+    """Keeps one pump carried at the client: over one call after another, until both ends know how
+    it ended.
+
+    Args:
+        pump: what is carried.
+        carrier: what its calls go over.
+        new_call: makes the next.
+        before: called before each; waits where none could succeed.
+    """
+
+    def __init__(
+        self,
+        pump: Pump[Any],
+        carrier: DataCarrier,
+        new_call: Callable[[], ClientCall],
+        *,
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.pump = pump
+        self._carrier, self._new_call, self._before = carrier, new_call, before
+        self._ended: CallEnd | None = None
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the last call ended because it was cancelled, here or by the server."""
+        return self._ended is CallEnd.CUT
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the pump has ended and the server knows of it, or cannot be told any more.
+
+        Only the ticker, which excuses our own standstills, ends a pump for having no call.
+        """
+        pump = self.pump
+        is_told = pump.is_settled or (pump.is_closed and self._ended is CallEnd.ENDED)
+        return is_told or (pump.is_closed and pump.is_lost)
+
+    def run(self) -> bool:
+        """Carry over a new call until that ends; returns whether anything that counts came."""
+        self._before()
+        self._ended = None
+        self._ended = self._carrier.carry(self._new_call())
+        return self.pump.has_moved
 
 
 def keep_carried(

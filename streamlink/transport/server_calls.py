@@ -1,19 +1,27 @@
-"""How a server reads a call and refuses one, whatever carries it; see ``ServerCall``."""
+"""How a server takes, reads and refuses a call, whatever carries it; see ``ServerCall``."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from streamlink.errors import RemoteProtocolError, StreamlinkError, TransportClosed
 from streamlink.protocol.frames import Frame
 from streamlink.transport.carriers import ServerCall
-from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.driver import Pump
+from streamlink.transport.framing import DamagedFrame
+from streamlink.transport.pump import Pump
 
-__all__ = ["ANSWER_SECONDS", "CallReader", "end_call", "first_message", "only_answer"]
+__all__ = [
+    "ANSWER_SECONDS",
+    "CallReader",
+    "HandshakeLimit",
+    "end_call",
+    "first_message",
+    "only_answer",
+]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -23,6 +31,43 @@ ANSWER_SECONDS = 5.0
 """What a call that is refused may take to hear it (seconds)."""
 
 _LAST_WORDS_SECONDS = 1.0  # what the end of a call that was given up may take to leave
+
+
+class HandshakeLimit:
+    """Bounds the calls that have not said who they are; a newer one takes the oldest's place.
+
+    An open call keeps a worker thread, and anybody can open one. A call that greets at once holds
+    its place for a moment only; calls that stay silent push out each other, and nobody else.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._waiting: dict[object, Callable[[], object]] = {}
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._waiting)
+
+    @contextmanager
+    def waiting(self, cut: Callable[[], object]) -> Iterator[None]:
+        """Note a call for as long as it has said nothing.
+
+        Args:
+            cut: ends it, should it be the oldest when there are too many.
+        """
+        place = object()
+        with self._lock:
+            self._waiting[place] = cut
+            oldest = next(iter(self._waiting))
+            pushed_out = self._waiting.pop(oldest) if len(self._waiting) > self._most else None
+        if pushed_out is not None:
+            pushed_out()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting.pop(place, None)
 
 
 def first_message(call: ServerCall, decode: Callable[[bytes], T], seconds: float) -> T:

@@ -37,9 +37,10 @@ from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Reques
 from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.limits import MAX_CONTROL_BYTES
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.driver import Pump
-from streamlink.transport.notes import noted
-from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.log import noted
+from streamlink.transport.pump import Pump
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
 from streamlink.transport.traffic import Traffic
 
 logger = logging.getLogger("streamlink.session")

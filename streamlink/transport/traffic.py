@@ -15,7 +15,8 @@ from streamlink.clock import running_time
 from streamlink.protocol.latency import AckTimes
 from streamlink.protocol.stalls import CAUSES
 from streamlink.protocol.stats import StreamStats
-from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
 
 __all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic", "WireCount"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
 from streamlink.transport.chunks import chunk_of
-from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.messages import Buffers
 
 __all__ = ["SessionWire", "TransferWire", "Wire"]

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from streamlink.protocol import frames as f
-from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.messages import encode_transfer
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
 from tests.support.machines import KiB, a_hello

@@ -33,7 +33,7 @@ from streamlink.protocol.session_state import SessionState
 from streamlink.protocol.standing import MOST_EVENTS
 from streamlink.protocol.stream_state import State
 from streamlink.transport import messages
-from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.framing import DamagedFrame
 from tests.support.machines import KiB, a_hello, small_config
 
 CONFIG: LinkConfig = small_config(max_spec_bytes=16 * KiB).model_copy(

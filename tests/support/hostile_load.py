@@ -19,7 +19,7 @@ from streamlink.errors import AbortCode
 from streamlink.model.digest import digest_of
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.sizes import largest_received
+from streamlink.transport.framing import largest_received
 from tests.support.hostile import HostileClient, Line
 from tests.support.hostile_frames import SESSION, TRANSFER, Mischief, encoded, resealed
 from tests.support.machines import KiB

@@ -20,7 +20,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Update
 from streamlink.transport import messages
-from streamlink.transport.driver import Pump
+from streamlink.transport.pump import Pump
 from streamlink.transport.ticker import Ticker
 from tests.support.peers import SMALL, WAIT
 

@@ -20,9 +20,9 @@ from streamlink.config import LinkConfig
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.transport.chunks import CHUNK_HEADER_BYTES, CHUNK_START, decode_header
-from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.driver import Pump
+from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.lending import LendingPump
+from streamlink.transport.pump import Pump
 from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import STREAM, Transfer
 from tests.support.peers import SMALL, WAIT, until

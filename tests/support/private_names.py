@@ -61,7 +61,7 @@ DEBT: dict[str, int] = {
     "support/peers.py": 3,
     "test_fleet.py": 7,
     "test_progress.py": 1,
-    "transport/test_damage.py": 3,
+    "transport/test_framing.py": 3,
     "transport/grpc/test_health.py": 1,
     "transport/test_pump.py": 16,
     "transport/test_ticker.py": 2,

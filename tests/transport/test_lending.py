@@ -8,7 +8,7 @@ import pytest
 from streamlink.errors import AbortCode, ModelError
 from streamlink.protocol import frames as f
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.transport.pump import ReceivePump
+from streamlink.transport.receive_pump import ReceivePump
 from tests.support.machines import an_open
 from tests.support.peers import SMALL, WAIT, until
 

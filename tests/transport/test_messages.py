@@ -17,7 +17,7 @@ from streamlink.protocol.frames import Chunk
 from streamlink.transport import chunks, messages
 from streamlink.transport._generated import streamlink_pb2 as pb
 from streamlink.transport.chunks import CHUNK_HEADER_BYTES
-from streamlink.transport.damage import DamagedFrame
+from streamlink.transport.framing import DamagedFrame
 from tests.transport.golden_frames import SESSION, TRANSFER
 
 u32, u64 = st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1)

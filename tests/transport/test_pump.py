@@ -14,10 +14,11 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.carriage import Carriage
 from streamlink.transport.carriers import CallEnd, ClientCall
 from streamlink.transport.grpc.client import GrpcCarrier
-from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.reconnect import Carriage
+from streamlink.transport.send_pump import SendPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import MemoryCarrier

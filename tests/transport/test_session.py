@@ -25,8 +25,9 @@ from streamlink.protocol.grace import SessionLost
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.driver import Pump
-from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.pump import Pump
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.ticker import Ticker
 from tests.support.memory_carrier import MemoryCarrier

@@ -7,7 +7,8 @@ from streamlink.protocol.frames import Ack
 from streamlink.protocol.latency import AckTimes
 from streamlink.protocol.stalls import CAUSES, NETWORK
 from streamlink.transport import traffic
-from streamlink.transport.pump import ReceivePump, SendPump
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
 from streamlink.transport.traffic import OTHERS, Totals, Traffic
 from tests.support.machines import KiB, a_chunk, streaming_receiver, streaming_sender, write_all
 

@@ -11,10 +11,10 @@ import grpc
 
 from streamlink.config import LinkConfig, SecurityConfig
 from streamlink.errors import SecurityError
-from streamlink.transport.certified import names_in
 from streamlink.transport.grpc.options import Options, client_options
 from streamlink.transport.identity import is_loopback, require_loopback
-from streamlink.transport.renewable import Renewable, read_file
+from streamlink.transport.reloading import Reloading, read_file
+from streamlink.transport.x509_names import names_in
 
 __all__ = ["Connector", "certified_names", "server_credentials"]
 
@@ -49,11 +49,11 @@ def server_credentials(
         remedy = "Give the server a certificate (security.certificate and key)"
         require_loopback(address, security, remedy=remedy)
         return None
-    files = _renewable("the server's certificate", security, _server_configuration)
+    files = _reloading("the server's certificate", security, _server_configuration)
 
     def renewed() -> Any:
         on_connection()
-        return files.renewed()  # None means no change
+        return files.reloaded()  # None means no change
 
     return grpc.dynamic_ssl_server_credentials(
         files.get(),
@@ -98,9 +98,9 @@ class Connector:
         self._address = address
         self._options: Options = client_options(config.grpc, config.stream)
         self._named: list[tuple[str, str]] = []
-        self._files: Renewable[grpc.ChannelCredentials] | None = None
+        self._files: Reloading[grpc.ChannelCredentials] | None = None
         if security.ca or security.certificate or security.server_name:
-            self._files = _renewable("this end's certificate", security, _channel_credentials)
+            self._files = _reloading("this end's certificate", security, _channel_credentials)
             if security.server_name:
                 self._named = [("grpc.ssl_target_name_override", security.server_name)]
             return
@@ -126,11 +126,11 @@ def _channel_credentials(security: SecurityConfig) -> grpc.ChannelCredentials:
 # --- files ------------------------------------------------------------------
 
 
-def _renewable(
+def _reloading(
     what: str, security: SecurityConfig, make: Callable[[SecurityConfig], T]
-) -> Renewable[T]:
+) -> Reloading[T]:
     paths = [path for path in (security.certificate, security.key, security.ca) if path]
-    return Renewable(what, paths, lambda: make(security))
+    return Reloading(what, paths, lambda: make(security))
 
 
 def _pair(security: SecurityConfig) -> tuple[bytes, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlink.config import MIN_KEEPALIVE_SECONDS, GrpcConfig, LinkConfig, StreamConfig
-from streamlink.transport.sizes import largest_received
+from streamlink.transport.framing import largest_received
 
 _FASTEST_PING_MS = int(MIN_KEEPALIVE_SECONDS * 1000 / 2)  # half: clocks and timers are not exact
 

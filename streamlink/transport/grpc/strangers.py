@@ -24,8 +24,7 @@ from urllib.parse import unquote
 
 from streamlink.clock import running_time
 from streamlink.protocol.limits import Allowance
-from streamlink.transport.notes import noted
-from streamlink.transport.rate_limited import RateLimitedLog
+from streamlink.transport.log import RateLimitedLog, noted
 
 __all__ = ["Strangers", "address_of"]
 

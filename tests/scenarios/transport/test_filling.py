@@ -18,7 +18,7 @@ from streamlink.protocol.events import Event, Finished
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
-from streamlink.transport.pump import ReceivePump, Take
+from streamlink.transport.receive_pump import ReceivePump, Take
 from tests.support.machines import an_open
 from tests.support.models import float_spec
 from tests.support.peers import SMALL, WAIT

@@ -41,8 +41,8 @@ from streamlink.stores.compressed import CompressedStore
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.framing import check_size, largest_received
 from streamlink.transport.messages import encode_spec
-from streamlink.transport.sizes import check_size, largest_received
 from tests.support.hostile import HostileClient, HostileServer, Line, a_welcome
 from tests.support.hostile_frames import resealed
 from tests.support.hostile_load import load_server

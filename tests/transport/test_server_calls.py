@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 
-from streamlink.transport.handshakes import HandshakeLimit
+from streamlink.transport.server_calls import HandshakeLimit
 
 
 def test_the_oldest_makes_room_and_those_that_have_spoken_are_left_alone() -> None:

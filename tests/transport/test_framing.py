@@ -15,8 +15,8 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.sender import SendStream
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
-from streamlink.transport.damage import DamagedFrame
-from streamlink.transport.pump import SendPump
+from streamlink.transport.framing import DamagedFrame
+from streamlink.transport.send_pump import SendPump
 from streamlink.transport.wire import SessionWire, TransferWire
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, config, exchange_models

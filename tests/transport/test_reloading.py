@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.errors import SecurityError
-from streamlink.transport.renewable import Renewable, read_file
+from streamlink.transport.reloading import Reloading, read_file
 
 
 def number_in(*paths: Path) -> int:
@@ -36,45 +36,45 @@ def pair(tmp_path: Path) -> list[Path]:
 
 
 @pytest.fixture
-def renewable(pair: list[Path]) -> Renewable[int]:
-    return Renewable("the number", pair, lambda: number_in(*pair))
+def reloading(pair: list[Path]) -> Reloading[int]:
+    return Reloading("the number", pair, lambda: number_in(*pair))
 
 
-def test_files_that_stay_are_read_once(renewable: Renewable[int]) -> None:
-    assert renewable.get() == 1
-    assert renewable.renewed() is None
+def test_files_that_stay_are_read_once(reloading: Reloading[int]) -> None:
+    assert reloading.get() == 1
+    assert reloading.reloaded() is None
 
 
-def test_a_replaced_file_is_noticed_once(pair: list[Path], renewable: Renewable[int]) -> None:
+def test_a_replaced_file_is_noticed_once(pair: list[Path], reloading: Reloading[int]) -> None:
     for path in pair:
         write(path, "2")
-    assert renewable.renewed() == 2
-    assert renewable.renewed() is None
-    assert renewable.get() == 2
+    assert reloading.reloaded() == 2
+    assert reloading.reloaded() is None
+    assert reloading.get() == 2
 
 
 def test_half_a_pair_changes_nothing_and_is_warned_of_once(
-    pair: list[Path], renewable: Renewable[int], caplog: pytest.LogCaptureFixture
+    pair: list[Path], reloading: Reloading[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     write(pair[0], "2")
     with caplog.at_level(logging.WARNING, "streamlink.security"):
-        assert [renewable.get(), renewable.get()] == [1, 1]
+        assert [reloading.get(), reloading.get()] == [1, 1]
     assert [record.message for record in caplog.records] == [
         "the number stays as it was: they differ"
     ]
     write(pair[1], "2")
-    assert renewable.get() == 2
+    assert reloading.get() == 2
 
 
-def test_a_file_that_is_gone_changes_nothing(pair: list[Path], renewable: Renewable[int]) -> None:
+def test_a_file_that_is_gone_changes_nothing(pair: list[Path], reloading: Reloading[int]) -> None:
     pair[0].unlink()
-    assert renewable.get() == 1
+    assert reloading.get() == 1
 
 
 def test_files_that_are_no_good_from_the_beginning_are_refused_in_words(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
     with pytest.raises(SecurityError, match=r"security\.number: .*absent: No such file"):
-        Renewable("the number", [absent], lambda: number_in(absent))
+        Reloading("the number", [absent], lambda: number_in(absent))
 
 
 def test_a_file_that_changes_while_it_is_first_read_is_read_again(tmp_path: Path) -> None:
@@ -87,5 +87,5 @@ def test_a_file_that_changes_while_it_is_first_read_is_read_again(tmp_path: Path
         return made[-1]
 
     path.write_text("1")
-    assert Renewable("the number", [path], make).get() == 2
+    assert Reloading("the number", [path], make).get() == 2
     assert made == [1, 2]

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from streamlink.errors import SecurityError
 
-__all__ = ["Renewable", "read_file"]
+__all__ = ["Reloading", "read_file"]
 
 logger = logging.getLogger("streamlink.security")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Signature = tuple[tuple[int, ...] | None, ...]
 
 
-class Renewable(Generic[T]):
+class Reloading(Generic[T]):
     """Holds what ``make`` made of the files, and makes it anew when one of them has changed.
 
     Files that cannot be used (one of a pair is written already, the other not yet) change nothing:
@@ -46,10 +46,10 @@ class Renewable(Generic[T]):
 
     def get(self) -> T:
         """Return it, as new as the files are."""
-        self.renewed()
+        self.reloaded()
         return self._value
 
-    def renewed(self) -> T | None:
+    def reloaded(self) -> T | None:
         """Return it if it was made anew just now; None: it is as before."""
         with self._lock:
             seen = _signature(self._paths)

@@ -1,7 +1,7 @@
-"""How large a frame may be that is about to be parsed: a parser needs many times what it is given.
+"""Faults of a frame that are found before it is parsed: it arrived damaged, or it is too large.
 
-A chunk is bounded by what gRPC lets through, and is not parsed but read in place. Everything else
-is small.
+A parser needs many times the memory of what it parses, so a size is checked first. A chunk is
+bounded by what the carrier lets through and is read in place; every other frame is small.
 """
 
 from __future__ import annotations
@@ -10,10 +10,18 @@ from streamlink.config import GrpcConfig, StreamConfig
 from streamlink.errors import FrameTooLarge
 from streamlink.protocol.limits import MAX_CONTROL_BYTES, MAX_PAGE_BYTES
 
-__all__ = ["check_size", "largest_received"]
+__all__ = ["DamagedFrame", "check_size", "largest_received"]
 
 _PAGE_TAG = b"\x32"
 _ENVELOPE_BYTES = 64  # tags, lengths, number and check around a page
+
+
+class DamagedFrame(Exception):
+    """A frame did not arrive as it left, or frames before it were lost: the peer did nothing wrong.
+
+    No ``StreamlinkError``: a wire raises it, a pump catches it and gives the call up, and nobody
+    above the transport ever sees it.
+    """
 
 
 def check_size(raw: bytes, stream_id: int = 0) -> None:

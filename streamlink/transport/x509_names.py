@@ -1,4 +1,4 @@
-"""The names that a certificate carries, read out of its bytes.
+"""The names in an X.509 certificate, read out of its bytes.
 
 gRPC gives them too, but each as text that ends with its first zero byte: a certificate of site-1,
 a zero byte and more would pass for one of site-1. gRPC has verified it before it is read here.

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from streamlink.transport.rate_limited import RateLimitedLog
+from streamlink.transport.log import RateLimitedLog
 
 
 def test_a_flood_of_warnings_becomes_one_a_second_that_counts_the_others(

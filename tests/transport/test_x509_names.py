@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
-from streamlink.transport.certified import names_in
 from streamlink.transport.grpc.credentials import certified_names
+from streamlink.transport.x509_names import names_in
 
 COMMON, UNIT = NameOID.COMMON_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME
 MANY = [x509.DNSName(f"host-{n}.example.test") for n in range(40)]  # lengths of two bytes

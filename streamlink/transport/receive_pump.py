@@ -1,0 +1,187 @@
+"""``ReceivePump``: a receiving stream as its owner sees it: events in order, and credit back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from streamlink.errors import StreamlinkError, TransportClosed
+from streamlink.protocol.events import Delivered, Event, Failed
+from streamlink.protocol.frames import Chunk, Frame, Open
+from streamlink.protocol.machine import GREETINGS
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.transport.lending import LendingPump
+from streamlink.transport.log import log_repair, log_resume, log_silence
+from streamlink.transport.pump import RECHECK_SECONDS
+
+__all__ = ["ReceivePump", "Take"]
+
+logger = logging.getLogger("streamlink.transport")
+
+Take = Callable[[Chunk], object]
+"""``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
+
+
+class ReceivePump(LendingPump):
+    """The owner's view of a receiving stream: events in order, and credit back.
+
+    An owner whose sink waits for nobody hands over ``take``, and the carrier's reader calls it,
+    which saves a thread's hand-over for each chunk. Any other sink has to be filled by its owner: a
+    reader that waits for a disk would read no word of the sender's meanwhile.
+    """
+
+    _take: Take | None = None
+    _take_error: BaseException | None = None
+    _taker = 0  # the thread that takes now; 0: none
+
+    def fill(self, take: Take) -> Event:
+        """Let the reader ``take`` each piece, in order; returns the first event that is none.
+
+        Once it has returned or raised, nobody calls ``take`` any more.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+            Exception: whatever ``take`` raised.
+        """
+        try:
+            with self._lock:
+                self._take = take
+            self._take_pieces()  # those that came before
+            return self._wait_news()
+        finally:
+            with self._lock:
+                self._take = None
+                # This very thread takes no more, even where an interrupt kept it from saying so.
+                while self._taker not in (0, threading.get_ident()):
+                    self._to_own.wait(RECHECK_SECONDS)
+                self._taker, self._take_error = 0, None
+
+    def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
+        """Return the next event but failures, waiting up to ``seconds``; None when there was none.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+        """
+        event = self.poll(seconds)
+        if isinstance(event, Failed):
+            raise event.error
+        if isinstance(event, Delivered):
+            self._settle(event.chunk)
+        if event is None and self._machine.is_closed and self._machine.error is not None:
+            raise self._machine.error
+        return event
+
+    def _wait_news(self) -> Event:
+        machine = self._machine
+        while True:
+            with self._lock:
+                while not (self._owner_has_work() or machine.is_closed):
+                    self._to_own.wait(RECHECK_SECONDS)
+                if self._take_error is not None:
+                    raise self._take_error
+                event = None if machine.has_piece else machine.next_event()
+            if isinstance(event, Failed):
+                raise event.error
+            if event is not None:
+                return event
+            if machine.is_closed:
+                raise _why_closed(machine)
+
+    def _take_pieces(self) -> None:
+        if self._take is None:
+            return
+        while (piece := self._next_piece()) is not None:
+            take, event = piece
+            try:
+                self._settle(event.chunk)
+                take(event.chunk)
+                self.release(event.nbytes)
+            except BaseException as error:
+                with self._lock:
+                    self._take_error = error
+
+    def _next_piece(self) -> tuple[Take, Delivered] | None:
+        me = threading.get_ident()
+        with self._lock:
+            if self._taker not in (0, me):
+                return None  # the reader of the call before goes on with what this one brings
+            self._taker = me
+            if self._take is not None and self._take_error is None and self._machine.has_piece:
+                event = self._machine.next_event()
+                assert isinstance(event, Delivered)
+                return self._take, event
+            self._taker = 0
+            if self._take is None or self._owner_has_work():
+                self._to_own.notify_all()
+            return None
+
+    def _owner_has_work(self) -> bool:
+        if self._take is None:
+            return self._machine.has_events
+        is_news = self._machine.has_events and not self._machine.has_piece
+        return is_news or self._take_error is not None
+
+    def accept(self, *, wants_spec: bool) -> None:
+        """Let the sender begin."""
+        self._do(lambda machine, now: machine.accept(wants_spec=wants_spec, now=now))
+
+    def release(self, nbytes: int) -> None:
+        """Give back credit for bytes the sink has."""
+        with self._lock:  # as ``_do`` does, at a third of its cost: once for each chunk
+            machine = self._machine
+            if not machine.is_closed:
+                machine.release(nbytes, now=self._clock())
+                self._wake()
+                return
+        raise _why_closed(machine)
+
+    def committing(self) -> None:
+        """Say that the commit moved."""
+        self._do(lambda machine, now: machine.committing(now=now))
+
+    def commit(self, digest: str) -> None:
+        """Say that the model is whole: success."""
+        self._do(lambda machine, _: machine.commit(digest))
+
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Say that this receiver waits for somebody else; nothing to say once it is done."""
+        with self.locked() as (machine, now):
+            machine.hold(reason, waiting_for, now=now)
+
+    @property
+    def stream(self) -> ReceiveStream:
+        """The machine, for its facts and its snapshot ``stats``."""
+        return self._machine
+
+    def _note(self, frame: Frame, call: int) -> None:
+        super()._note(frame, call)
+        if isinstance(frame, Open) and self._machine.resumes:
+            log_resume(self._machine, self._machine.received)
+        elif isinstance(frame, Chunk) and not frame.is_intact:
+            log_repair(self._machine, self._machine.stats.repairs, "arrived damaged")
+
+    def _is_progress(self, frame: Frame) -> bool:
+        return not isinstance(frame, GREETINGS)
+
+    def _told_silent(self) -> None:
+        log_silence(self._machine)
+
+    def _told_waiting(self) -> None:
+        logger.info("%s waits for its connection", self._machine.name)
+        if self.on_waiting is not None:
+            self.on_waiting()
+
+    def _is_told_all(self) -> bool:
+        return False  # the commit may have been on its way when the call broke
+
+    def _do(self, act: Callable[[ReceiveStream, float], None]) -> None:
+        with self.locked() as (machine, now):
+            if not machine.is_closed:
+                act(machine, now)
+                return
+        raise _why_closed(machine)
+
+
+def _why_closed(machine: ReceiveStream) -> StreamlinkError:
+    return machine.error or TransportClosed(f"{machine.name} is already done")

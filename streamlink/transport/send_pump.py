@@ -1,0 +1,252 @@
+"""``SendPump``: a sending stream as its owner sees it: room, write, finish, commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from streamlink.errors import code_of
+from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
+from streamlink.protocol.frames import (
+    NO_METRICS,
+    Accept,
+    Frame,
+    Payload,
+    Repair,
+    payload_bytes,
+    split_payload,
+)
+from streamlink.protocol.machine import GREETINGS
+from streamlink.protocol.sender import SendStream
+from streamlink.protocol.stream_state import State
+from streamlink.transport.log import log_repair, log_resume, log_silence
+from streamlink.transport.pump import RECHECK_SECONDS, Pump
+
+__all__ = ["SendPump", "Supply"]
+
+logger = logging.getLogger("streamlink.transport")
+
+Supply = Callable[[int, int], Payload]
+"""``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
+
+
+class SendPump(Pump[SendStream]):
+    """The owner's view of a sending stream: wait for room, write, finish, wait for the commit.
+
+    Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
+    source hands over ``supply`` and the carrier's writer draws from it, which saves a thread's
+    hand-over for each chunk.
+    """
+
+    on_held: Callable[[PeerHeld], None] | None = None
+    """Called in the owner's thread when the receiver says that it waits for somebody else."""
+
+    _supply: Supply | None = None
+    _supply_error: BaseException | None = None
+    _drawn: tuple[int, Payload] | None = None
+    _is_drawing = False
+
+    def wait_room(self) -> tuple[int, int] | None:
+        """Return (offset, bytes) of the next piece to write, or None once everything is written.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+        """
+        while True:
+            with self._lock:
+                machine = self._machine
+                while not machine.has_events:
+                    if (room := machine.writable_bytes) > 0:
+                        return machine.position, room
+                    if machine.state is State.STREAMING and _is_written(machine):
+                        return None
+                    self._wait_alive()
+                event = machine.next_event()
+            self._react(event)
+
+    def draw(self, supply: Supply) -> None:
+        """Let the writer draw from ``supply(offset, nbytes)`` and wait until all is written.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+            Exception: whatever ``supply`` raised; the peer has been told.
+        """
+        with self.locked():
+            self._supply = supply
+        while True:
+            with self._lock:
+                machine = self._machine
+                while not self._owner_has_work():
+                    self._wait_alive()
+                event = machine.next_event()
+                if event is None:
+                    return
+            if self._supply_error is not None:
+                raise self._supply_error
+            self._react(event)
+
+    def write(self, offset: int, payload: Payload) -> bool:
+        """Queue ``payload``; its views must not change until received.
+
+        Returns:
+            False where it was not taken: the call was lost, or a resume went back behind it;
+            ``wait_room`` then says where to go on.
+        """
+        with self.locked() as (machine, now):
+            nbytes = payload_bytes(payload)
+            if machine.position != offset or not 0 < nbytes <= machine.writable_limit:
+                return False
+            machine.write(payload, now=now)
+            return True
+
+    def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
+        """Say that all is written; ``wait_committed`` tells what became of it."""
+        with self.locked() as (machine, now):
+            # Opening: the call was lost just before, and the next one says it.
+            if machine.state in (State.STREAMING, State.OPENING) and _is_written(machine):
+                machine.finish(digest, metrics, now=now)
+
+    def wait_committed(self) -> bool:
+        """Wait for the receiver's word. False: it came back asking for bytes again; go on writing.
+
+        Raises:
+            StreamlinkError: the stream has failed.
+        """
+        while True:
+            with self._lock:
+                machine = self._machine
+                while not machine.has_events:
+                    self._wait_alive()
+                event = machine.next_event()
+                is_rewound = isinstance(event, Accepted) and machine.state is State.STREAMING
+            if isinstance(event, Committed):
+                return True
+            if is_rewound:
+                return False
+            self._react(event)
+
+    def wait_undrawn(self) -> None:
+        """Draw no more, and wait until nobody reads the supply: its source may be closed then."""
+        with self._lock:
+            self._supply = None
+            while self._is_drawing:
+                self._to_own.wait(RECHECK_SECONDS)
+
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Say that this sender waits for somebody else."""
+        with self.locked() as (machine, now):
+            machine.hold(reason, waiting_for, now=now)
+
+    @property
+    def stream(self) -> SendStream:
+        """The machine, for its facts and its snapshot ``stats``."""
+        return self._machine
+
+    def _is_progress(self, frame: Frame) -> bool:
+        if (
+            isinstance(frame, Accept)
+            and (machine := self._machine).resumes
+            and not machine.is_closed
+        ):
+            log_resume(machine, machine.position)
+        elif isinstance(frame, Repair):
+            log_repair(self._machine, self._machine.stats.repairs, "is sent again")
+        return not isinstance(frame, GREETINGS)
+
+    def _told_silent(self) -> None:
+        log_silence(self._machine)
+
+    def _told_waiting(self) -> None:
+        logger.info("%s waits for its connection", self._machine.name)
+        if self.on_waiting is not None:
+            self.on_waiting()
+
+    def _react(self, event: Event | None) -> None:
+        if isinstance(event, Failed):
+            raise event.error
+        if isinstance(event, PeerHeld) and self.on_held is not None:
+            self.on_held(event)
+
+    def _wait_alive(self) -> None:
+        """Wait for news; raise why there will be none."""
+        if self._machine.is_closed and self._machine.error is not None:
+            raise self._machine.error
+        self._to_own.wait(RECHECK_SECONDS)
+
+    def _refill(self, call: int) -> None:
+        with self._lock:
+            machine, supply = self._machine, self._supply
+            offset, nbytes = machine.position, machine.writable_bytes
+            # A writer whose call was lost a moment ago leaves it to the next one.
+            if supply is None or nbytes == 0 or self._is_drawing or call not in self._calls:
+                return
+            self._is_drawing = True
+            machine.drained(now=self._clock())
+        try:
+            self._refill_from(supply, offset, nbytes)
+        finally:
+            with self._lock:
+                self._is_drawing = False
+                self._let_go()
+                # Who may wait for the end of this; waking them for each chunk would cost more.
+                if self._supply is not supply:
+                    self._to_own.notify_all()
+                if call not in self._calls or len(self._calls) > 1:
+                    self._to_send.notify_all()
+
+    def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
+        try:
+            # What was drawn and not taken comes first: a supply cannot be asked for it again.
+            drawn_at, payload = self._drawn or (offset, ())
+            if not payload or drawn_at != offset:
+                payload = supply(offset, nbytes)
+        except BaseException as error:
+            self._supply_error = error
+            self.abort(code_of(error), f"{type(error).__name__}: {error}")
+        else:
+            self._drawn = self._write_front(offset, payload)
+
+    def _write_front(self, offset: int, payload: Payload) -> tuple[int, Payload] | None:
+        """Write as much of ``payload`` as the stream takes; returns what is left of it.
+
+        A receiver that came back may grant less than what was drawn for it before.
+        """
+        with self._lock:
+            machine = self._machine
+            most = machine.writable_limit if machine.position == offset else 0
+            front, rest = split_payload(payload, max(0, most))
+            if front:
+                machine.write(front, now=self._clock())
+            self._wake()
+        return (offset + payload_bytes(front), rest) if rest else None
+
+    def _drained(self) -> None:
+        self._machine.drained(now=self._clock())
+
+    def _wake(self) -> None:
+        self._let_go()
+        super()._wake()
+
+    def _let_go(self) -> None:
+        """Drop what only a living stream needs; its pump may be kept for what it knows."""
+        if self._machine.is_closed:
+            self._supply = self._drawn = None
+
+    def _writer_has_work(self, call: int) -> bool:
+        if self._machine.has_frames(call):
+            return True
+        # The writer of a call that was lost may still be drawing: only one may ask a supply.
+        may_draw = self._supply is not None and not self._is_drawing
+        return may_draw and self._machine.writable_bytes > 0
+
+    def _owner_has_work(self) -> bool:
+        machine = self._machine
+        if machine.has_events:
+            return True
+        if self._supply is not None:
+            return machine.state is State.STREAMING and _is_written(machine)
+        return machine.writable_bytes > 0
+
+
+def _is_written(machine: SendStream) -> bool:
+    return machine.position == machine.total_bytes
