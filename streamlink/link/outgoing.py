@@ -172,7 +172,7 @@ class OutgoingModel:
                 offset += view.nbytes
             return payload
 
-        self.pump.draw(hashed)
+        self.pump.pull(hashed)
 
     def send(
         self,
@@ -191,7 +191,7 @@ class OutgoingModel:
                 self._skip(source, tell or ignore)
                 self.draw(supply)
             finally:
-                self.pump.wait_undrawn()
+                self.pump.stop_pulling()
             check()  # from here on the receiver may commit
             self.pump.finish(self._hexdigest(), metrics)
             if self._is_committed(check):

@@ -108,7 +108,7 @@ class SendStream(StreamMachine):
         self._committing = 0
         self._ack_clock = AckClock()
         self._pace = self._new_pace(config.stream.chunk_bytes)
-        self._is_drained = True
+        self._is_idle = True
         self._meter = SendMeter()
         self._first_mark = 0  # the receiver had the bytes below from elsewhere
 
@@ -177,9 +177,9 @@ class SendStream(StreamMachine):
             self._start_sending_clock(now)
             self._account(now)
 
-    def drained(self, *, now: float) -> None:
+    def note_idle(self, *, now: float) -> None:
         """Note that the carrier has sent all it was given."""
-        self._is_drained = True
+        self._is_idle = True
         self._account(now)
 
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
@@ -190,7 +190,7 @@ class SendStream(StreamMachine):
             if self._is_finish_due(on):
                 self._finish_sent_on = channel
                 frames.append(self._finish)  # type: ignore[arg-type]
-        self._is_drained = not frames
+        self._is_idle = not frames
         self._account(now)
         return frames
 
@@ -453,7 +453,7 @@ class SendStream(StreamMachine):
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:
             return HELD if self._peer_waits_for else NETWORK
-        if not self._is_drained or self._buffer.unsent:
+        if not self._is_idle or self._buffer.unsent:
             return NETWORK  # the carrier is at it
         if self.writable_bytes:
             return self._ours()

@@ -137,4 +137,4 @@ def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> 
         model.abort(AbortCode.STALE_ATTEMPT, str(error))
         raise
     finally:
-        model.pump.wait_undrawn()
+        model.pump.stop_pulling()

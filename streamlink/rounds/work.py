@@ -84,7 +84,7 @@ class TaskStreams:
                 self.answer(ModelSpec(()), Update())
         if self.outgoing is not None:
             self.outgoing.abort(code, reason)
-            self.outgoing.pump.wait_undrawn()  # the work may still run: one task at a time
+            self.outgoing.pump.stop_pulling()  # the work may still run: one task at a time
 
 
 def do_work(

@@ -1,4 +1,4 @@
-"""``Pump``: drives one machine over the calls that carry it. It alone holds its lock and reads time.
+"""``Pump``: drives one machine over the calls that carry it. Owns its lock and its time.
 
 Three threads meet here, and none of them is started here. A call's *writer* sends what ``outgoing``
 yields, its *reader* feeds ``incoming``, and the machine's *owner* (``send_pump``, ``receive_pump``,
@@ -101,7 +101,7 @@ class Pump(Generic[M]):
         while True:
             with self._lock:
                 while not self._writer_has_work(call) and self._carries(call):
-                    self._drained()
+                    self._note_idle()
                     self._to_send.wait(RECHECK_SECONDS)
                 if call not in self._calls:
                     return
@@ -289,7 +289,7 @@ class Pump(Generic[M]):
     def _take_pieces(self) -> None:
         """Called by the reader, without the lock, after each frame."""
 
-    def _drained(self) -> None:
+    def _note_idle(self) -> None:
         """Called by the writer, with the lock, when it has sent all and is about to wait."""
 
     def _wake(self) -> None:

@@ -25,8 +25,7 @@ LONGEST_PAUSE_SECONDS = 2.0
 
 
 class Carriage:
-    """Keeps one pump carried at the client: over one call after another, until both ends know how
-    it ended.
+    """Keeps one pump carried, over one call after another, until both ends know how it ended.
 
     Args:
         pump: what is carried.

@@ -34,7 +34,7 @@ class SendPump(Pump[SendStream]):
     """The owner's view of a sending stream: wait for room, write, finish, wait for the commit.
 
     Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
-    source hands over ``supply`` and the carrier's writer draws from it, which saves a thread's
+    source hands over ``supply`` and the carrier's writer pulls from it, which saves a thread's
     hand-over for each chunk.
     """
 
@@ -43,8 +43,8 @@ class SendPump(Pump[SendStream]):
 
     _supply: Supply | None = None
     _supply_error: BaseException | None = None
-    _drawn: tuple[int, Payload] | None = None
-    _is_drawing = False
+    _leftover: tuple[int, Payload] | None = None
+    _is_pulling = False
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of the next piece to write, or None once everything is written.
@@ -64,8 +64,8 @@ class SendPump(Pump[SendStream]):
                 event = machine.next_event()
             self._react(event)
 
-    def draw(self, supply: Supply) -> None:
-        """Let the writer draw from ``supply(offset, nbytes)`` and wait until all is written.
+    def pull(self, supply: Supply) -> None:
+        """Let the writer pull from ``supply(offset, nbytes)`` and wait until all is written.
 
         Raises:
             StreamlinkError: the stream has failed.
@@ -125,11 +125,11 @@ class SendPump(Pump[SendStream]):
                 return False
             self._react(event)
 
-    def wait_undrawn(self) -> None:
-        """Draw no more, and wait until nobody reads the supply: its source may be closed then."""
+    def stop_pulling(self) -> None:
+        """Pull no more, and wait until nobody reads the supply: its source may be closed then."""
         with self._lock:
             self._supply = None
-            while self._is_drawing:
+            while self._is_pulling:
                 self._to_own.wait(RECHECK_SECONDS)
 
     def hold(self, reason: str, waiting_for: str) -> None:
@@ -178,15 +178,15 @@ class SendPump(Pump[SendStream]):
             machine, supply = self._machine, self._supply
             offset, nbytes = machine.position, machine.writable_bytes
             # A writer whose call was lost a moment ago leaves it to the next one.
-            if supply is None or nbytes == 0 or self._is_drawing or call not in self._calls:
+            if supply is None or nbytes == 0 or self._is_pulling or call not in self._calls:
                 return
-            self._is_drawing = True
-            machine.drained(now=self._clock())
+            self._is_pulling = True
+            machine.note_idle(now=self._clock())
         try:
             self._refill_from(supply, offset, nbytes)
         finally:
             with self._lock:
-                self._is_drawing = False
+                self._is_pulling = False
                 self._let_go()
                 # Who may wait for the end of this; waking them for each chunk would cost more.
                 if self._supply is not supply:
@@ -196,20 +196,20 @@ class SendPump(Pump[SendStream]):
 
     def _refill_from(self, supply: Supply, offset: int, nbytes: int) -> None:
         try:
-            # What was drawn and not taken comes first: a supply cannot be asked for it again.
-            drawn_at, payload = self._drawn or (offset, ())
-            if not payload or drawn_at != offset:
+            # What was pulled and not taken comes first: a supply cannot be asked for it again.
+            leftover_at, payload = self._leftover or (offset, ())
+            if not payload or leftover_at != offset:
                 payload = supply(offset, nbytes)
         except BaseException as error:
             self._supply_error = error
             self.abort(code_of(error), f"{type(error).__name__}: {error}")
         else:
-            self._drawn = self._write_front(offset, payload)
+            self._leftover = self._write_front(offset, payload)
 
     def _write_front(self, offset: int, payload: Payload) -> tuple[int, Payload] | None:
         """Write as much of ``payload`` as the stream takes; returns what is left of it.
 
-        A receiver that came back may grant less than what was drawn for it before.
+        A receiver that came back may grant less than what was pulled for it before.
         """
         with self._lock:
             machine = self._machine
@@ -220,8 +220,8 @@ class SendPump(Pump[SendStream]):
             self._wake()
         return (offset + payload_bytes(front), rest) if rest else None
 
-    def _drained(self) -> None:
-        self._machine.drained(now=self._clock())
+    def _note_idle(self) -> None:
+        self._machine.note_idle(now=self._clock())
 
     def _wake(self) -> None:
         self._let_go()
@@ -230,14 +230,14 @@ class SendPump(Pump[SendStream]):
     def _let_go(self) -> None:
         """Drop what only a living stream needs; its pump may be kept for what it knows."""
         if self._machine.is_closed:
-            self._supply = self._drawn = None
+            self._supply = self._leftover = None
 
     def _writer_has_work(self, call: int) -> bool:
         if self._machine.has_frames(call):
             return True
-        # The writer of a call that was lost may still be drawing: only one may ask a supply.
-        may_draw = self._supply is not None and not self._is_drawing
-        return may_draw and self._machine.writable_bytes > 0
+        # The writer of a call that was lost may still be pulling: only one may ask a supply.
+        may_pull = self._supply is not None and not self._is_pulling
+        return may_pull and self._machine.writable_bytes > 0
 
     def _owner_has_work(self) -> bool:
         machine = self._machine

@@ -34,7 +34,7 @@ def full_sender() -> SendStream:
     """Return a sender that has sent all its credit, and whose carrier has sent it."""
     sender = streaming_sender()
     write_all(sender)
-    sender.drained(now=0.0)
+    sender.note_idle(now=0.0)
     return sender
 
 
@@ -75,7 +75,7 @@ def test_a_sender_whose_carrier_is_still_sending_waits_for_the_network() -> None
 
 def test_a_sender_whose_chunk_waits_for_its_carrier_waits_for_the_network() -> None:
     sender = streaming_sender()
-    sender.drained(now=0.0)
+    sender.note_idle(now=0.0)
     sender.write(zeros(4 * KiB), now=0.0)
     sender.receive(Held(1, "", ""), now=0.0)
     assert sender.stats.stalled_by == NETWORK
@@ -103,14 +103,14 @@ def test_a_sender_whose_source_gives_nothing_waits_for_its_reader() -> None:
 def test_a_sender_that_was_not_told_to_finish_waits_for_its_reader() -> None:
     sender = streaming_sender(total_bytes=4 * KiB)
     write_all(sender)
-    sender.drained(now=0.0)
+    sender.note_idle(now=0.0)
     sender.receive(Ack(4 * KiB, 4 * KiB, 0, 16 * KiB), now=1.0)
     assert sender.stats.stalled_by == READER
 
 
 def test_a_sender_whose_peer_makes_the_model_whole_waits_for_it() -> None:
     sender = finishing_sender()
-    sender.drained(now=0.0)
+    sender.note_idle(now=0.0)
     sender.receive(Ack(8 * KiB, 8 * KiB, 0, 16 * KiB), now=1.0)
     assert sender.stats.stalled_by == CREDIT
 
@@ -144,7 +144,7 @@ def test_a_sender_whose_peer_waits_for_somebody_is_held_from_the_start_of_the_wa
 @pytest.mark.parametrize("moves", ["an ack", "a commit under way", "a new call"])
 def test_a_hold_of_the_peer_is_over_when_something_moves(moves: str) -> None:
     sender = finishing_sender()
-    sender.drained(now=0.0)
+    sender.note_idle(now=0.0)
     sender.receive(Ack(8 * KiB, 0, 0, 16 * KiB), now=0.0)
     sender.receive(Held(1, "lockstep", "site-2"), now=4.0)
     if moves == "an ack":
@@ -156,7 +156,7 @@ def test_a_hold_of_the_peer_is_over_when_something_moves(moves: str) -> None:
         sender.attach(now=5.0)
         sender.receive(Accept(8 * KiB, 16 * KiB, 4 * KiB), now=5.0)
         sender.frames_to_send(now=5.0)
-        sender.drained(now=5.0)
+        sender.note_idle(now=5.0)
     assert spent(sender, now=9.0) == {HELD: 5.0, CREDIT: 4.0}
 
 

@@ -404,14 +404,14 @@ def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) 
 
 def held_by(pump: SendPump) -> list[object]:
     """Return what of its source a pump still holds."""
-    return [held for held in (pump._supply, pump._drawn) if held is not None]
+    return [held for held in (pump._supply, pump._leftover) if held is not None]
 
 
 def test_a_pump_that_is_over_lets_go_of_its_source(time: Time) -> None:
     pump = sender(time)
     pump.abort(AbortCode.CANCELLED, "not wanted")
     with pytest.raises(StreamAborted):
-        pump.draw(lambda offset, nbytes: ())
+        pump.pull(lambda offset, nbytes: ())
     assert not held_by(pump)
 
 
@@ -488,7 +488,7 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
 
     def draw() -> None:
         with pytest.raises(StreamAborted):
-            pump.draw(supply)
+            pump.pull(supply)
 
     threading.Thread(target=draw, daemon=True).start()
     first: list[f.Frame] = []
@@ -531,7 +531,7 @@ def test_an_owner_sleeps_while_its_source_is_drawn_from(
     pump, has_heard = sender(), threading.Event()
     monkeypatch.setattr(pump, "_react", lambda event: has_heard.set())
     owner = threading.Thread(
-        target=pump.draw,
+        target=pump.pull,
         args=(lambda offset, nbytes: (memoryview(DATA)[offset : offset + 1024],),),
         daemon=True,
     )
