@@ -1,91 +1,169 @@
-"""Two versions of streamlink at the large job's shape, in turn: has this one become slower?
+"""Two versions of streamlink in turn, in one run: has this one become slower?
 
-``python -m benchmarks.versions OTHER_TREE`` runs the example of this tree and of another one, such
-as a ``git worktree`` of an older commit: 64 arrays of 16 MB, two clients, three rounds, the model
-stored with zstd, every element verified. Only the rounds are timed.
+``python -m benchmarks.versions OTHER_TREE`` compares this tree with another one, such as a ``git
+worktree`` of an older commit. ``--what`` chooses the load:
+
+- ``job``: the example at the large job's shape: 64 arrays of 16 MB, two clients, three rounds, the
+  model stored with zstd, every element verified. Only the rounds are timed.
+- ``bulk``: one stream of 4 GiB, array to array.
+- ``crowd``: one round of 64 clients with 64 MB each.
+
+Each run is a process that imports everything from its own tree, so each version is measured by its
+own benchmarks; both use the interpreter and the packages of this one.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import track
 
-from benchmarks.stats import Result, compare, print_result, summarize, write_json
+from benchmarks.stats import MIN_PAIRS, Result, compare, print_result, summarize, write_json
 
-__all__ = ["compared", "rate_of"]
+__all__ = ["Load", "compared", "is_precise", "median_interval", "rate_of"]
 
 GB = 10**9
-PAIRS = 7
-KEY_SIZE = "16MB"
+AT_LEAST = 0.97
+"""The median ratio that is called *not slower*: the promise of one change to the next."""
+WIDEST = 0.10
+"""Pairs are added until the confidence interval of the median ratio is at most this wide."""
+MAX_PAIRS = 15
 HERE = Path(__file__).resolve().parents[1]
 _SECONDS = 600.0
 
 
-def compared(here: list[float], there: list[float], other: str) -> Result:
-    """Return what may be said of rates (bytes per second) measured in turn.
+class Load(StrEnum):
+    """What both versions run."""
 
-    Met: this version is not slower by more than the spread of the pairs' own ratios.
-    """
-    found = compare("this version", here, other, there)
-    return Result(
-        name="versions",
-        claim=f"the large job is not slower than at {other}, beyond the spread of the pairs",
-        columns=("version", "GB/s, both ways, all clients", "ratio"),
-        rows=(
-            ("this", f"{summarize(here).median / GB:.2f}", str(found)),
-            (other, f"{summarize(there).median / GB:.2f}", ""),
-        ),
-        facts={"here": here, "there": there, "ratios": list(found.ratios), "other": other},
-        met=found.verdict != "slower",
-    )
+    JOB = "job"
+    BULK = "bulk"
+    CROWD = "crowd"
 
 
-def rate_of(tree: Path) -> float:
-    """Run the job in ``tree`` and return its aggregate rate (bytes per second).
+# Each prints its rate (bytes per second) as the last line. They use only what both trees have.
+_PROGRAMS = {
+    Load.JOB: """
+import json, subprocess, sys, tempfile
+from pathlib import Path
+with tempfile.TemporaryDirectory(prefix="streamlink-benchmark-") as folder:
+    report = Path(folder) / "report.json"
+    program = Path("examples/hello_numpy_large/run.py")
+    words = ["--key-size", "16MB", "--compress", "zstd", "--report", str(report)]
+    subprocess.run([sys.executable, str(program), *words], check=True, stdout=subprocess.DEVNULL)
+    facts = json.loads(report.read_text(encoding="utf-8"))
+print((facts["wire_bytes_sent"] + facts["wire_bytes_received"]) / facts["seconds"])
+""",
+    Load.BULK: """
+from benchmarks.arrays import GiB, Load
+from benchmarks.bulk import STREAMLINK
+from benchmarks.peers import runs_of
+print(runs_of([STREAMLINK], Load(total_bytes=4 * GiB))[STREAMLINK.name]().rate)
+""",
+    Load.CROWD: """
+from benchmarks.crowd import crowded, sites
+from benchmarks.jobs import run_job
+from benchmarks.models import Layout
+job = crowded(64, Layout(tensors=32, tensor_bytes=2_000_000))
+print(2 * 64 * job.layout.nbytes / run_job(job, sites(64)).seconds)
+""",
+}
+
+
+def rate_of(tree: Path, load: Load) -> float:
+    """Run ``load`` in ``tree`` and return its rate (bytes per second, both ways together).
 
     Raises:
         subprocess.CalledProcessError: it failed, or a model was not right.
     """
-    with tempfile.TemporaryDirectory(prefix="streamlink-benchmark-") as folder:
-        report = Path(folder) / "report.json"
-        program = tree / "examples" / "hello_numpy_large" / "run.py"
-        words = ["--key-size", KEY_SIZE, "--compress", "zstd", "--report", str(report)]
-        environment = {**os.environ, "PYTHONPATH": str(tree)}
-        command = [sys.executable, str(program), *words]
-        subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, check=True, timeout=_SECONDS
-        )
-        facts = json.loads(report.read_text(encoding="utf-8"))
-    moved = facts["wire_bytes_sent"] + facts["wire_bytes_received"]
-    return float(moved / facts["seconds"])
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAMS[load]],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=_SECONDS,
+    )
+    return float(done.stdout.splitlines()[-1])
+
+
+def compared(here: list[float], there: list[float], other: str, load: Load = Load.JOB) -> Result:
+    """Return what may be said of rates (bytes per second) measured in turn.
+
+    Met: the median of the pairs' ratios is at least ``AT_LEAST``.
+    """
+    found = compare("this version", here, other, there)
+    low, high = median_interval(found.ratios)
+    return Result(
+        name=f"versions-{load}",
+        claim=f"{load}: the median rate is at least {AT_LEAST:.2f} x that of {other}",
+        columns=("version", "GB/s, median", "ratio, p10..p90", "90 % interval of its median"),
+        rows=(
+            ("this", f"{summarize(here).median / GB:.2f}", str(found), f"{low:.2f}..{high:.2f}"),
+            (other, f"{summarize(there).median / GB:.2f}", "", ""),
+        ),
+        facts={
+            "here": here,
+            "there": there,
+            "ratios": list(found.ratios),
+            "median_interval": [low, high],
+            "other": other,
+        },
+        met=found.summary.median >= AT_LEAST,
+    )
+
+
+def median_interval(ratios: tuple[float, ...]) -> tuple[float, float]:
+    """Return the 90 % confidence interval of the median, by the percentile bootstrap.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13. The seed is
+    fixed, so the same ratios always give the same interval.
+    """
+    drawn = np.random.default_rng(0).choice(np.asarray(ratios), size=(2000, len(ratios)))
+    low, high = np.quantile(np.median(drawn, axis=1), [0.05, 0.95])
+    return float(low), float(high)
+
+
+def is_precise(here: list[float], there: list[float]) -> bool:
+    """Whether enough pairs were run to judge by their median."""
+    if len(here) < MIN_PAIRS:
+        return False
+    low, high = median_interval(tuple(a / b for a, b in zip(here, there, strict=True)))
+    return high - low <= WIDEST
 
 
 def main(
     other_tree: Annotated[Path, typer.Argument(help="A checkout of the other version.")],
-    pairs: Annotated[int, typer.Option(help="How many runs of each, in turn.")] = PAIRS,
+    what: Annotated[Load, typer.Option(help="The load that both run.")] = Load.JOB,
+    pairs: Annotated[
+        int, typer.Option(min=1, help="At most so many runs of each, in turn.")
+    ] = MAX_PAIRS,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write everything measured to this file.")
     ] = None,
 ) -> None:
-    """Compare this version with another one; ends with status 1 where this one is slower."""
+    """Compare this version with another one; ends with status 1 where this one is slower.
+
+    Pairs are added until the median ratio is known within 0.10.
+    """
     named = ["git", "-C", str(other_tree), "rev-parse", "--short=12", "HEAD"]
     commit = subprocess.run(named, capture_output=True, text=True, check=True).stdout.strip()
-    trees = {"here": HERE, "there": other_tree.resolve()}
-    rates: dict[str, list[float]] = {"here": [], "there": []}
-    for _ in track(range(pairs), "versions"):
-        for name, tree in trees.items():
-            rates[name].append(rate_of(tree))
-    result = compared(rates["here"], rates["there"], commit)
-    print_result(result, Console())
+    console = Console()
+    here: list[float] = []
+    there: list[float] = []
+    while len(here) < pairs and not is_precise(here, there):
+        here.append(rate_of(HERE, what))
+        there.append(rate_of(other_tree.resolve(), what))
+        console.print(f"pair {len(here)}: {here[-1] / there[-1]:.2f}x", highlight=False)
+    result = compared(here, there, commit, what)
+    print_result(result, console)
     if json_file is not None:
         write_json(json_file, [result])
     raise typer.Exit(0 if result.met else 1)

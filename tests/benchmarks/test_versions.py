@@ -1,16 +1,18 @@
 """What may be said of two versions that ran in turn."""
 
-from benchmarks.versions import compared
+import pytest
+
+from benchmarks.versions import compared, is_precise, median_interval
 
 GB = 1e9
+STEADY = [1.0 * GB, 1.1 * GB, 0.9 * GB, 1.0 * GB, 1.05 * GB]
 
 
-def test_a_version_slower_by_more_than_the_spread_is_found_out() -> None:
-    there = [1.0 * GB, 1.1 * GB, 0.9 * GB, 1.0 * GB, 1.05 * GB]
-    assert compared([0.7 * rate for rate in there], there, "abc").met is False
+def test_a_version_whose_median_ratio_is_too_low_is_found_out() -> None:
+    assert compared([0.96 * rate for rate in STEADY], STEADY, "abc").met is False
 
 
-def test_a_difference_smaller_than_the_spread_is_none() -> None:
+def test_the_median_decides_and_not_the_spread_of_single_pairs() -> None:
     there = [1.0 * GB] * 5
     here = [0.9 * GB, 1.1 * GB, 1.0 * GB, 0.95 * GB, 1.05 * GB]
     result = compared(here, there, "abc")
@@ -21,3 +23,20 @@ def test_a_difference_smaller_than_the_spread_is_none() -> None:
 def test_a_faster_version_is_met() -> None:
     there = [1.0 * GB] * 5
     assert compared([2.0 * GB] * 5, there, "abc").met is True
+
+
+def test_ratios_that_agree_are_precise_after_the_fewest_pairs() -> None:
+    assert not is_precise(STEADY[:4], STEADY[:4])
+    assert is_precise(STEADY, STEADY)
+
+
+def test_ratios_that_scatter_ask_for_more_pairs() -> None:
+    there = [1.0 * GB] * 5
+    assert not is_precise([0.7 * GB, 1.3 * GB, 1.0 * GB, 0.8 * GB, 1.2 * GB], there)
+
+
+def test_the_interval_of_a_median_holds_it_and_narrows_with_more_pairs() -> None:
+    few, many = median_interval((0.9, 1.0, 1.1) * 2), median_interval((0.9, 1.0, 1.1) * 40)
+    assert few[0] <= 1.0 <= few[1]
+    assert many == pytest.approx((1.0, 1.0), abs=0.05)
+    assert many[1] - many[0] < few[1] - few[0]
