@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from streamlink.cli.faults import CommandError
-from streamlink.model.digest import HasLeaves
+from streamlink.model.digest import HasBlockHashes
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.stores import CompressedSource, CompressedStore, open_store
 from streamlink.transport.addresses import require_address
@@ -89,9 +89,9 @@ def is_filled(path: Path, store: ModelStore) -> bool:
 
 def model_digest(model: ModelSource) -> str | None:
     """Return the model's digest where it is stored beside it; None: one would have to read it."""
-    if not isinstance(model, HasLeaves) or model.spec.nbytes == 0:
+    if not isinstance(model, HasBlockHashes) or model.spec.nbytes == 0:
         return None
-    return model.digest() if model.leaf(0) is not None else None
+    return model.digest() if model.block_hash(0) is not None else None
 
 
 def stored_bytes(model: ModelSource) -> int:

@@ -17,7 +17,7 @@ from streamlink.errors import (
 from streamlink.link.faults import abort_reason
 from streamlink.link.lookout import Lookout
 from streamlink.link.transfers import TransferNotice
-from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasLeaves
+from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import Check, ModelSource, Payload, payload_bytes, watch
 from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
@@ -238,8 +238,8 @@ class OutgoingModel:
         if start <= self._digest.offset or self._stored_digest:
             return
         self.resumed_at = start
-        if isinstance(source, HasLeaves) and source.leaf(0) is not None:
-            # Each block that is read is checked against its leaf, so this is what will be sent.
+        if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
+            # Each block that is read is checked against its hash, so this is what will be sent.
             self._stored_digest = source.digest()
             return
         pulse = Pulse(self.pump, "reading what was sent before")

@@ -1,7 +1,7 @@
 """Which tensors of two models differ, where first, and in how many elements; read range by range.
 
 Elements are compared bit by bit: equal NaNs are equal, and -0.0 is not 0.0. Where both sources keep
-leaf digests, blocks with equal leaves are not read at all.
+block hashes, blocks with equal hashes are not read at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.model.digest import BLOCK_BYTES, HasLeaves, block_count
+from streamlink.model.digest import BLOCK_BYTES, HasBlockHashes, block_count
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, Segment, require_same
@@ -57,7 +57,7 @@ def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[Tensor
     spec = ours.spec
     compared = 0  # an element cut by a block's edge belongs to the first block that is compared
     for block in range(block_count(spec.nbytes)):
-        if _is_leaf_equal(ours, theirs, block):
+        if _has_equal_hash(ours, theirs, block):
             continue
         start = block * BLOCK_BYTES
         length = min(BLOCK_BYTES, spec.nbytes - start)
@@ -71,11 +71,11 @@ def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[Tensor
                 compared = stop
 
 
-def _is_leaf_equal(ours: ModelSource, theirs: ModelSource, block: int) -> bool:
-    if not (isinstance(ours, HasLeaves) and isinstance(theirs, HasLeaves)):
+def _has_equal_hash(ours: ModelSource, theirs: ModelSource, block: int) -> bool:
+    if not (isinstance(ours, HasBlockHashes) and isinstance(theirs, HasBlockHashes)):
         return False
-    leaf = ours.leaf(block)
-    return leaf is not None and leaf == theirs.leaf(block)
+    block_hash = ours.block_hash(block)
+    return block_hash is not None and block_hash == theirs.block_hash(block)
 
 
 def _whole_elements(spec: ModelSpec, segment: Segment) -> tuple[int, int]:

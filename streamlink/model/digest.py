@@ -1,11 +1,11 @@
 """A digest of a whole model that does not depend on how its bytes travelled or are stored.
 
-The logical line is cut into fixed blocks of 1 MiB (the last may be shorter). A *leaf* is the
+The logical line is cut into fixed blocks of 1 MiB (the last may be shorter). A *hash* is the
 xxh3-128 of one block; the *root* is the SHA-256 over a tag, the spec's digest, the number of bytes
-and all leaves in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
-store that keeps the leaves tells its digest without reading the model.
+and all hashes in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
+store that keeps the hashes tells its digest without reading the model.
 
-The digest of an *extent* is made in the same way, with the leaves of what of each block lies in it.
+The digest of an *extent* is made in the same way, with the hashes of what of each block lies in it.
 Before them the root's hash covers where it lies: of a *tail*, which ends with the model, its start
 as 8 bytes; of one that ends before, a tag, its start and its stop. That of an extent over all of
 the model is the model's.
@@ -27,38 +27,38 @@ from streamlink.model.spec import ModelSpec
 
 __all__ = [
     "BLOCK_BYTES",
-    "LEAF_BYTES",
+    "BLOCK_HASH_BYTES",
     "DigestBuilder",
-    "HasLeaves",
+    "HasBlockHashes",
     "block_count",
+    "block_hash_of",
     "digest_of",
-    "leaf_of",
-    "root_from_leaves",
+    "root_hash",
 ]
 
 BLOCK_BYTES = 1 << 20
-"""Logical bytes under one leaf."""
+"""Logical bytes under one hash."""
 
-LEAF_BYTES = 16
-"""Bytes of one leaf."""
+BLOCK_HASH_BYTES = 16
+"""Bytes of one hash."""
 
 _TAG = b"streamlink model digest 1\0"
 _EXTENT_TAG = (
-    b"extent\0"  # no multiple of 8 bytes: never mistaken for the mark of a tail, or leaves
+    b"extent\0"  # no multiple of 8 bytes: never mistaken for the mark of a tail, or hashes
 )
 
-OnLeaf = Callable[[int, bytes], None]
+OnBlockHash = Callable[[int, bytes], None]
 
 
 @runtime_checkable
-class HasLeaves(Protocol):
-    """A source that keeps the leaves of what it stores, and so knows its digest without reading."""
+class HasBlockHashes(Protocol):
+    """A source that keeps the hashes of what it stores, and so knows its digest without reading."""
 
-    def leaf(self, block: int) -> bytes | None:
-        """Return a block's leaf, or ``None`` where this model was stored without leaves."""
+    def block_hash(self, block: int) -> bytes | None:
+        """Return a block's hash, or ``None`` where this model was stored without hashes."""
 
     def digest(self) -> str:
-        """Return the root in hexadecimal, from the leaves where there are any."""
+        """Return the root in hexadecimal, from the hashes where there are any."""
 
 
 class DigestBuilder:
@@ -66,7 +66,7 @@ class DigestBuilder:
 
     Args:
         spec: the model.
-        on_leaf: called with (block number, leaf) as each block is complete.
+        on_block_hash: called with (block number, block_hash) as each block is complete.
         extent: the digest is that of these bytes; None: of the whole model.
 
     Raises:
@@ -76,7 +76,7 @@ class DigestBuilder:
     def __init__(
         self,
         spec: ModelSpec,
-        on_leaf: OnLeaf | None = None,
+        on_block_hash: OnBlockHash | None = None,
         *,
         extent: Extent | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class DigestBuilder:
             self._root.update(struct.pack("<Q", extent.start))
         self._block = xxhash.xxh3_128()
         self._offset = extent.start
-        self._on_leaf = on_leaf
+        self._on_block_hash = on_block_hash
 
     @property
     def offset(self) -> int:
@@ -134,48 +134,50 @@ class DigestBuilder:
         self._offset += piece.nbytes
         complete = self._offset % BLOCK_BYTES == 0 or self._offset == self._extent.stop
         if complete and (piece.nbytes == BLOCK_BYTES or not self._is_block_begun(piece)):
-            self._finish(leaf_of(piece))  # the whole block at once: no state to feed and reset
+            self._finish(
+                block_hash_of(piece)
+            )  # the whole block at once: no state to feed and reset
             return
         self._block.update(piece)
         if complete:
-            leaf = self._block.digest()
+            block_hash = self._block.digest()
             self._block.reset()
-            self._finish(leaf)
+            self._finish(block_hash)
 
     def _is_block_begun(self, piece: memoryview) -> bool:
         """Tell whether bytes of the block came before this piece, which ends it."""
         before = self._offset - piece.nbytes
         return before % BLOCK_BYTES != 0
 
-    def _finish(self, leaf: bytes) -> None:
-        self._root.update(leaf)
-        if self._on_leaf is not None:
-            self._on_leaf((self._offset - 1) // BLOCK_BYTES, leaf)
+    def _finish(self, block_hash: bytes) -> None:
+        self._root.update(block_hash)
+        if self._on_block_hash is not None:
+            self._on_block_hash((self._offset - 1) // BLOCK_BYTES, block_hash)
 
 
 def block_count(nbytes: int) -> int:
-    """Return how many blocks, hence leaves, a model of ``nbytes`` has."""
+    """Return how many blocks, hence hashes, a model of ``nbytes`` has."""
     return -(-nbytes // BLOCK_BYTES)
 
 
-def leaf_of(block: memoryview | bytes) -> bytes:
-    """Return the leaf (16 bytes, xxHash's canonical big-endian form) of one whole block."""
+def block_hash_of(block: memoryview | bytes) -> bytes:
+    """Return the hash (16 bytes, xxHash's canonical big-endian form) of one whole block."""
     return xxhash.xxh3_128_digest(block)
 
 
-def root_from_leaves(spec: ModelSpec, leaves: Iterable[bytes | memoryview]) -> str:
-    """Return the root in hexadecimal. Several leaves may come joined in one item.
+def root_hash(spec: ModelSpec, hashes: Iterable[bytes | memoryview]) -> str:
+    """Return the root in hexadecimal. Several hashes may come joined in one item.
 
     Raises:
-        ModelError: there are more or fewer leaves than the model has blocks.
+        ModelError: there are more or fewer hashes than the model has blocks.
     """
     hasher, taken = _root_hasher(spec), 0
-    for leaf in leaves:
-        hasher.update(leaf)
-        taken += len(leaf)
-    if taken != block_count(spec.nbytes) * LEAF_BYTES:
+    for block_hash in hashes:
+        hasher.update(block_hash)
+        taken += len(block_hash)
+    if taken != block_count(spec.nbytes) * BLOCK_HASH_BYTES:
         raise ModelError(
-            f"{taken / LEAF_BYTES:g} leaves for a model of {block_count(spec.nbytes)} blocks"
+            f"{taken / BLOCK_HASH_BYTES:g} hashes for a model of {block_count(spec.nbytes)} blocks"
         )
     return hasher.hexdigest()
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.link import Attempt, Update, UpdateKind
-from streamlink.model.digest import HasLeaves, digest_of
+from streamlink.model.digest import HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
@@ -215,8 +215,8 @@ class SpooledContributor:
 
 
 def stored_digest(source: ModelSource) -> str:
-    """Return a model's digest, without reading it where its leaves are stored."""
-    return source.digest() if isinstance(source, HasLeaves) else digest_of(source)
+    """Return a model's digest, without reading it where its hashes are stored."""
+    return source.digest() if isinstance(source, HasBlockHashes) else digest_of(source)
 
 
 # --- files ----------------------------------------------------------------------------------

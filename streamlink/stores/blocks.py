@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamlink.errors import CorruptStore
-from streamlink.model.digest import BLOCK_BYTES, leaf_of
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of
 from streamlink.model.interfaces import Payload
-from streamlink.model.leaves import block_range
 from streamlink.model.spec import ModelSpec
 
 __all__ = ["BlockReader", "verify"]
@@ -104,13 +104,13 @@ class _Block:
         return self.view
 
 
-def verify(spec: ModelSpec, block: int, data: memoryview, leaf: bytes, path: Path) -> None:
-    """Compare a block with its leaf.
+def verify(spec: ModelSpec, block: int, data: memoryview, block_hash: bytes, path: Path) -> None:
+    """Compare a block with its hash.
 
     Raises:
         CorruptStore: they differ; the error names the first tensor of the block and its offset.
     """
-    if leaf_of(data) != leaf:
+    if block_hash_of(data) != block_hash:
         raise corrupt_block(spec, block, path, "its digest differs")
 
 

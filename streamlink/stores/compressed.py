@@ -14,9 +14,9 @@ import zstandard
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
-from streamlink.model.digest import BLOCK_BYTES, root_from_leaves
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, root_hash
 from streamlink.model.interfaces import Check, Payload
-from streamlink.model.leaves import block_range
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.blocks import BlockReader, corrupt_block, verify
@@ -84,13 +84,13 @@ class CompressedSource:
         """
         return self._blocks.read(offset, length)
 
-    def leaf(self, block: int) -> bytes:
-        """Return a block's stored leaf."""
-        return bytes(self._index["leaf"][block])
+    def block_hash(self, block: int) -> bytes:
+        """Return a block's stored hash."""
+        return bytes(self._index["hash"][block])
 
     def digest(self) -> str:
-        """Return the model's digest, from the stored leaves."""
-        return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
+        """Return the model's digest, from the stored hashes."""
+        return root_hash(self._spec, [self._index["hash"].tobytes()])
 
     def identity(self) -> str:
         """Return a name for these very bytes: their digest."""
@@ -115,7 +115,7 @@ class CompressedSource:
         with disk_errors(self._path, "reading"):
             try:
                 data = self._read_block(block)
-                verify(self._spec, block, data, self.leaf(block), self._path)
+                verify(self._spec, block, data, self.block_hash(block), self._path)
             except CorruptStore:
                 index, inside = self._spec.locate(block * BLOCK_BYTES)
                 self._require_unchanged(self._spec.tensors[index].name, inside)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamlink.errors import SourceChanged
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, DigestBuilder, leaf_of
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, DigestBuilder, block_hash_of
 from streamlink.model.interfaces import ModelSource, Payload, watch
-from streamlink.model.leaves import block_range
 from streamlink.model.payloads import BufferPool
 from streamlink.stores.blocks import BlockReader
 
@@ -41,7 +41,7 @@ class GuardedSource:
         self, source: ModelSource, progress: Callable[[int], None] = lambda done: None
     ) -> None:
         self._source = source
-        self._leaves = bytearray()
+        self._hashes = bytearray()
         self._digest = self._note(progress)
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
         self._blocks = BlockReader(source.spec, self._load, _CACHED_BLOCKS)
@@ -57,9 +57,9 @@ class GuardedSource:
         """
         return self._blocks.read(offset, length)
 
-    def leaf(self, block: int) -> bytes:
-        """Return a block's leaf, of the first pass."""
-        return bytes(self._leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES])
+    def block_hash(self, block: int) -> bytes:
+        """Return a block's hash, of the first pass."""
+        return bytes(self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES])
 
     def digest(self) -> str:
         """Return the model's digest, of the first pass."""
@@ -76,7 +76,9 @@ class GuardedSource:
 
     def _note(self, progress: Callable[[int], None]) -> str:
         check, nbytes = watch(self._source), self._source.spec.nbytes
-        builder = DigestBuilder(self._source.spec, lambda _, leaf: self._leaves.extend(leaf))
+        builder = DigestBuilder(
+            self._source.spec, lambda _, block_hash: self._hashes.extend(block_hash)
+        )
         for offset in range(0, nbytes, BLOCK_BYTES):
             for view in self._source.read(offset, min(BLOCK_BYTES, nbytes - offset)):
                 builder.update(view)
@@ -90,7 +92,7 @@ class GuardedSource:
         for view in self._source.read(start, stop - start):
             copy[filled : filled + view.nbytes] = view
             filled += view.nbytes
-        if leaf_of(copy) != self.leaf(block):
+        if block_hash_of(copy) != self.block_hash(block):
             (first, inside), last = self.spec.locate(start), self.spec.locate(stop - 1)[0]
             names = [self.spec.tensors[index].name for index in (first, last)]
             others = f", which reaches to tensor {names[1]!r}," if last > first else ""

@@ -52,7 +52,7 @@ class ShardIndex:
     Attributes:
         weight_map: tensor → file name, in logical order.
         total_bytes: bytes of all tensors.
-        digests: name of the file with the leaf digests, ``""`` for none.
+        digests: name of the file with the block hashes, ``""`` for none.
     """
 
     weight_map: Mapping[str, str]

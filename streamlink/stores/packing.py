@@ -17,9 +17,9 @@ import zstandard
 
 from streamlink.descriptors import patiently
 from streamlink.errors import StoreError
-from streamlink.model.digest import BLOCK_BYTES, leaf_of, root_from_leaves
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of, root_hash
 from streamlink.model.interfaces import Progress
-from streamlink.model.leaves import block_range
 from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.files import (
@@ -112,7 +112,7 @@ class CompressedSink:
         require_complete(self._written, self._spec)
         with disk_errors(self._path, "writing the model"):
             self._flush()
-        return root_from_leaves(self._spec, [self._index["leaf"].tobytes()])
+        return root_hash(self._spec, [self._index["hash"].tobytes()])
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Append spec, index and footer, and bring all to the disk.
@@ -174,7 +174,7 @@ class CompressedSink:
             self._buffered = _NO_BLOCK  # what is buffered of it is older
         frame = self._packer.pack(data)
         write_all(self._fds[0], frame, self._end)
-        self._index[block] = self._end, len(frame), np.frombuffer(leaf_of(data), np.uint8)
+        self._index[block] = self._end, len(frame), np.frombuffer(block_hash_of(data), np.uint8)
         self._flusher.wrote(self._end, len(frame))
         self._end += len(frame)
 

@@ -6,7 +6,7 @@ the disk, and what the digests of their blocks are. Who comes after a crash goes
 record that is whole, and can tell a byte that has changed since.
 
 Layout, little-endian: magic (8 bytes), length of the description (u32), the description as JSON,
-xxh3-128 of all that (16). Then records: mark (u64), the leaves of the blocks between the mark
+xxh3-128 of all that (16). Then records: mark (u64), the hashes of the blocks between the mark
 before and this one (16 each), xxh3-128 of the mark before and all that (16).
 """
 
@@ -26,7 +26,7 @@ import xxhash
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, ModelError, StoreError
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count
+from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, block_count
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.files import disk_errors, read_bytes, sync_data, sync_directory, write_all
 from streamlink.stores.header import parse_json
@@ -53,7 +53,7 @@ class Partial:
         spec: the tensors.
         shard_bytes: how the model was cut into shards (bytes).
         mark: all bytes below are on the disk.
-        leaves: of the blocks below ``mark``, joined.
+        hashes: of the blocks below ``mark``, joined.
         length: bytes of the journal that are whole; what follows was being written.
     """
 
@@ -62,7 +62,7 @@ class Partial:
     spec: ModelSpec
     shard_bytes: int
     mark: int
-    leaves: bytes
+    hashes: bytes
     length: int
 
 
@@ -108,9 +108,9 @@ class Journal:
             raise
         return journal
 
-    def advance(self, mark: int, leaves: bytes) -> None:
-        """Say that all bytes below ``mark`` are on the disk; ``leaves``: of the blocks since."""
-        record = _MARK.pack(mark) + leaves
+    def advance(self, mark: int, hashes: bytes) -> None:
+        """Say that all bytes below ``mark`` are on the disk; ``hashes``: of the blocks since."""
+        record = _MARK.pack(mark) + hashes
         record += _checksum(self._mark, record)
         write_all(self._fds[0], record, self._length)
         sync_data(self._fds[0])
@@ -170,8 +170,8 @@ def _read(path: Path, generation: str) -> Partial:
         identity, shard_bytes = str(about["identity"]), int(about["shard_bytes"])
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptStore(f"its description is none: {error}", path=str(path)) from error
-    mark, leaves, length = _records(data, start, spec.nbytes)
-    return Partial(generation, identity, spec, shard_bytes, mark, leaves, length)
+    mark, hashes, length = _records(data, start, spec.nbytes)
+    return Partial(generation, identity, spec, shard_bytes, mark, hashes, length)
 
 
 def _head(data: bytes, path: Path) -> tuple[dict[str, Any], int]:
@@ -186,19 +186,19 @@ def _head(data: bytes, path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _records(data: bytes, start: int, nbytes: int) -> tuple[int, bytes, int]:
-    """Return (mark, leaves, end) of the records from ``start`` on, up to the last whole one."""
-    mark, leaves = 0, bytearray()
+    """Return (mark, hashes, end) of the records from ``start`` on, up to the last whole one."""
+    mark, hashes = 0, bytearray()
     while start + _MARK.size <= len(data):
         (following,) = _MARK.unpack_from(data, start)
         if not mark < following <= nbytes or (following % BLOCK_BYTES and following < nbytes):
             break
-        end = start + _MARK.size + (block_count(following) - block_count(mark)) * LEAF_BYTES
+        end = start + _MARK.size + (block_count(following) - block_count(mark)) * BLOCK_HASH_BYTES
         record = data[start:end]
         if data[end : end + _CHECKSUM_BYTES] != _checksum(mark, record):
             break
-        leaves += record[_MARK.size :]
+        hashes += record[_MARK.size :]
         mark, start = following, end + _CHECKSUM_BYTES
-    return mark, bytes(leaves), start
+    return mark, bytes(hashes), start
 
 
 def _checksum(before: int, record: bytes) -> bytes:

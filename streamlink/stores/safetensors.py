@@ -16,9 +16,9 @@ from pathlib import Path
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
-from streamlink.model.digest import LEAF_BYTES, digest_of, root_from_leaves
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_HASH_BYTES, digest_of, root_hash
 from streamlink.model.interfaces import Check, Payload
-from streamlink.model.leaves import block_range
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.blocks import BlockReader, verify
@@ -29,7 +29,7 @@ from streamlink.stores.index import INDEX_NAME, SINGLE_NAME, ShardIndex
 from streamlink.stores.layout import Layout
 from streamlink.stores.partial import Partial, find_partials
 from streamlink.stores.shards import ShardSink
-from streamlink.stores.sidecar import read_leaves
+from streamlink.stores.sidecar import read_block_hashes
 from streamlink.stores.stamps import Stamp
 from streamlink.stores.writable import require_writable
 
@@ -44,7 +44,7 @@ class SafetensorsSource:
     """Reads a model from safetensors files, which stay open and so readable while replaced.
 
     The logical order is that of the index, or of the header where there is no index. A directory
-    written by ``SafetensorsStore`` has leaf digests: its bytes are read and verified in whole
+    written by ``SafetensorsStore`` has block hashes: its bytes are read and verified in whole
     blocks of 1 MiB, also where a range covers only part of one.
 
     Files of others have no digests: a bit that flipped on their disk is not noticed. ``streamlink
@@ -65,7 +65,7 @@ class SafetensorsSource:
         self._fds: list[int] = []
         self._stamps: list[Stamp] = []
         self._closer = weakref.finalize(self, close_all, self._fds)
-        self._leaves: bytes | None = None
+        self._hashes: bytes | None = None
         try:
             with disk_errors(self._path, "opening the model"):
                 self._open()
@@ -81,7 +81,7 @@ class SafetensorsSource:
         return self._spec
 
     def read(self, offset: int, length: int) -> Payload:
-        """Read ``[offset, offset + length)``, verified where there are leaf digests.
+        """Read ``[offset, offset + length)``, verified where there are block hashes.
 
         Raises:
             CorruptStore: a block is not what was stored.
@@ -89,28 +89,28 @@ class SafetensorsSource:
             StoreError: the source is closed.
         """
         self._spec.check_range(offset, length)
-        if self._leaves is not None:
+        if self._hashes is not None:
             return self._blocks.read(offset, length)
         return (self._read_plain(offset, length).toreadonly(),) if length else ()
 
-    def leaf(self, block: int) -> bytes | None:
-        """Return a block's stored leaf, ``None`` where the files came without digests."""
-        if self._leaves is None:
+    def block_hash(self, block: int) -> bytes | None:
+        """Return a block's stored hash, ``None`` where the files came without digests."""
+        if self._hashes is None:
             return None
-        return self._leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
+        return self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
 
     def digest(self) -> str:
-        """Return the model's digest: from the leaves where stored, else by reading everything."""
-        if self._leaves is None:
+        """Return the model's digest: from the hashes where stored, else by reading everything."""
+        if self._hashes is None:
             return digest_of(self)
-        return root_from_leaves(self._spec, [self._leaves])
+        return root_hash(self._spec, [self._hashes])
 
     def identity(self) -> str:
         """Return a name for these very bytes, found without reading them.
 
         The digest where it is stored; else what the files are called, and when they were written.
         """
-        if self._leaves is not None:
+        if self._hashes is not None:
             return self.digest()
         # Not the device: its number may be another one after a restart of the machine.
         about = [
@@ -173,11 +173,11 @@ class SafetensorsSource:
         entries = [found[entry] for entry in index.weight_map.items()]
         self._set_layout([tensor for tensor, _ in entries], [place for _, place in entries])
         if index.digests:
-            self._leaves = self._read_digests(index)
+            self._hashes = self._read_digests(index)
 
     def _read_digests(self, index: ShardIndex) -> bytes | None:
         try:
-            return read_leaves(self._path / index.digests, self._spec)
+            return read_block_hashes(self._path / index.digests, self._spec)
         except FileNotFoundError:
             if ShardIndex.read(self._path) != index:
                 raise
@@ -205,11 +205,11 @@ class SafetensorsSource:
     def _load(self, block: int) -> memoryview:
         start, stop = block_range(block, self._spec.nbytes)
         data = self._read_plain(start, stop - start)
-        leaf = self.leaf(block)
-        assert leaf is not None
+        block_hash = self.block_hash(block)
+        assert block_hash is not None
         shards = [shard for shard, _, _ in self._layout.pieces(start, stop - start)]
         try:
-            verify(self._spec, block, data, leaf, self._files[shards[0]])
+            verify(self._spec, block, data, block_hash, self._files[shards[0]])
         except CorruptStore:
             for shard in shards:
                 self._require_unchanged(shard, start)
@@ -234,7 +234,7 @@ class SafetensorsSource:
             except CorruptStore:
                 self._require_unchanged(shard, offset)
                 raise
-            if self._leaves is None:  # after the read: what was changed before it is noticed
+            if self._hashes is None:  # after the read: what was changed before it is noticed
                 self._require_unchanged(shard, offset)
 
     def _require_unchanged(self, shard: int, offset: int) -> None:
@@ -249,7 +249,7 @@ class SafetensorsSource:
     def _check(self) -> None:
         for fd, file, stamp in zip(self._fds, self._files, self._stamps, strict=False):
             stamp.require_same(fd, file)
-            if self._leaves is None:
+            if self._hashes is None:
                 stamp.require_there(file)
 
 

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError
+from streamlink.model.block_hashes import BlockHashTracker, block_range
 from streamlink.model.digest import (
     BLOCK_BYTES,
-    LEAF_BYTES,
+    BLOCK_HASH_BYTES,
     block_count,
-    leaf_of,
-    root_from_leaves,
+    block_hash_of,
+    root_hash,
 )
 from streamlink.model.interfaces import Progress
-from streamlink.model.leaves import LeafTracker, block_range
 from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.blocks import verify
@@ -57,7 +57,7 @@ from streamlink.stores.index import (
 )
 from streamlink.stores.layout import Layout, split_into_shards
 from streamlink.stores.partial import Journal, Partial, find_partials, partial_name
-from streamlink.stores.sidecar import write_leaves
+from streamlink.stores.sidecar import write_block_hashes
 
 __all__ = ["ShardSink"]
 
@@ -144,16 +144,16 @@ class ShardSink:
                 write_all(self._fds[shard], payload[taken : taken + length], place)
                 self._flushers[shard].wrote(place, length)
                 taken += length
-            self._leaves.take(offset, payload)
+            self._tracker.take(offset, payload)
             self._written.add(offset, offset + taken)
             if self._journal is not None:
                 self._note_progress(self._journal, offset, taken)
 
     def digest(self) -> str | None:
         """Return the digest the model will have; ``None`` where the commit has to find it out."""
-        if next(self._leaves.unknown(), None) is not None:
+        if next(self._tracker.unknown(), None) is not None:
             return None
-        return root_from_leaves(self._spec, [self._leaves.leaves])
+        return root_hash(self._spec, [self._tracker.hashes])
 
     @property
     def durable(self) -> int:
@@ -173,7 +173,7 @@ class ShardSink:
         """All blocks below came whole and without a gap (bytes); 0 once this is closed."""
         if not self._is_open:
             return 0
-        first = next(self._leaves.unknown(), block_count(self._spec.nbytes))
+        first = next(self._tracker.unknown(), block_count(self._spec.nbytes))
         return min(self._spec.nbytes, first * BLOCK_BYTES)
 
     def written(self) -> Iterator[memoryview]:
@@ -241,7 +241,9 @@ class ShardSink:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         self._make_room(partial)
-        self._leaves = LeafTracker(self._spec.nbytes)  # after: an absurd spec must cost nothing
+        self._tracker = BlockHashTracker(
+            self._spec.nbytes
+        )  # after: an absurd spec must cost nothing
         self._suffix = _PART if identity or partial else ""
         self._lay_out()
         if partial is not None:
@@ -327,8 +329,8 @@ class ShardSink:
             self._fds.append(patiently(os.open, path, os.O_RDWR))
         self._keep(Journal.reopen(self._directory, partial))
         for block in range(block_count(partial.mark)):
-            leaf = partial.leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
-            self._leaves.set(block, leaf)
+            block_hash = partial.hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
+            self._tracker.set(block, block_hash)
         self._written.add(0, partial.mark)
         self._durable = self._front = partial.mark
 
@@ -352,26 +354,28 @@ class ShardSink:
     def _mark(self, journal: Journal, mark: int) -> None:
         if mark > self._durable:
             first, last = block_count(self._durable), block_count(mark)
-            journal.advance(mark, self._leaves.leaves[first * LEAF_BYTES : last * LEAF_BYTES])
+            journal.advance(
+                mark, self._tracker.hashes[first * BLOCK_HASH_BYTES : last * BLOCK_HASH_BYTES]
+            )
             self._durable = mark
 
     # --- the end ------------------------------------------------------------------------
 
     def _hash_unknown(self, steps: Steps) -> None:
-        """Read back the blocks that did not come in order, to know their leaves."""
+        """Read back the blocks that did not come in order, to know their hashes."""
         buffer = memoryview(bytearray(min(self._spec.nbytes, BLOCK_BYTES)))
-        for block in self._leaves.unknown():
-            self._leaves.set(block, leaf_of(self._read_back(block, buffer)))
+        for block in self._tracker.unknown():
+            self._tracker.set(block, block_hash_of(self._read_back(block, buffer)))
             steps.tell()
 
     def _verified(self, nbytes: int) -> Iterator[memoryview]:
         buffer = memoryview(bytearray(min(BLOCK_BYTES, nbytes)))
-        leaves = self._leaves.leaves
+        hashes = self._tracker.hashes
         with disk_errors(self._directory, "reading back"):
             for block in range(block_count(nbytes)):
                 view = self._read_back(block, buffer)
-                leaf = leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES]
-                verify(self._spec, block, view, leaf, self._directory)
+                block_hash = hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
+                verify(self._spec, block, view, block_hash, self._directory)
                 yield view
 
     def _read_back(self, block: int, buffer: memoryview) -> memoryview:
@@ -404,7 +408,7 @@ class ShardSink:
     def _take_names(self) -> None:
         """Give all files their final names, which the present index does not mention."""
         digests = f"model-{self._generation}.digests"
-        write_leaves(self._directory / digests, self._spec, self._leaves.leaves)
+        write_block_hashes(self._directory / digests, self._spec, self._tracker.hashes)
         for name in self._names if self._suffix else ():
             os.replace(self._directory / (name + self._suffix), self._directory / name)
         # The names of shards and digests must be durable before an index that relies on them.

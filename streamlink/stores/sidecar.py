@@ -1,6 +1,6 @@
-"""The file beside safetensors shards that keeps the leaf digests, so that reads are verified.
+"""The file beside safetensors shards that keeps the block hashes, so that reads are verified.
 
-Layout, little-endian: magic (8 bytes), bytes of the model (u64), the spec's digest (32), the leaves
+Layout, little-endian: magic (8 bytes), bytes of the model (u64), the spec's digest (32), the hashes
 (16 each), and the xxh3-128 of all that (16).
 """
 
@@ -14,21 +14,21 @@ import xxhash
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
-from streamlink.model.digest import LEAF_BYTES, block_count
+from streamlink.model.digest import BLOCK_HASH_BYTES, block_count
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.files import read_bytes, write_all
 
-__all__ = ["read_leaves", "write_leaves"]
+__all__ = ["read_block_hashes", "write_block_hashes"]
 
 _MAGIC = b"SLDIGST1"
 _HEAD = struct.Struct("<8sQ32s")
 _CHECKSUM_BYTES = 16
 
 
-def write_leaves(path: Path, spec: ModelSpec, leaves: bytes) -> None:
+def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:
     """Write a new sidecar and bring it to the disk."""
     head = _HEAD.pack(_MAGIC, spec.nbytes, spec.digest)
-    data = head + leaves
+    data = head + hashes
     fd = patiently(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data + xxhash.xxh3_128_digest(data), 0)
@@ -37,14 +37,14 @@ def write_leaves(path: Path, spec: ModelSpec, leaves: bytes) -> None:
         os.close(fd)
 
 
-def read_leaves(path: Path, spec: ModelSpec) -> bytes:
-    """Return all leaves in order, joined.
+def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
+    """Return all hashes in order, joined.
 
     Raises:
         FileNotFoundError: there is no such sidecar.
         CorruptStore: it is damaged, or belongs to another model.
     """
-    expected = _HEAD.size + block_count(spec.nbytes) * LEAF_BYTES + _CHECKSUM_BYTES
+    expected = _HEAD.size + block_count(spec.nbytes) * BLOCK_HASH_BYTES + _CHECKSUM_BYTES
     fd = patiently(os.open, path, os.O_RDONLY)
     try:
         data = read_bytes(fd, min(expected, os.fstat(fd).st_size), 0, path)

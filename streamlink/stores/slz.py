@@ -3,7 +3,7 @@
     head      16 bytes: magic, version, block size
     frames    one for each 1 MiB block of the logical line, in the order in which they were written
     spec      JSON: [[name, dtype, [dimensions]], ...]
-    index     28 bytes a block: where its frame is, how long it is, the block's leaf digest
+    index     28 bytes a block: where its frame is, how long it is, the block's block hashes
     footer    136 bytes: where spec and index are, sizes, checksums, magic
 
 A frame is a zstd frame, or the block itself, uncompressed, where its length is the block's: a
@@ -26,8 +26,8 @@ import numpy.typing as npt
 import xxhash
 
 from streamlink.errors import CorruptStore, ModelError
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count
-from streamlink.model.leaves import block_range
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, block_count
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.files import read_bytes
 
@@ -40,13 +40,13 @@ _VERSION = 1
 _HEAD = struct.Struct("<8sII")
 _FOOTER = struct.Struct("<QQQQQ16s16s32sQ8s")  # the last number is the checksum of what precedes it
 _FOOTER_MAGIC = b"ZLMAERTS"
-_INDEX = np.dtype([("offset", "<u8"), ("length", "<u4"), ("leaf", "u1", (LEAF_BYTES,))])
+_INDEX = np.dtype([("offset", "<u8"), ("length", "<u4"), ("hash", "u1", (BLOCK_HASH_BYTES,))])
 
 HEAD = _HEAD.pack(MAGIC, _VERSION, BLOCK_BYTES)
 """The first bytes of a file this version writes; the frames follow."""
 
 Index = npt.NDArray[Any]
-"""One record (offset, length, leaf) for each block."""
+"""One record (offset, length, hash) for each block."""
 
 
 @dataclass(frozen=True, slots=True)

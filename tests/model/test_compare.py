@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamlink.errors import SpecMismatch
 from streamlink.model.compare import TensorDifference, difference
-from streamlink.model.digest import BLOCK_BYTES, leaf_of
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of
 from streamlink.model.interfaces import Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.memory import ArrayModel
@@ -26,7 +26,7 @@ EDGE = BLOCK_BYTES - 3  # inside "w"
 
 
 class Leafy(ArrayModel):
-    """Counts its reads and knows its leaves."""
+    """Counts its reads and knows its hashes."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(arrays_of(SPEC, data))
@@ -37,8 +37,8 @@ class Leafy(ArrayModel):
         self.reads += 1
         return super().read(offset, length)
 
-    def leaf(self, block: int) -> bytes:
-        return leaf_of(self.data[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES])
+    def block_hash(self, block: int) -> bytes:
+        return block_hash_of(self.data[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES])
 
     def digest(self) -> str:
         raise NotImplementedError
@@ -95,7 +95,7 @@ def test_a_last_element_across_blocks_is_not_compared_twice() -> None:
     assert found == [TensorDifference("x", 0, 1)]
 
 
-def test_blocks_with_equal_leaves_are_not_read() -> None:
+def test_blocks_with_equal_hashes_are_not_read() -> None:
     ours, theirs = Leafy(DATA), Leafy(changed(SPEC.nbytes - 1))
     assert [found.name for found in difference(ours, theirs)] == ["end"]
     assert theirs.reads < 6

@@ -13,9 +13,9 @@ from streamlink.model.digest import (
     BLOCK_BYTES,
     DigestBuilder,
     block_count,
+    block_hash_of,
     digest_of,
-    leaf_of,
-    root_from_leaves,
+    root_hash,
 )
 from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -38,12 +38,12 @@ def digest_in_pieces(cuts: list[int]) -> str:
 
 
 def test_the_root_is_what_its_definition_says() -> None:
-    leaves = [
+    hashes = [
         xxhash.xxh3_128(DATA[start : start + BLOCK_BYTES]).digest()
         for start in range(0, len(DATA), BLOCK_BYTES)
     ]
     head = b"streamlink model digest 1\0" + SPEC.digest + len(DATA).to_bytes(8, "little")
-    assert digest_in_pieces([]) == hashlib.sha256(head + b"".join(leaves)).hexdigest()
+    assert digest_in_pieces([]) == hashlib.sha256(head + b"".join(hashes)).hexdigest()
 
 
 @given(cuts=st.lists(st.integers(0, len(DATA)), max_size=8))
@@ -52,13 +52,15 @@ def test_pieces_of_any_size_give_the_same_root(cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1])
-def test_leaves_are_told_in_order_and_give_the_root(length: int) -> None:
+def test_hashes_are_told_in_order_and_give_the_root(length: int) -> None:
     told: list[tuple[int, bytes]] = []
     spec = spec_of_bytes(length)
-    builder = DigestBuilder(spec, on_leaf=lambda block, leaf: told.append((block, leaf)))
+    builder = DigestBuilder(
+        spec, on_block_hash=lambda block, block_hash: told.append((block, block_hash))
+    )
     builder.update(memoryview(DATA)[:length])
     assert [block for block, _ in told] == list(range(block_count(length)))
-    assert root_from_leaves(spec, [leaf for _, leaf in told]) == builder.hexdigest()
+    assert root_hash(spec, [block_hash for _, block_hash in told]) == builder.hexdigest()
 
 
 @given(start=st.integers(0, len(DATA)), cuts=st.lists(st.integers(0, len(DATA)), max_size=4))
@@ -71,10 +73,12 @@ def test_the_digest_of_a_tail_does_not_depend_on_its_pieces(start: int, cuts: li
     for first, stop in itertools.pairwise(edges):
         builder.update(memoryview(DATA)[first:stop])
     blocks = [start, *range(start - start % BLOCK_BYTES + BLOCK_BYTES, len(DATA), BLOCK_BYTES)]
-    leaves = [leaf_of(DATA[a:b]) for a, b in itertools.pairwise([*blocks, len(DATA)]) if a < b]
+    hashes = [
+        block_hash_of(DATA[a:b]) for a, b in itertools.pairwise([*blocks, len(DATA)]) if a < b
+    ]
     head = b"streamlink model digest 1\0" + SPEC.digest + len(DATA).to_bytes(8, "little")
     mark = start.to_bytes(8, "little") if start else b""
-    assert builder.hexdigest() == hashlib.sha256(head + mark + b"".join(leaves)).hexdigest()
+    assert builder.hexdigest() == hashlib.sha256(head + mark + b"".join(hashes)).hexdigest()
 
 
 @given(
@@ -121,11 +125,11 @@ def test_an_extent_outside_of_the_model_has_no_digest() -> None:
         DigestBuilder(SPEC, extent=Extent(0, SPEC.nbytes + 1))
 
 
-def test_joined_leaves_give_the_same_root() -> None:
-    leaves = [leaf_of(DATA[at : at + BLOCK_BYTES]) for at in range(0, len(DATA), BLOCK_BYTES)]
-    assert root_from_leaves(SPEC, [b"".join(leaves)]) == root_from_leaves(SPEC, leaves)
-    with pytest.raises(ModelError, match="2 leaves for a model of 3 blocks"):
-        root_from_leaves(SPEC, leaves[:2])
+def test_joined_hashes_give_the_same_root() -> None:
+    hashes = [block_hash_of(DATA[at : at + BLOCK_BYTES]) for at in range(0, len(DATA), BLOCK_BYTES)]
+    assert root_hash(SPEC, [b"".join(hashes)]) == root_hash(SPEC, hashes)
+    with pytest.raises(ModelError, match="2 hashes for a model of 3 blocks"):
+        root_hash(SPEC, hashes[:2])
 
 
 def test_equal_bytes_under_another_spec_have_another_root() -> None:

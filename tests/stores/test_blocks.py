@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.errors import CorruptStore
-from streamlink.model.digest import BLOCK_BYTES, leaf_of
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of
 from streamlink.stores.blocks import BlockReader, verify
 from tests.support.models import float_spec, random_bytes
 
@@ -122,7 +122,7 @@ def test_a_block_that_fell_out_before_it_failed_harms_nobody() -> None:
 
 def test_a_wrong_block_is_named(tmp_path: Path) -> None:
     block = memoryview(DATA)[4 * BLOCK_BYTES :]
-    verify(SPEC, 4, block, leaf_of(block), tmp_path)
+    verify(SPEC, 4, block, block_hash_of(block), tmp_path)
     with pytest.raises(
         CorruptStore, match="tensor 't1', its byte 0, logical byte 4194304"
     ) as caught:

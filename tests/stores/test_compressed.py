@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import CorruptStore, StoreError
-from streamlink.model.digest import BLOCK_BYTES, HasLeaves, digest_of
+from streamlink.model.digest import BLOCK_BYTES, HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.compressed import CompressedSource, CompressedStore
@@ -79,12 +79,12 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
         store.open()
 
 
-def test_the_digest_comes_from_the_leaves(tmp_path: Path) -> None:
+def test_the_digest_comes_from_the_hashes(tmp_path: Path) -> None:
     store = CompressedStore(tmp_path / "m.slz")
     save(store, pattern_model(LARGE))
     flip(tmp_path / "m.slz", len(HEAD) + 1000)
     source = store.open()
-    assert isinstance(source, HasLeaves)
+    assert isinstance(source, HasBlockHashes)
     assert source.digest() == digest_of(pattern_model(LARGE))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamlink.errors import SourceChanged
-from streamlink.model.digest import BLOCK_BYTES, HasLeaves, digest_of
+from streamlink.model.digest import BLOCK_BYTES, HasBlockHashes, digest_of
 from streamlink.model.interfaces import Check, HasIdentity, ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.guarded import GuardedSource
@@ -38,10 +38,10 @@ class TestGuardedSource(SourceContract):
 
 def test_it_knows_its_digest_and_a_name() -> None:
     arrays, source = guarded()
-    assert isinstance(source, HasLeaves)
+    assert isinstance(source, HasBlockHashes)
     assert isinstance(source, HasIdentity)
     assert source.digest() == source.identity() == digest_of(ArrayModel(arrays))
-    assert len(source.leaf(2)) == 16
+    assert len(source.block_hash(2)) == 16
 
 
 def test_what_changed_is_told_with_the_tensor_and_the_byte_where_its_block_begins() -> None:

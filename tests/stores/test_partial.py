@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import CorruptStore, StoreError, StoreFull
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, leaf_of
+from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, block_hash_of
 from streamlink.model.interfaces import Preparing, ResumableSink, ResumableStore
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
@@ -276,7 +276,7 @@ def test_any_beginning_of_a_journal_tells_a_mark_that_was_made(
     head = (folder / partial_name("01234567")).stat().st_size
     before, ends = 0, {head: 0}
     for mark in marks:
-        journal.advance(mark * MiB, leaf_of(b"x") * (mark - before))
+        journal.advance(mark * MiB, block_hash_of(b"x") * (mark - before))
         before = mark
         ends[(folder / partial_name("01234567")).stat().st_size] = mark
     journal.close()
@@ -285,7 +285,7 @@ def test_any_beginning_of_a_journal_tells_a_mark_that_was_made(
     (partial,) = find_partials(folder)
     length = max(end for end in ends if end <= head + cut)
     assert (partial.mark, partial.length) == (ends[length] * MiB, length)
-    assert len(partial.leaves) == ends[length] * LEAF_BYTES
+    assert len(partial.hashes) == ends[length] * BLOCK_HASH_BYTES
 
 
 def test_a_directory_in_place_of_a_journal_is_named(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ class TestForeignSource(SourceContract):
         (tmp_path / INDEX_NAME).write_text(json.dumps({"weight_map": weight_map}))
         return SafetensorsSource(tmp_path)
 
-    def test_it_has_no_leaves_but_a_digest(self, source: SafetensorsSource) -> None:
-        assert source.leaf(0) is None
+    def test_it_has_no_hashes_but_a_digest(self, source: SafetensorsSource) -> None:
+        assert source.block_hash(0) is None
         assert source.digest() == digest_of(pattern_model(self.spec))
 
 
@@ -143,7 +143,7 @@ def test_without_its_digests_a_model_is_read_unverified(tmp_path: Path) -> None:
     for digests in tmp_path.glob("*.digests"):
         digests.unlink()
     source = store.open()
-    assert source.leaf(0) is None
+    assert source.block_hash(0) is None
     assert content(source) == data
     source.close()
 
@@ -158,7 +158,7 @@ def test_digests_removed_by_a_writer_make_opening_start_again(
     answers = [stale, present, present, present]
     monkeypatch.setattr(ShardIndex, "read", lambda _: answers.pop(0))
     source = store.open()
-    assert source.leaf(0) is not None
+    assert source.block_hash(0) is not None
     assert content(source) == data
     source.close()
 

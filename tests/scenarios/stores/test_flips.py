@@ -76,7 +76,7 @@ def read_all(store: ModelStore, expected: bytes) -> StoreError | None:
     try:
         with closing(store.open()) as source:
             assert source.spec == SPEC
-            assert source.leaf(0) is not None  # type: ignore[attr-defined]
+            assert source.block_hash(0) is not None  # type: ignore[attr-defined]
             for offset in range(0, SPEC.nbytes, piece):
                 length = min(piece, SPEC.nbytes - offset)
                 assert b"".join(source.read(offset, length)) == expected[offset : offset + length]

@@ -1,8 +1,8 @@
-"""Leaf digests of a model while it is being written, in whatever order its bytes come.
+"""The block hashes of a model while it is being written, in whatever order its bytes arrive.
 
-Bytes that come in order, or as whole blocks, are hashed as they pass. A block that came in pieces
-out of order, or was touched again later, is *unknown*: its sink reads it back and tells its leaf at
-the end.
+Bytes that arrive in order, or as whole blocks, are hashed as they pass. The hash of a block that
+arrived in pieces out of order, or that was written again later, is *unknown*: at the end the sink
+reads that block back and sets its hash.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import xxhash
 
-from streamlink.model.digest import BLOCK_BYTES, LEAF_BYTES, block_count, leaf_of
+from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, block_count, block_hash_of
 
-__all__ = ["LeafTracker", "block_range"]
+__all__ = ["BlockHashTracker", "block_range"]
 
 
 def block_range(block: int, nbytes: int) -> tuple[int, int]:
@@ -21,20 +21,20 @@ def block_range(block: int, nbytes: int) -> tuple[int, int]:
     return block * BLOCK_BYTES, min(nbytes, (block + 1) * BLOCK_BYTES)
 
 
-class LeafTracker:
+class BlockHashTracker:
     """Follows the writes to a model of ``nbytes``. Holds 17 bytes per block, and no payload."""
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
-        self._leaves = bytearray(block_count(nbytes) * LEAF_BYTES)
+        self._hashes = bytearray(block_count(nbytes) * BLOCK_HASH_BYTES)
         self._is_known = bytearray(block_count(nbytes))
         self._hasher = xxhash.xxh3_128()
         self._next = -1  # where the block in ``_hasher`` goes on; -1: none is begun
 
     @property
-    def leaves(self) -> bytes:
-        """All leaves in order, joined; those of unknown blocks are zero bytes."""
-        return bytes(self._leaves)
+    def hashes(self) -> bytes:
+        """All hashes in order, joined; those of unknown blocks are zero bytes."""
+        return bytes(self._hashes)
 
     def take(self, offset: int, payload: memoryview) -> None:
         """Note that ``payload`` (flat) was written at ``offset``."""
@@ -45,20 +45,20 @@ class LeafTracker:
             piece_stop = min(stop, end)
             piece = payload[start - offset : piece_stop - offset]
             if start == begin and piece_stop == end:
-                self.set(block, leaf_of(piece))
+                self.set(block, block_hash_of(piece))
             else:
                 self._take_part(block, start, piece)
             start = piece_stop
 
-    def set(self, block: int, leaf: bytes) -> None:
-        """Tell a block's leaf."""
+    def set(self, block: int, block_hash: bytes) -> None:
+        """Tell a block's hash."""
         if self._hashed_block() == block:
             self._next = -1
-        self._leaves[block * LEAF_BYTES : (block + 1) * LEAF_BYTES] = leaf
+        self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES] = block_hash
         self._is_known[block] = 1
 
     def unknown(self) -> Iterator[int]:
-        """Yield the blocks whose leaf still has to be told."""
+        """Yield the blocks whose hash still has to be told."""
         block = self._is_known.find(0)
         while block >= 0:
             yield block
