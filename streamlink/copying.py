@@ -19,7 +19,7 @@ from streamlink.link.transfers import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
-from streamlink.stores.anything import AnyPlace, AnySource, as_place, as_sink, as_source
+from streamlink.stores.coercion import AnyPlace, AnySource, as_place, as_sink, as_source
 from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "receive", "send"]

@@ -26,9 +26,8 @@ from streamlink.link.client import Assignment
 from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
 from streamlink.link.transfers import TransferFacts
-from streamlink.model.generated import GeneratedModel
+from streamlink.model.computed import GeneratedModel, RangeFunction, map_model
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
-from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.operate.metrics import MetricsCollector, serve_metrics
 from streamlink.progress import show_progress
@@ -50,7 +49,7 @@ from streamlink.stores import (
     open_model,
     open_store,
 )
-from streamlink.stores.anything import AnyPlace, AnySource
+from streamlink.stores.coercion import AnyPlace, AnySource
 
 __all__ = [
     # settings

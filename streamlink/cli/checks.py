@@ -19,7 +19,7 @@ from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.spool import check_spool
-from streamlink.stores.writable import require_replaceable, require_writable
+from streamlink.stores.preflight import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
 from streamlink.transport.connect import check_dialing, check_listening
 

@@ -1,12 +1,13 @@
-"""One model from a source into a sink, piece by piece: exports, imports and local copies."""
+"""Copying a model from a source into a sink, and receiving one model into two sinks at once."""
 
 from __future__ import annotations
 
+from streamlink.model.commit import commit_together
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink, ModelSource, Progress, watch
-from streamlink.model.spec import require_same
+from streamlink.model.spec import ModelSpec, require_same
 
-__all__ = ["copy_model"]
+__all__ = ["TeeSink", "copy_model"]
 
 
 def copy_model(
@@ -53,3 +54,41 @@ def _copy_piece(source: ModelSource, sink: ModelSink, offset: int, length: int) 
 
 def _ignore(_: int) -> None:
     pass
+
+
+class TeeSink:
+    """Writes everything to ``first`` and to ``second``, and commits them together.
+
+    Where neither can prepare its commit, the first has its model already when the second one fails
+    (see ``commit_together``). For a place that takes some of the tensors only there is
+    ``part_sink``.
+
+    Raises:
+        SpecMismatch: the two have different tensors.
+    """
+
+    def __init__(self, first: ModelSink, second: ModelSink) -> None:
+        require_same(first.spec, second.spec, "the second place", "the first place")
+        self._first = first
+        self._second = second
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._first.spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Take ``payload`` into both places."""
+        self._first.write(offset, payload)
+        self._second.write(offset, payload)
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Make the model whole in both places."""
+        commit_together((self._first, self._second), progress)
+
+    def discard(self) -> None:
+        """Forget what was written to either place."""
+        try:
+            self._first.discard()
+        finally:
+            self._second.discard()

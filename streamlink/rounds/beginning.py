@@ -18,7 +18,7 @@ from streamlink.errors import AbortCode, CorruptStore, ModelError, StoreError, S
 from streamlink.link import Update
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import Pulse
-from streamlink.model.committing import CommitSink
+from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, Progress
 from streamlink.stores.files import remove_tree
 

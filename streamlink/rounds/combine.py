@@ -28,9 +28,9 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Update, UpdateKind
+from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink, ModelSource, watch
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate import (

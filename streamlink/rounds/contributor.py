@@ -22,7 +22,7 @@ from streamlink.clock import running_time
 from streamlink.errors import ModelError, StreamlinkError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.incoming import IncomingModel
-from streamlink.model.mapped import RangeFunction
+from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.combine import ContributorFailed, check_announced
 

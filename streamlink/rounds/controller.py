@@ -38,7 +38,7 @@ from streamlink.rounds.scatter import Metadata, Plan
 from streamlink.rounds.spool import check_spool
 from streamlink.rounds.spooled import SpooledRound, store_at
 from streamlink.rounds.stored import SpooledUpdate
-from streamlink.stores.anything import as_store
+from streamlink.stores.coercion import as_store
 
 __all__ = ["ScatterAndGather"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy.typing as npt
 
 from streamlink.link import Attempt, Update
+from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.interfaces import ModelSource
-from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.report import RoundReport
 

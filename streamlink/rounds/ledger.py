@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 from streamlink.config import RoundConfig
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, RoundError, StoreError
-from streamlink.model.committing import CommitSink
+from streamlink.model.commit import CommitSink
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import (
     HasIdentity,
@@ -33,8 +33,8 @@ from streamlink.model.interfaces import (
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.report import RoundReport
 from streamlink.rounds.stored import aside_of, write_durably
-from streamlink.stores.sealed import seal, unseal
-from streamlink.stores.writable import require_replaceable
+from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
+from streamlink.stores.preflight import require_replaceable
 
 __all__ = ["Ledger", "Run", "name_of", "unfinished_job"]
 
@@ -352,7 +352,7 @@ class Ledger:
     def _write(self, **changes: Any) -> None:
         with self._lock:
             page = replace(self._page, **changes)
-            data = seal({"format": _FORMAT, **asdict(page)})
+            data = encode_checked_json({"format": _FORMAT, **asdict(page)})
             write_durably(self.path, data, _NOT_WRITTEN)
             self._page = page
 
@@ -360,7 +360,7 @@ class Ledger:
 def _read(path: Path) -> _Page:
     data = _bytes_of(path)
     try:
-        facts = unseal(data, path)
+        facts = decode_checked_json(data, path)
         if (version := facts.pop("format")) != _FORMAT:
             raise ValueError(f"its format is {version!r}, not {_FORMAT}")
         lists = {key: tuple(facts.pop(key)) for key in _LISTS}

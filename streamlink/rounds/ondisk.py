@@ -28,8 +28,8 @@ from streamlink.rounds.events import Filter, filtered
 from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
 from streamlink.rounds.work import TaskStreams, do_work, functions_up
 from streamlink.stores.files import close_all, disk_errors, lock
-from streamlink.stores.index import INDEX_NAME, SINGLE_NAME
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
+from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
 
 __all__ = ["OnDiskExecutor", "Work"]
 

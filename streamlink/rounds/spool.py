@@ -30,7 +30,7 @@ from streamlink.errors import (
 from streamlink.link import Attempt
 from streamlink.link.faults import abort_reason
 from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.model.committing import CommitSink
+from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.beginning import Beginning, KeptSink, ReadsBack
@@ -46,9 +46,9 @@ from streamlink.rounds.stored import (
     stored_digest,
     sync_directory,
 )
-from streamlink.stores.expiry import expire_updates
 from streamlink.stores.files import remove_tree
-from streamlink.stores.writable import require_writable
+from streamlink.stores.preflight import require_writable
+from streamlink.stores.safetensors.expiry import expire_updates
 
 __all__ = ["Spool", "SpooledContributor", "SpooledUpdate", "check_spool"]
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, StoreError, StoreFull
 from streamlink.link import Attempt, Update, UpdateKind
+from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource, ModelStore
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec
+from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.files import said
-from streamlink.stores.sealed import seal, unseal
 
 __all__ = [
     "MANIFEST_NAME",
@@ -75,7 +75,7 @@ class SpooledUpdate:
         """
         file = path / MANIFEST_NAME
         try:
-            facts = unseal(patiently(file.read_bytes), file)
+            facts = decode_checked_json(patiently(file.read_bytes), file)
             return cls(
                 peer=str(facts["peer"]),
                 attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
@@ -106,7 +106,7 @@ class SpooledUpdate:
             "run": self.run,
             "base": self.base,
         }
-        write_durably(self.path / MANIFEST_NAME, seal(facts))
+        write_durably(self.path / MANIFEST_NAME, encode_checked_json(facts))
 
 
 class SpooledContributor:

@@ -20,9 +20,9 @@ from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import OutgoingModel
+from streamlink.model.computed import RangeFunction
 from streamlink.model.difference import subtract
 from streamlink.model.interfaces import Payload, payload_bytes
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.part import part_of
 from streamlink.model.payloads import as_bytes_view, join
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec

@@ -17,7 +17,7 @@ from streamlink.errors import SpecMismatch
 from streamlink.model.interfaces import ModelInPlace
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.stores import ArrayModel, as_model
-from streamlink.stores.anything import require_fillable
+from streamlink.stores.coercion import require_fillable
 from streamlink.stores.memory import empty_arrays
 
 __all__ = ["KeptArrays", "Trainable"]

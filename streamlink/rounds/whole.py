@@ -15,12 +15,11 @@ from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.incoming import IncomingModel
 from streamlink.link.outgoing import OutgoingModel, Receipt
-from streamlink.model.copy import copy_model
+from streamlink.model.copy import TeeSink, copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of, part_sink, part_source
 from streamlink.model.spec import ModelSpec
-from streamlink.model.tee import TeeSink
 from streamlink.rounds.events import Filter, filtered
 from streamlink.rounds.executor import Task, TaskOutcome, TaskResult
 from streamlink.rounds.trainable import KeptArrays, Trainable

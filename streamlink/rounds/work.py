@@ -16,8 +16,8 @@ from streamlink.link import Update
 from streamlink.link.client import Assignment
 from streamlink.link.incoming import IncomingModel, receive_model
 from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
+from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.events import Filter, ModelFacts, functions_of
 from streamlink.rounds.executor import TaskResult

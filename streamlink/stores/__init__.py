@@ -15,10 +15,10 @@ from streamlink.descriptors import patiently
 from streamlink.errors import ModelError, StoreError
 from streamlink.model.interfaces import ModelInPlace, ModelSource, ModelStore
 from streamlink.stores.compressed import CompressedSource, CompressedStore
+from streamlink.stores.compressed.format import MAGIC
 from streamlink.stores.files import disk_errors
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
-from streamlink.stores.slz import MAGIC
 
 __all__ = [
     "ArrayModel",

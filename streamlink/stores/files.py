@@ -13,13 +13,15 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, StoreError, StoreFull
+from streamlink.errors import CorruptStore, SourceChanged, StoreError, StoreFull
 from streamlink.model.interfaces import Progress
 
 __all__ = [
+    "FileIdentity",
     "Flusher",
     "Steps",
     "close_all",
@@ -157,6 +159,55 @@ def lock(fd: int, path: Path) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StoreError(f"{path}: another writer is at work on this store") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FileIdentity:
+    """What identifies an open file and its content, so that a reader notices a change.
+
+    Not noticed are a write within one tick of the file system's clock (a few milliseconds) after
+    the previous one, and a write through a memory map that the kernel has not written back yet:
+    neither changes size or time. Only stored hashes detect those.
+    """
+
+    device: int
+    inode: int
+    nbytes: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, fd: int) -> FileIdentity:
+        """Return what the open file is now."""
+        return cls._from(os.fstat(fd))
+
+    def require_same(self, fd: int, path: Path, *, tensor: str = "", inside: int = -1) -> None:
+        """Compare the open file with what it was.
+
+        Raises:
+            SourceChanged: its size or its time of change is another one.
+        """
+        now = FileIdentity.of(fd)
+        if now.nbytes != self.nbytes:
+            what = f"the file changed from {self.nbytes} to {now.nbytes} bytes while it was read"
+        elif now != self:
+            what = "the file was written to while it was read"
+        else:
+            return
+        raise SourceChanged(what, path=str(path), tensor=tensor, inside=inside)
+
+    def require_there(self, path: Path) -> None:
+        """Raise ``SourceChanged`` where another file has taken the name; a removed one is none."""
+        try:
+            now = self._from(os.stat(path))
+        except FileNotFoundError:
+            return
+        if (now.device, now.inode) != (self.device, self.inode):
+            what = "another file took the place of this one while it was read"
+            raise SourceChanged(what, path=str(path))
+
+    @classmethod
+    def _from(cls, status: os.stat_result) -> FileIdentity:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def require_free(directory: Path, needed: int, reserve: int) -> None:

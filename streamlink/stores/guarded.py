@@ -13,7 +13,7 @@ from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, DigestBuilder, block_hash_of
 from streamlink.model.interfaces import ModelSource, Payload, watch
 from streamlink.model.payloads import BufferPool
-from streamlink.stores.blocks import BlockReader
+from streamlink.stores.block_cache import BlockCache
 
 __all__ = ["GuardedSource"]
 
@@ -44,7 +44,7 @@ class GuardedSource:
         self._hashes = bytearray()
         self._digest = self._note(progress)
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
-        self._blocks = BlockReader(source.spec, self._load, _CACHED_BLOCKS)
+        self._blocks = BlockCache(source.spec, self._load, _CACHED_BLOCKS)
         self.spec = source.spec
         """The tensors, in logical order."""
 

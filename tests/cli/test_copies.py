@@ -19,7 +19,7 @@ from streamlink.model.compare import difference
 from streamlink.model.digest import digest_of
 from streamlink.protocol.stats import StreamStats
 from streamlink.stores import CompressedSource, SafetensorsStore, open_model
-from streamlink.stores.index import INDEX_NAME, ShardIndex
+from streamlink.stores.safetensors.index import INDEX_NAME, ShardIndex
 from tests.support.commands import Command
 from tests.support.disk import flip, names_in
 from tests.support.dying import command, dying, wait_stopped

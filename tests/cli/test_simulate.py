@@ -52,7 +52,7 @@ def only_first(name):
 # end.
 HOOK = """
 import sys, threading
-import streamlink.stores.index, streamlink.stores.packing
+import streamlink.stores.safetensors.index, streamlink.stores.compressed.sink
 from streamlink_fl import signals
 
 def stop_at(real):
@@ -66,7 +66,7 @@ def stop_at(real):
             real(temporary, final)
     return replace
 
-for module in (streamlink.stores.index, streamlink.stores.packing):
+for module in (streamlink.stores.safetensors.index, streamlink.stores.compressed.sink):
     module.replace = stop_at(module.replace)
 """
 

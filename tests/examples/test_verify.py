@@ -7,7 +7,7 @@ import pytest
 from verify import VerifyReport, verify
 from weights import KINDS, expected_shift, fill, round_shift, spec
 
-from streamlink.model.generated import GeneratedModel
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
 

@@ -6,12 +6,11 @@ import pytest
 
 from streamlink.errors import SourceChanged, StoreError
 from streamlink.link import UpdateKind
+from streamlink.model.computed import GeneratedModel, map_model
 from streamlink.model.copy import copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.digest import digest_of
-from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import Check, ModelSource, Watched, payload_bytes, watch
-from streamlink.model.mapped import map_model
 from streamlink.model.part import part_of, part_source
 from streamlink.rounds.combine import Combiner
 from streamlink.stores.memory import MemoryStore

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import ModelError, SpecMismatch, StoreError
-from streamlink.model.copy import copy_model
+from streamlink.model.copy import TeeSink, copy_model
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.part import (
     PartSink,
@@ -26,7 +26,6 @@ from streamlink.model.part import (
     place_in,
 )
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.model.tee import TeeSink
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.models import (
     SourceContract,

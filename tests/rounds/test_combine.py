@@ -19,8 +19,8 @@ from streamlink.errors import (
     SpecMismatch,
 )
 from streamlink.link import Update, UpdateKind
+from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource, Payload
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds import combine
 from streamlink.rounds.combine import (

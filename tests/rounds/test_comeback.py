@@ -15,8 +15,8 @@ import pytest
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.link import Update
 from streamlink.link.incoming import IncomingModel
+from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.contributor import Answer, Contributor
 from streamlink.rounds.events import ModelFacts, PerModel, on_floats

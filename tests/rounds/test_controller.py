@@ -15,7 +15,7 @@ import pytest
 
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import ModelError, RoundError, StoreError
-from streamlink.model.mapped import RangeFunction
+from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather

@@ -17,9 +17,9 @@ from streamlink.errors import ModelError, StreamAborted
 from streamlink.link import UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.server import Exchange
+from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
-from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.frames import Attempt

@@ -21,8 +21,8 @@ from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.ledger import Ledger, name_of
 from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_store
+from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.memory import ArrayModel, MemoryStore
-from streamlink.stores.sealed import seal, unseal
 from tests.support.disk import largest_file, with_rights, without_rights
 from tests.support.peers import ODD, initial
 
@@ -311,9 +311,9 @@ def test_a_job_that_begins_anew_begins_with_everybody(place: Place) -> None:
 
 def test_a_ledger_from_before_anybody_could_be_thrown_out_is_read(place: Place) -> None:
     place.run(place.ledger(), 1)
-    facts = unseal(place.file.read_bytes(), place.file)
+    facts = decode_checked_json(place.file.read_bytes(), place.file)
     del facts["barred"]
-    place.file.write_bytes(seal(facts))
+    place.file.write_bytes(encode_checked_json(facts))
     assert (place.ledger().next_round, place.ledger().barred) == (1, {})
 
 

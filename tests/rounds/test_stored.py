@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from streamlink.errors import CorruptStore, ModelError, NonFiniteUpdate, QuorumNotReached
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.link.outgoing import send_model
+from streamlink.model.computed import RangeFunction
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.combine import ContributorFailed, Step
 from streamlink.rounds.contributor import Answer, Contributor

@@ -16,8 +16,8 @@ from streamlink.errors import ConnectFailed, StoreError
 from streamlink.link.oneshot import receive
 from streamlink.model.interfaces import Expiring
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore
-from streamlink.stores.expiry import expire_updates
-from streamlink.stores.index import INDEX_NAME
+from streamlink.stores.safetensors.expiry import expire_updates
+from streamlink.stores.safetensors.index import INDEX_NAME
 from tests.support.disk import names_in
 from tests.support.models import float_spec, pattern_model, save
 from tests.support.peers import config
@@ -56,7 +56,7 @@ def test_an_old_partial_model_is_removed_and_named_with_its_age(
     store.expire(7 * DAY)
     assert names_in(tmp_path) == model
     (line,) = [each for each in caplog.messages if "nobody went on" in each]
-    assert re.search(r"model-[0-9a-f]{8}\.partial: removing a partial model .* for 8\.0 days", line)
+    assert re.search(r"model-[0-9a-f]{8}\.partial: removing a partial model .* 8\.0 days ago", line)
     store.open().close()
 
 

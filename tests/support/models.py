@@ -13,9 +13,9 @@ import pytest
 from hypothesis import strategies as st
 
 from streamlink.errors import SpecMismatch, StoreError
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import BLOCK_BYTES, digest_of
-from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import (
     Lending,
     ModelInPlace,

@@ -18,8 +18,8 @@ from streamlink.link.incoming import receive_model
 from streamlink.link.outgoing import Receipt, send_model
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.link.transfers import OnTransfer
+from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate import WeightedMean
 from streamlink.rounds.client import Client

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import streamlink as sl
-from streamlink.model.committing import CommitSink
+from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelSource, Progress
 from tests.support.kill_points import KillPoint
 from tests.support.peers import ODD, Array

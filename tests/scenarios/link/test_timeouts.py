@@ -15,7 +15,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamTimeout,
 )
-from streamlink.model.generated import GeneratedModel
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import Payload, Progress
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore

@@ -16,8 +16,8 @@ from streamlink.errors import (
     StreamAborted,
 )
 from streamlink.link.incoming import IncomingModel
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.digest import digest_of
-from streamlink.model.generated import GeneratedModel
 from streamlink.model.interfaces import ModelSink, Payload, Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f

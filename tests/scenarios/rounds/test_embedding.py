@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamlink.link import Update
-from streamlink.model.mapped import RangeFunction
+from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
 from streamlink.rounds.executor import Task

@@ -11,10 +11,10 @@ import pytest
 
 from streamlink.errors import StreamAborted
 from streamlink.link import UpdateKind
+from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.copy import copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
-from streamlink.model.mapped import RangeFunction, map_model
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt

@@ -14,8 +14,8 @@ import pytest
 
 import streamlink as sl
 from streamlink.config import LinkConfig
+from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
-from streamlink.model.mapped import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.events import PerModel
 from streamlink.rounds.executor import Executor

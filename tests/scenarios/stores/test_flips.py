@@ -18,7 +18,7 @@ from streamlink.model.interfaces import ModelStore
 from streamlink.rounds.gather import Gather, GatherRules
 from streamlink.rounds.stored import MANIFEST_NAME, SpooledContributor, SpooledUpdate
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
-from streamlink.stores.index import INDEX_NAME
+from streamlink.stores.safetensors.index import INDEX_NAME
 from tests.support.models import arrays_of, content, float_spec, pattern_model, random_bytes, save
 
 FLIPS = 60

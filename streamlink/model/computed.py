@@ -1,0 +1,128 @@
+"""Sources whose bytes are computed when they are read, and are stored nowhere.
+
+``GeneratedModel`` computes elements from their position: tests and benchmarks send models of any
+size, and examples make initial models, without storing them. ``map_model`` applies a function to
+each range of another source: filters (clipping, noise, scaling) and streaming executors are such
+maps. Nothing is computed ahead or kept, so a result for one range is ready while the next range
+still arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import ModelError
+from streamlink.model.interfaces import Check, ModelSource, Payload, watch
+from streamlink.model.payloads import PayloadReader, as_bytes_view
+from streamlink.model.spec import ModelSpec, Segment, TensorSpec
+
+__all__ = ["Fill", "GeneratedModel", "MappedSource", "RangeFunction", "map_model"]
+
+Fill = Callable[[TensorSpec, int, npt.NDArray[Any]], None]
+"""``fill(tensor, start, out)`` sets ``out`` (1-D) to elements ``[start, start + len(out))``."""
+
+
+class GeneratedModel:
+    """A source whose elements ``fill`` computes, each time anew, for just the range that is read.
+
+    Args:
+        spec: the tensors.
+        fill: see ``Fill``. A function of position only; reads from several threads call it at once.
+    """
+
+    def __init__(self, spec: ModelSpec, fill: Fill) -> None:
+        self._spec = spec
+        self._fill = fill
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Compute the bytes of ``[offset, offset + length)``: one view for each tensor touched."""
+        return tuple(self._piece(segment) for segment in self._spec.segments(offset, length))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _piece(self, segment: Segment) -> memoryview:
+        # Widened to whole elements; what is too much at either end is cut off the view.
+        itemsize = segment.tensor.itemsize
+        first, last = segment.start // itemsize, -(-segment.stop // itemsize)
+        values = np.empty(last - first, segment.tensor.numpy_dtype)
+        self._fill(segment.tensor, first, values)
+        skipped = first * itemsize
+        return as_bytes_view(values)[segment.start - skipped : segment.stop - skipped]
+
+
+RangeFunction = Callable[[TensorSpec, int, npt.NDArray[Any]], npt.NDArray[Any]]
+"""``function(tensor, start, values)`` returns the new elements ``[start, start + len(values))``.
+
+``values`` is 1-D, read-only and has the tensor's dtype; so must the result, at the same length.
+"""
+
+
+class MappedSource:
+    """A source that gives ``function`` of another source's elements.
+
+    Args:
+        source: what is mapped; closed with this one.
+        function: see ``RangeFunction``. A function of its arguments only: a range may be asked for
+            again, cut elsewhere, and by several threads at once.
+    """
+
+    def __init__(self, source: ModelSource, function: RangeFunction) -> None:
+        self._source = source
+        self._function = function
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order: the mapped source's."""
+        return self._source.spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Read and map ``[offset, offset + length)``: one view for each tensor touched.
+
+        Raises:
+            ModelError: the function returned another dtype or length.
+        """
+        segments = tuple(self.spec.segments(offset, length))
+        if not segments:
+            return ()
+        # One read, widened to the whole elements that the range cuts at its two ends.
+        before = segments[0].start % segments[0].tensor.itemsize
+        after = -segments[-1].stop % segments[-1].tensor.itemsize
+        pieces = PayloadReader(self._source.read(offset - before, before + length + after))
+        return tuple(self._map(segment, pieces) for segment in segments)
+
+    def watch(self) -> Check:
+        """Return the check of the source that is mapped."""
+        return watch(self._source)
+
+    def close(self) -> None:
+        """Close the source that is mapped."""
+        self._source.close()
+
+    def _map(self, segment: Segment, pieces: PayloadReader) -> memoryview:
+        tensor, itemsize = segment.tensor, segment.tensor.itemsize
+        first, last = segment.start // itemsize, -(-segment.stop // itemsize)
+        taken = pieces.take((last - first) * itemsize)
+        values = np.frombuffer(taken.toreadonly(), tensor.numpy_dtype)
+        result = np.ascontiguousarray(self._function(tensor, first, values))
+        if result.dtype != tensor.numpy_dtype or result.shape != values.shape:
+            raise ModelError(
+                f"the function mapped {values.size} elements of tensor {tensor.name!r} "
+                f"({tensor.dtype}) to shape {result.shape} of {result.dtype}; it must keep both"
+            )
+        skipped = first * itemsize
+        return as_bytes_view(result)[segment.start - skipped : segment.stop - skipped]
+
+
+def map_model(source: ModelSource, function: RangeFunction) -> MappedSource:
+    """Return ``source`` seen through ``function``, applied range by range."""
+    return MappedSource(source, function)

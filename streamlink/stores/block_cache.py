@@ -1,0 +1,128 @@
+"""Verified blocks of a stored model, each loaded once however many readers want it.
+
+Clients of one round read the same model at nearly the same place. The first to need a block reads,
+decodes and verifies it; the others wait for that one and share the result.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from streamlink.errors import CorruptStore
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of
+from streamlink.model.interfaces import Payload
+from streamlink.model.spec import ModelSpec
+
+__all__ = ["BlockCache", "verify"]
+
+Load = Callable[[int], memoryview]
+
+
+class BlockCache:
+    """Reads ranges as views into whole blocks. Safe for any number of threads.
+
+    Args:
+        spec: the model.
+        load: returns a block, read and verified; called without any lock held.
+        capacity: blocks kept (count). Price: this many MiB, and what readers still hold.
+    """
+
+    def __init__(self, spec: ModelSpec, load: Load, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"at least one block must be kept, not {capacity}")
+        self._spec = spec
+        self._load = load
+        self._capacity = capacity
+        self._blocks: OrderedDict[int, _Block] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return ``[offset, offset + length)``, one view for each block touched."""
+        self._spec.check_range(offset, length)
+        views, stop = [], offset + length
+        while offset < stop:
+            block, start = divmod(offset, BLOCK_BYTES)
+            piece_stop = min(BLOCK_BYTES, stop - block * BLOCK_BYTES)
+            views.append(self._get(block)[start:piece_stop])
+            offset = block * BLOCK_BYTES + piece_stop
+        return tuple(views)
+
+    def clear(self) -> None:
+        """Let go of every block kept."""
+        with self._lock:
+            self._blocks.clear()
+
+    def _get(self, number: int) -> memoryview:
+        with self._lock:
+            block = self._blocks.get(number)
+            is_ours = block is None
+            if block is None:
+                block = self._blocks[number] = _Block()
+                block.lock.acquire()
+                # The block that falls out may still be loading: whoever waits for it has it anyway.
+                if len(self._blocks) > self._capacity:
+                    self._blocks.popitem(last=False)
+            else:
+                self._blocks.move_to_end(number)
+        return self._fill(number, block) if is_ours else block.wait()
+
+    def _fill(self, number: int, block: _Block) -> memoryview:
+        try:
+            block.view = self._load(number).toreadonly()
+            return block.view
+        except BaseException as error:
+            block.error = error
+            with self._lock:
+                if self._blocks.get(number) is block:
+                    del self._blocks[number]  # the next reader tries again
+            raise
+        finally:
+            block.lock.release()
+
+
+class _Block:
+    """One block, or the promise of one: ``lock`` is held until it has arrived."""
+
+    __slots__ = ("error", "lock", "view")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.view: memoryview | None = None
+        self.error: BaseException | None = None
+
+    def wait(self) -> memoryview:
+        if self.view is None:
+            with self.lock:
+                pass
+        if self.view is None:
+            assert self.error is not None
+            raise self.error
+        return self.view
+
+
+def verify(spec: ModelSpec, block: int, data: memoryview, block_hash: bytes, path: Path) -> None:
+    """Compare a block with its hash.
+
+    Raises:
+        CorruptStore: they differ; the error names the first tensor of the block and its offset.
+    """
+    if block_hash_of(data) != block_hash:
+        raise corrupt_block(spec, block, path, "its digest differs")
+
+
+def corrupt_block(spec: ModelSpec, block: int, path: Path, why: str) -> CorruptStore:
+    """Return the error for a block that is not what was stored; it names the tensors under it."""
+    start, stop = block_range(block, spec.nbytes)
+    (first, inside), last = spec.locate(start), spec.locate(stop - 1)[0]
+    others = f", which reaches to tensor {spec.tensors[last].name!r}," if last > first else ""
+    return CorruptStore(
+        f"the block of {stop - start} bytes from here on{others} is not what was stored: {why}",
+        path=str(path),
+        tensor=spec.tensors[first].name,
+        inside=inside,
+        offset=start,
+    )

@@ -1,0 +1,226 @@
+"""What users have, as it is: any of it as a source, as a place to receive into, or as a store.
+
+A path, a store, a dict of arrays or tensors, a torch module, or a model of the user's own. What is
+none of these is refused here, in words, before a file is made or anybody is connected to.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from streamlink.errors import ModelError
+from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
+from streamlink.model.spec import ModelSpec, require_same
+from streamlink.stores import ArrayModel, as_model, open_model, open_store
+
+__all__ = [
+    "AnyPlace",
+    "AnySource",
+    "Place",
+    "as_place",
+    "as_sink",
+    "as_source",
+    "as_store",
+    "require_fillable",
+]
+
+
+class TorchModule(Protocol):
+    """What types see of a ``torch.nn.Module``; nothing else is one when the program runs."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return name → tensor."""
+
+
+AnySource = ModelSource | ModelStore | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
+"""What can be read as a model.
+
+A source; a store, whose present model it is; a path (see ``open_model``); name → NumPy array or
+torch tensor; a torch module.
+"""
+
+Place = ModelSink | ModelStore | Callable[[ModelSpec], ModelSink]
+"""A store, whose model is replaced; a sink; or a function that makes a sink for a model's spec."""
+
+AnyPlace = Place | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
+"""What a model can be received into.
+
+A store, whose model is replaced; a path, where there is a store then, one compressed file if it
+ends in ``.slz``, else a directory; a sink, or a function that makes one for a model's spec; name →
+NumPy array or torch tensor, or a torch module, whose tensors are filled where they are.
+"""
+
+_SOURCES = (
+    "a path, a store, a dict of NumPy arrays or torch tensors, a torch module, or an object with "
+    "spec, read and close"
+)
+_PLACES = (
+    "a path, a store, a dict of NumPy arrays or torch tensors, a torch module, an object with "
+    "spec, write, commit and discard, or a function that makes one for a ModelSpec"
+)
+
+
+def as_source(what: AnySource) -> ModelSource:
+    """Return ``what`` as a source: itself if it is one, else one for the caller to close.
+
+    Raises:
+        ModelError: it is nothing that can be read, or something in it cannot travel.
+        StoreError: there is no model at the path or in the store, or it cannot be read.
+    """
+    _require_object(what)
+    if isinstance(what, str | os.PathLike):
+        return open_model(Path(what))
+    if isinstance(what, ModelSource):
+        return what
+    if isinstance(what, ModelStore):
+        return what.open()
+    if _is_in_memory(what):
+        return as_model(what)
+    raise ModelError(f"this is {_kind(what)}, which cannot be read as a model; pass {_SOURCES}")
+
+
+def as_place(what: AnyPlace) -> Place:
+    """Return ``what`` as a place to receive into. Nothing of it is touched yet.
+
+    Tensors of a dict or a module are filled whatever the order in which a model has them.
+
+    Raises:
+        ModelError: it is nothing to receive into, or something in it cannot be filled.
+        StoreError: no store can be at the path.
+    """
+    _require_object(what)
+    if isinstance(what, str | os.PathLike):
+        return open_store(Path(what))
+    if isinstance(what, ModelSink | ModelStore):
+        return what
+    if _is_in_memory(what):
+        _require_fillable(what)
+        return lambda spec: _in_order_of(spec, what)
+    if callable(what) and not isinstance(what, ModelSource):
+        function = what
+        return lambda spec: _made_by(function, spec)
+    raise ModelError(f"this is {_kind(what)}, which no model can go into; pass {_PLACES}")
+
+
+def as_sink(what: AnyPlace) -> Callable[[ModelSpec], ModelSink]:
+    """Return a function that gives the sink in ``what`` for a model; raises as ``as_place`` does.
+
+    The function raises ``SpecMismatch`` where a dict or a module has other tensors.
+    """
+    place = as_place(what)
+    if isinstance(place, ModelSink):
+        sink = place
+        return lambda spec: sink
+    return place.begin if isinstance(place, ModelStore) else place
+
+
+def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
+    """Return ``what`` as a store: itself, or the one at a path, whether or not it holds a model.
+
+    Raises:
+        ModelError: it is no store.
+        StoreError: no store can be at the path.
+    """
+    if isinstance(what, str | os.PathLike):
+        return open_store(Path(what))
+    _require_object(what)
+    if isinstance(what, ModelStore):
+        return what
+    raise ModelError(
+        f"this is {_kind(what)}, which is no store; pass a path, an object with open and begin, "
+        "or for a dict of NumPy arrays MemoryStore(arrays)"
+    )
+
+
+# --- memory -----------------------------------------------------------------
+
+
+def _is_in_memory(what: Any) -> bool:
+    return isinstance(what, Mapping) or _is_module(what)
+
+
+def _is_module(what: Any) -> bool:
+    """Tell a module without importing PyTorch: where nobody has, there is none."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(what, torch.nn.Module)
+
+
+def _require_fillable(what: Any) -> None:
+    """Find what cannot be filled now, rather than when the first byte comes."""
+    model = as_model(what)
+    if not model.spec.tensors:
+        raise ModelError(
+            f"this {type(what).__name__} has no tensors to fill; pass one that has the model's, or "
+            "a MemoryStore(), which makes them"
+        )
+    require_fillable(model, what)
+
+
+def require_fillable(model: ModelInPlace, what: Any) -> None:
+    """Find what of ``model``, which is over the memory of ``what``, cannot be filled.
+
+    Raises:
+        ModelError: an array or tensor is read-only, or shares memory with another or with itself.
+    """
+    if isinstance(model, ArrayModel):
+        model.write(0, memoryview(b""))  # raises before it would touch anything
+    elif _is_in_memory(what):
+        from streamlink.stores.torch.tensors import (
+            obstacle,  # there are tensors, so there is PyTorch
+        )
+
+        if why := obstacle(dict(_entries(what))):
+            raise ModelError(why)
+
+
+def _in_order_of(spec: ModelSpec, what: Any) -> ModelInPlace:
+    """Return a model over what is in memory, its tensors in the order of ``spec``.
+
+    Of tied weights the first name travels, so naming one of them chooses it.
+    """
+    model = as_model(what)
+    if model.spec != spec:
+        model = as_model(_ordered(_entries(what), spec.names))
+        require_same(model.spec, spec, "the source", "the target")
+    return model
+
+
+def _entries(what: Any) -> Mapping[str, Any]:
+    """Return name → array or tensor: for a module, its own memory, as ``TorchModel`` has checked.
+
+    The entries of ``state_dict()`` are tensors over that memory.
+    """
+    entries: Mapping[str, Any] = what if isinstance(what, Mapping) else what.state_dict()
+    return entries
+
+
+def _ordered(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    first = {name: entries[name] for name in names if name in entries}
+    return {**first, **entries}
+
+
+# --- functions, and what is none of all this --------------------------------
+
+
+def _made_by(function: Callable[[ModelSpec], ModelSink], spec: ModelSpec) -> ModelSink:
+    sink: object = function(spec)
+    if not isinstance(sink, ModelSink):
+        raise TypeError(f"the function that makes a sink returned {_kind(sink)}")
+    return sink
+
+
+def _require_object(what: object) -> None:
+    """Raise for a class: it has all the methods of its objects, and would be taken for one."""
+    if isinstance(what, type):
+        raise ModelError(
+            f"{what.__name__} is a class; pass one of its objects, or a function that makes one"
+        )
+
+
+def _kind(what: object) -> str:
+    name = type(what).__name__
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"

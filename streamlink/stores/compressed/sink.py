@@ -1,0 +1,281 @@
+"""The sink of a compressed model: blocks are packed and appended as they come.
+
+A payload that covers whole blocks is compressed where it lies. What covers a block in part goes
+into one buffer of 1 MiB, which is appended when another block is touched; a block that is touched
+again is read back, merged and appended anew. So writes in any order work, and those in order are
+the fast ones.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+
+import numpy as np
+import zstandard
+
+from streamlink.descriptors import patiently
+from streamlink.errors import StoreError
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_BYTES, block_hash_of, root_hash
+from streamlink.model.interfaces import Progress
+from streamlink.model.ranges import RangeSet, require_complete
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.compressed.format import HEAD, encode_tail, index_bytes, new_index
+from streamlink.stores.files import (
+    Flusher,
+    Steps,
+    close_all,
+    disk_errors,
+    lock,
+    read_bytes,
+    remove,
+    replace,
+    require_free,
+    write_all,
+)
+
+__all__ = ["MIN_SAVING", "CompressedSink", "partial_path"]
+
+MIN_SAVING = 0.125
+"""The share by which a block must shrink to be stored compressed."""
+
+_NO_BLOCK = -1
+_SAMPLE_BYTES = 16 << 10
+_SAMPLES = 4
+_SAMPLED_IN_A_ROW = 16
+_WRITE_BYTES = 8 << 20
+
+
+class CompressedSink:
+    """Takes a model's bytes in any order. Made by ``CompressedStore.begin``.
+
+    Memory: one block, one compressed block, and 28 bytes for each block of the model.
+    """
+
+    def __init__(
+        self, path: Path, spec: ModelSpec, level: int, reserve: int, min_saving: float
+    ) -> None:
+        self._path = path
+        self._temporary = partial_path(path)
+        self._spec = spec
+        self._written = RangeSet()
+        self._packer = _Packer(level, min_saving)
+        self._buffer = memoryview(bytearray(min(BLOCK_BYTES, spec.nbytes)))
+        self._buffered = _NO_BLOCK
+        self._fds: list[int] = []
+        self._closer = weakref.finalize(self, close_all, self._fds)
+        self._is_open = True
+        self._is_prepared = False
+        try:
+            with disk_errors(path, "beginning a new model"):
+                self._begin(reserve)
+        except BaseException:
+            self._close()
+            raise
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Pack ``payload`` block by block.
+
+        Raises:
+            StoreFull: the disk has no room above its reserve.
+            StoreError: the sink was committed or discarded.
+        """
+        self._spec.check_range(offset, payload.nbytes)
+        self._require_open()
+        if self._is_prepared:
+            raise StoreError(
+                f"{self._path}: this model is prepared, and takes no more: commit or discard it"
+            )
+        start, stop = offset, offset + payload.nbytes
+        with disk_errors(self._path, "writing the model"):
+            while start < stop:
+                block = start // BLOCK_BYTES
+                begin, end = block_range(block, self._spec.nbytes)
+                piece_stop = min(stop, end)
+                piece = payload[start - offset : piece_stop - offset]
+                if start == begin and piece_stop == end:
+                    self._append(block, piece)
+                else:
+                    self._merge(block, start - begin, piece)
+                start = piece_stop
+        self._written.add(offset, stop)
+
+    def digest(self) -> str | None:
+        """Return the digest the model will have, once all of it was written."""
+        require_complete(self._written, self._spec)
+        with disk_errors(self._path, "writing the model"):
+            self._flush()
+        return root_hash(self._spec, [self._index["hash"].tobytes()])
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Append spec, index and footer, and bring all to the disk.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
+        self._prepare(Steps(progress))
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Prepare what is not prepared, and take the final name.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
+        steps = Steps(progress)
+        self._prepare(steps)
+        with disk_errors(self._path, "committing the model"):
+            replace(self._temporary, self._path)
+        self._close()
+        steps.tell()
+
+    def discard(self) -> None:
+        """Remove what this attempt wrote. The model under the final name is never touched."""
+        if self._is_open and _is_at(self._temporary, self._fds[0]):
+            with disk_errors(self._path, "discarding an attempt"):
+                remove(self._temporary)
+        self._close()
+
+    def _prepare(self, steps: Steps) -> None:
+        self._require_open()
+        require_complete(self._written, self._spec)
+        if self._is_prepared:
+            return
+        with disk_errors(self._path, "committing the model"):
+            self._flush()
+            self._write_tail(steps)
+            os.fsync(self._fds[0])
+            steps.tell()
+        self._is_prepared = True
+
+    def _begin(self, reserve: int) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        # Nobody knows yet how far the blocks shrink, but the index will need its room. Looking
+        # before it is made, an absurd spec costs nothing.
+        require_free(self._path.parent, index_bytes(self._spec), reserve)
+        self._index = new_index(self._spec)
+        self._fds.append(_open_locked(self._temporary))
+        os.ftruncate(self._fds[0], 0)
+        write_all(self._fds[0], HEAD, 0)
+        self._end = len(HEAD)
+        self._flusher = Flusher(self._fds[0], self._path.parent, reserve)
+
+    def _append(self, block: int, data: memoryview) -> None:
+        """Store a whole block at the end of the file."""
+        if self._buffered == block:
+            self._buffered = _NO_BLOCK  # what is buffered of it is older
+        frame = self._packer.pack(data)
+        write_all(self._fds[0], frame, self._end)
+        self._index[block] = self._end, len(frame), np.frombuffer(block_hash_of(data), np.uint8)
+        self._flusher.wrote(self._end, len(frame))
+        self._end += len(frame)
+
+    def _merge(self, block: int, start: int, piece: memoryview) -> None:
+        """Put part of a block into the buffer, which holds that block afterwards."""
+        if self._buffered != block:
+            self._flush()
+            self._fetch(block)
+        self._buffer[start : start + piece.nbytes] = piece
+
+    def _fetch(self, block: int) -> None:
+        """Fill the buffer with what was stored of a block; there may be nothing yet."""
+        length = int(self._index["length"][block])
+        if length:
+            start, stop = block_range(block, self._spec.nbytes)
+            frame = read_bytes(
+                self._fds[0], length, int(self._index["offset"][block]), self._temporary
+            )
+            data = frame if length == stop - start else zstandard.decompress(frame)
+            self._buffer[: stop - start] = data
+        self._buffered = block
+
+    def _flush(self) -> None:
+        if self._buffered != _NO_BLOCK:
+            block = self._buffered
+            start, stop = block_range(block, self._spec.nbytes)
+            self._append(block, self._buffer[: stop - start])
+
+    def _write_tail(self, steps: Steps) -> None:
+        tail = memoryview(encode_tail(self._spec, self._index, self._end))
+        for start in range(0, len(tail), _WRITE_BYTES):
+            write_all(self._fds[0], tail[start : start + _WRITE_BYTES], self._end + start)
+            steps.tell()
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise StoreError(f"{self._path}: this attempt was committed or discarded already")
+
+    def _close(self) -> None:
+        self._is_open = False
+        self._closer()
+
+
+class _Packer:
+    """Compresses blocks, and learns from the last one whether that is worth trying."""
+
+    def __init__(self, level: int, min_saving: float) -> None:
+        self._compressor = zstandard.ZstdCompressor(level=level)
+        self._share = 1 - min_saving
+        self._raw_in_a_row = 0
+
+    def pack(self, block: memoryview) -> bytes | memoryview:
+        """Return the block's frame, or the block itself where that is not much longer."""
+        if self._looks_random(block):
+            return block
+        frame = self._compressor.compress(block)
+        if len(frame) < block.nbytes * self._share:
+            self._raw_in_a_row = 0
+            return frame
+        self._raw_in_a_row += 1
+        return block
+
+    def _looks_random(self, block: memoryview) -> bool:
+        """After a block that did not shrink, ask a sample of the next before working on all of it.
+
+        Compressing random float32 in vain is ten times slower than storing it. A sample misses
+        repeats that lie far apart, so now and then a block is tried for real.
+        """
+        if not self._raw_in_a_row or block.nbytes < BLOCK_BYTES:
+            return False
+        if self._raw_in_a_row % _SAMPLED_IN_A_ROW == 0:
+            return False
+        step = block.nbytes // _SAMPLES
+        starts = range(0, block.nbytes, step)
+        sample = b"".join([block[start : start + _SAMPLE_BYTES] for start in starts])
+        if len(self._compressor.compress(sample)) < len(sample) * self._share:
+            return False
+        self._raw_in_a_row += 1
+        return True
+
+
+def partial_path(path: Path) -> Path:
+    """Return where a compressed model is written before it takes its name."""
+    return path.with_name(path.name + ".part")
+
+
+def _open_locked(path: Path) -> int:
+    """Open the temporary file for writing, ours alone."""
+    while True:
+        fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            lock(fd, path)
+            # Between open and lock its writer may have published it under the final name.
+            if _is_at(path, fd):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Tell whether ``path`` still names the open file."""
+    return path.exists() and os.path.samestat(os.stat(path), os.fstat(fd))

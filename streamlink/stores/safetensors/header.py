@@ -1,0 +1,163 @@
+"""The header of one safetensors file: eight bytes of length, then JSON that places every tensor.
+
+A header comes from outside and is believed in nothing: each way in which it can lie about the file
+is refused here, so that the stores above may compute with its offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from streamlink.errors import CorruptStore, ModelError, StoreError, UnsupportedDtype
+from streamlink.model.spec import TensorSpec
+from streamlink.stores.checked_json import parse_json
+from streamlink.stores.files import read_bytes
+
+__all__ = ["MAX_HEADER_BYTES", "ShardHeader", "encode_header", "read_header"]
+
+MAX_HEADER_BYTES = 100_000_000
+"""Longest JSON accepted: the limit of the safetensors library."""
+
+_ALIGNMENT = 8
+_METADATA = "__metadata__"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardHeader:
+    """What a safetensors file holds.
+
+    Attributes:
+        tensors: in the order of the JSON.
+        offsets: where each tensor's bytes begin in the file.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    offsets: tuple[int, ...]
+
+
+def read_header(fd: int, path: Path) -> ShardHeader:
+    """Read and check the header of an open file.
+
+    Raises:
+        CorruptStore: it is no safetensors file, or header and file contradict each other.
+        StoreError: a tensor's dtype is not supported.
+    """
+    file_bytes = os.fstat(fd).st_size
+    length = _header_length(fd, file_bytes, path)
+    entries = parse_json(read_bytes(fd, length, 8, path), path)
+    entries.pop(_METADATA, None)
+    tensors, ranges = [], []
+    for name, entry in entries.items():
+        tensor, begin, end = _parse_entry(name, entry, path)
+        tensors.append(tensor)
+        ranges.append((begin, end))
+    _check_cover(tensors, ranges, file_bytes - 8 - length, path)
+    return ShardHeader(tuple(tensors), tuple(8 + length + begin for begin, _ in ranges))
+
+
+def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]]:
+    """Return (header, file offset of each tensor) of a file that holds ``tensors``.
+
+    Wider elements come first in the file, so that every tensor is aligned to its elements: readers
+    that map the file need that. The JSON keeps the order given.
+
+    Raises:
+        StoreError: a tensor has the one name the format keeps for itself.
+    """
+    begins = _place(tensors)
+    entries = {
+        tensor.name: {
+            "dtype": tensor.dtype,
+            "shape": tensor.shape,
+            "data_offsets": (begin, begin + tensor.nbytes),
+        }
+        for tensor, begin in zip(tensors, begins, strict=True)
+    }
+    if _METADATA in entries:
+        raise StoreError(f"safetensors keeps the name {_METADATA!r} for itself; rename the tensor")
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    start = 8 + len(text)
+    return struct.pack("<Q", len(text)) + text, tuple(start + begin for begin in begins)
+
+
+def _header_length(fd: int, file_bytes: int, path: Path) -> int:
+    if file_bytes < 8:
+        raise CorruptStore(f"{file_bytes} bytes are no safetensors file", path=str(path))
+    (length,) = struct.unpack("<Q", read_bytes(fd, 8, 0, path))
+    if length > MAX_HEADER_BYTES:
+        raise CorruptStore(
+            f"not a safetensors file, or a header of {length} bytes, which is above the limit of "
+            f"{MAX_HEADER_BYTES}",
+            path=str(path),
+        )
+    if length > file_bytes - 8:
+        raise CorruptStore(
+            f"a header of {length} bytes in a file of {file_bytes}: not a safetensors file, or "
+            "one that was cut short",
+            path=str(path),
+        )
+    return int(length)
+
+
+def _parse_entry(name: str, entry: Any, path: Path) -> tuple[TensorSpec, int, int]:
+    def corrupt(what: str) -> CorruptStore:
+        return CorruptStore(what, path=str(path), tensor=name)
+
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise corrupt("its entry does not have exactly dtype, shape and data_offsets")
+    shape, offsets = entry["shape"], entry["data_offsets"]
+    if not _is_counts(shape) or not _is_counts(offsets) or len(offsets) != 2:
+        raise corrupt("its shape or data_offsets are not lists of whole numbers of at least 0")
+    try:
+        tensor = TensorSpec(name, str(entry["dtype"]), tuple(shape))
+    except UnsupportedDtype as error:
+        raise StoreError(f"{path}: {error}") from error
+    except ModelError as error:
+        raise corrupt(str(error)) from error
+    begin, end = offsets
+    if end - begin != tensor.nbytes:
+        raise corrupt(f"data_offsets hold {end - begin} bytes, its shape needs {tensor.nbytes}")
+    return tensor, begin, end
+
+
+def _is_counts(value: Any) -> bool:
+    # ``type``, because True is an int too.
+    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+
+
+def _check_cover(
+    tensors: list[TensorSpec], ranges: list[tuple[int, int]], data_bytes: int, path: Path
+) -> None:
+    """Check that the tensors lie end to end and fill the file exactly."""
+    position = 0
+    for index in sorted(range(len(ranges)), key=ranges.__getitem__):
+        begin, end = ranges[index]
+        if begin != position:
+            kind = "overlaps the one before it" if begin < position else "leaves a hole before it"
+            raise CorruptStore(
+                f"its data begins at {begin}, which {kind} (that ends at {position})",
+                path=str(path),
+                tensor=tensors[index].name,
+            )
+        position = end
+    if position != data_bytes:
+        kind = "was cut short" if data_bytes < position else "has bytes that belong to no tensor"
+        raise CorruptStore(
+            f"{data_bytes} bytes of data where its header says {position}: the file {kind}",
+            path=str(path),
+        )
+
+
+def _place(tensors: Sequence[TensorSpec]) -> list[int]:
+    begins, position = [0] * len(tensors), 0
+    for index in sorted(range(len(tensors)), key=lambda i: -tensors[i].itemsize):
+        begins[index] = position
+        position += tensors[index].nbytes
+    return begins

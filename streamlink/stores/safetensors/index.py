@@ -1,0 +1,215 @@
+"""The index JSON of a directory of safetensors shards, in the form Hugging Face gives it.
+
+It maps each tensor to the file that holds it. Replacing it is what makes a new model visible, so it
+is also the one place that says which of the directory's files are alive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore
+from streamlink.model.digest import BLOCK_HASH_BYTES, block_count
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.checked_json import parse_json
+from streamlink.stores.files import read_bytes, remove, replace, write_all
+
+__all__ = [
+    "INDEX_NAME",
+    "SINGLE_NAME",
+    "ShardIndex",
+    "generation_of",
+    "new_generation",
+    "next_index_name",
+    "publish_index",
+    "read_block_hashes",
+    "remove_dead_files",
+    "shard_name",
+    "write_block_hashes",
+]
+
+INDEX_NAME = "model.safetensors.index.json"
+SINGLE_NAME = "model.safetensors"
+
+_DIGESTS, _CHECKSUM = "streamlink_digests", "streamlink_checksum"
+
+_OURS = re.compile(
+    r"model-([0-9a-f]{8})"
+    r"(-\d{5,}-of-\d{5,}\.safetensors(\.part)?|\.digests|\.partial|\.index\.json\.part)"
+)
+
+
+_HASHES_MAGIC = b"SLDIGST1"
+_HASHES_HEAD = struct.Struct("<8sQ32s")
+_CHECKSUM_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIndex:
+    """The content of an index.
+
+    Attributes:
+        weight_map: tensor → file name, in logical order.
+        total_bytes: bytes of all tensors.
+        digests: name of the file with the block hashes, ``""`` for none.
+    """
+
+    weight_map: Mapping[str, str]
+    total_bytes: int = 0
+    digests: str = ""
+
+    @property
+    def files(self) -> set[str]:
+        """Names of all files that belong to the model."""
+        return {*self.weight_map.values(), *([self.digests] if self.digests else [])}
+
+    @classmethod
+    def read(cls, directory: Path) -> ShardIndex:
+        """Read the directory's index.
+
+        Raises:
+            FileNotFoundError: there is none.
+            CorruptStore: it is no index, is damaged, or names files outside the directory. Damage
+                is told by a checksum, which an index that another tool made does not have.
+        """
+        path = directory / INDEX_NAME
+        parsed = parse_json(patiently(path.read_bytes), path)
+        weight_map, metadata = parsed.get("weight_map"), parsed.get("metadata")
+        if not isinstance(weight_map, dict):
+            raise CorruptStore("it has no weight_map", path=str(path))
+        facts = metadata if isinstance(metadata, dict) else {}
+        digests = facts.get(_DIGESTS, "")
+        names = {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}
+        for name in names:
+            _require_plain_name(name, path)
+        is_ours = _DIGESTS in facts or _CHECKSUM in facts or any(map(_OURS.fullmatch, names))
+        if is_ours and facts.get(_CHECKSUM) != _checksum(weight_map, facts):
+            raise CorruptStore(
+                "it is not what was written: its checksum differs or is gone", path=str(path)
+            )
+        return cls(weight_map, digests=digests)
+
+    def write(self, directory: Path, generation: str) -> None:
+        """Replace the directory's index, durably and at once."""
+        self.prepare(directory, generation)
+        publish_index(directory, generation)
+
+    def prepare(self, directory: Path, generation: str) -> None:
+        """Bring the next index to the disk, under a name of its own; ``publish_index`` follows."""
+        temporary = directory / next_index_name(generation)
+        metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
+        metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
+        text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
+        fd = patiently(os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            write_all(fd, text.encode(), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def next_index_name(generation: str) -> str:
+    """Return the name of an index that is not published yet."""
+    return f"model-{generation}.index.json.part"
+
+
+def publish_index(directory: Path, generation: str) -> None:
+    """Replace the directory's index with the prepared one, durably and at once."""
+    replace(directory / next_index_name(generation), directory / INDEX_NAME)
+
+
+def new_generation() -> str:
+    """Return a name part that no earlier attempt in any directory is likely to have had."""
+    return secrets.token_hex(4)
+
+
+def generation_of(name: str) -> str:
+    """Return the part that the names of one attempt's files share; ``""`` for a file not ours."""
+    match = _OURS.fullmatch(name)
+    return match[1] if match else ""
+
+
+def shard_name(generation: str, number: int, count: int) -> str:
+    """Return the file name of shard ``number`` (from 0) of ``count``."""
+    return f"model-{generation}-{number + 1:05d}-of-{count:05d}.safetensors"
+
+
+def remove_dead_files(
+    directory: Path, superseded: Collection[str] = (), *, spared: str = ""
+) -> None:
+    """Remove what the present index does not name: leftovers of ours, and ``superseded`` files.
+
+    Files of the generation ``spared`` stay. Where there is an index that cannot be read, nothing is
+    removed: its shards may be all there is.
+    """
+    try:
+        alive = ShardIndex.read(directory).files
+    except FileNotFoundError:
+        alive = set()
+    except CorruptStore:
+        return
+    for name in patiently(os.listdir, directory):
+        ours = _OURS.fullmatch(name)
+        is_spared = name in alive or (ours is not None and ours[1] == spared)
+        if (name in superseded or ours) and not is_spared:
+            remove(directory / name)
+
+
+def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:
+    """Write a new sidecar and bring it to the disk."""
+    head = _HASHES_HEAD.pack(_HASHES_MAGIC, spec.nbytes, spec.digest)
+    data = head + hashes
+    fd = patiently(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        write_all(fd, data + xxhash.xxh3_128_digest(data), 0)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
+    """Return all hashes in order, joined.
+
+    Raises:
+        FileNotFoundError: there is no such sidecar.
+        CorruptStore: it is damaged, or belongs to another model.
+    """
+    expected = _HASHES_HEAD.size + block_count(spec.nbytes) * BLOCK_HASH_BYTES + _CHECKSUM_BYTES
+    fd = patiently(os.open, path, os.O_RDONLY)
+    try:
+        data = read_bytes(fd, min(expected, os.fstat(fd).st_size), 0, path)
+    finally:
+        os.close(fd)
+    body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if len(data) != expected or xxhash.xxh3_128_digest(body) != checksum:
+        raise CorruptStore("the digests are damaged or of another model", path=str(path))
+    if body[: _HASHES_HEAD.size] != _HASHES_HEAD.pack(_HASHES_MAGIC, spec.nbytes, spec.digest):
+        raise CorruptStore("these are the digests of another model", path=str(path))
+    return body[_HASHES_HEAD.size :]
+
+
+def _checksum(weight_map: Mapping[str, str], facts: Mapping[str, Any]) -> str:
+    """Return the checksum of what an index says, in its order, however the JSON is laid out."""
+    said = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
+    return xxhash.xxh3_128_hexdigest(json.dumps(said).encode())
+
+
+def _checked_type(name: object) -> str:
+    return name if isinstance(name, str) else "/"  # what is no text is refused as a path is
+
+
+def _require_plain_name(name: str, path: Path) -> None:
+    # The index comes from outside and must not make us open or remove anything elsewhere.
+    if "/" in name or "\\" in name or "\0" in name or name in (".", "..") or ".." in name:
+        raise CorruptStore(f"it names {name!r}, which is no plain file name", path=str(path))

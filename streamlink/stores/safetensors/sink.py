@@ -1,0 +1,456 @@
+"""The sink of a safetensors directory: shards under new names, published by renaming the index.
+
+Until that rename the old model is untouched; after it the old shards are removed. A process killed
+at any point leaves either the old model or the new one, and files that the next attempt removes.
+
+An attempt with an ``identity`` is kept instead: a journal (``partial``) says how far it is on the
+disk, and a later process goes on from there. Its shards end in ``.part`` and get their headers last
+of all, so that no tool takes them for a model.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore, StoreError
+from streamlink.model.block_hashes import BlockHashTracker, block_range
+from streamlink.model.digest import (
+    BLOCK_BYTES,
+    BLOCK_HASH_BYTES,
+    block_count,
+    block_hash_of,
+    root_hash,
+)
+from streamlink.model.interfaces import Progress
+from streamlink.model.ranges import RangeSet, require_complete
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.block_cache import verify
+from streamlink.stores.files import (
+    Flusher,
+    Steps,
+    close_all,
+    disk_errors,
+    lock,
+    read_into,
+    remove,
+    require_free,
+    sync_data,
+    sync_directory,
+    write_all,
+)
+from streamlink.stores.safetensors.header import encode_header
+from streamlink.stores.safetensors.index import (
+    INDEX_NAME,
+    SINGLE_NAME,
+    ShardIndex,
+    new_generation,
+    next_index_name,
+    publish_index,
+    remove_dead_files,
+    shard_name,
+    write_block_hashes,
+)
+from streamlink.stores.safetensors.journal import Journal, Partial, find_partials, partial_name
+from streamlink.stores.safetensors.layout import Layout, split_into_shards
+
+__all__ = ["ShardSink"]
+
+logger = logging.getLogger("streamlink.stores")
+
+DURABLE_BYTES = 64 << 20
+"""How much may have to be sent again after a crash of the receiver (bytes)."""
+
+_PART = ".part"
+
+
+class ShardSink:
+    """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin`` and ``resume``.
+
+    Bytes are hashed as they come in order; a block that came in other ways is read back by
+    ``commit``.
+
+    Args:
+        directory: of the store.
+        spec: the tensors.
+        shard_bytes: see ``SafetensorsStore``.
+        reserve: see ``SafetensorsStore``.
+        identity: what the sender calls the model; empty: a crash loses all of it.
+        partial: what an earlier attempt left, to go on with.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        spec: ModelSpec,
+        shard_bytes: int,
+        reserve: int,
+        *,
+        identity: str = "",
+        partial: Partial | None = None,
+    ) -> None:
+        self._directory = directory
+        self._spec = spec
+        self._shard_bytes = shard_bytes
+        self._reserve = reserve
+        self._written = RangeSet()
+        self._generation = partial.generation if partial else new_generation()
+        self._names: list[str] = []
+        self._suffix = ""
+        self._is_prepared = self._is_publishing = False
+        self._superseded: set[str] = set()
+        self._fds: list[int] = []
+        self._lock: list[int] = []
+        self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
+        self._journal: Journal | None = None
+        self._durable = self._front = 0
+        self._is_open = True
+        self._has_made_directory = False
+        try:
+            with disk_errors(directory, "beginning a new model"):
+                self._begin(identity, partial)
+        except BaseException:
+            with suppress(StoreError):  # what stood in the way of beginning is what is told
+                self.discard()
+            raise
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Write ``payload`` into its shards; one system call for each run of tensors.
+
+        Raises:
+            StoreFull: the disk has no room.
+            StoreError: the sink was committed or discarded.
+        """
+        self._spec.check_range(offset, payload.nbytes)
+        self._require_open()
+        if self._is_prepared:
+            raise StoreError(
+                f"{self._directory}: this model is prepared, and takes no more: "
+                "commit or discard it"
+            )
+        taken = 0
+        with disk_errors(self._directory, "writing the model"):
+            for shard, place, length in self._layout.pieces(offset, payload.nbytes):
+                write_all(self._fds[shard], payload[taken : taken + length], place)
+                self._flushers[shard].wrote(place, length)
+                taken += length
+            self._tracker.take(offset, payload)
+            self._written.add(offset, offset + taken)
+            if self._journal is not None:
+                self._note_progress(self._journal, offset, taken)
+
+    def digest(self) -> str | None:
+        """Return the digest the model will have; ``None`` where the commit has to find it out."""
+        if next(self._tracker.unknown(), None) is not None:
+            return None
+        return root_hash(self._spec, [self._tracker.hashes])
+
+    @property
+    def durable(self) -> int:
+        """All bytes below would survive this process, for ``resume`` to find (bytes)."""
+        return self._durable
+
+    def saved(self) -> Iterator[memoryview]:
+        """Yield the durable bytes in order, read back and verified, in one buffer used again.
+
+        Raises:
+            CorruptStore: a block is not what was written.
+        """
+        return self._verified(self._durable)
+
+    @property
+    def whole(self) -> int:
+        """All blocks below came whole and without a gap (bytes); 0 once this is closed."""
+        if not self._is_open:
+            return 0
+        first = next(self._tracker.unknown(), block_count(self._spec.nbytes))
+        return min(self._spec.nbytes, first * BLOCK_BYTES)
+
+    def written(self) -> Iterator[memoryview]:
+        """Yield the bytes below ``whole`` as ``saved`` does those that are durable.
+
+        Raises:
+            CorruptStore: a block is not what was written.
+        """
+        return self._verified(self.whole)
+
+    def suspend(self) -> None:
+        """Let go of the attempt, and keep what has come in order for ``resume``.
+
+        An attempt without an identity is discarded.
+        """
+        if self._journal is None:
+            self.discard()
+        elif self._is_open:
+            with suppress(OSError):  # what is not durable by now comes again
+                self._advance(self._journal)
+            self._close()
+
+    def prepare(self, progress: Progress | None = None) -> None:
+        """Bring everything to the disk under its final names, with an index that nobody reads yet.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
+        self._prepare(Steps(progress))
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Prepare what is not prepared, replace the index, remove the old shards.
+
+        Raises:
+            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
+            disk failed. The old model stands.
+        """
+        steps = Steps(progress)
+        self._prepare(steps)
+        with disk_errors(self._directory, "committing the model"):
+            self._is_publishing = True
+            publish_index(self._directory, self._generation)
+            remove_dead_files(self._directory, self._superseded)
+        self._close()
+        steps.tell()
+
+    def discard(self) -> None:
+        """Remove what this attempt wrote. The model that the index names is never touched."""
+        try:
+            if self._is_open and self._lock:
+                with disk_errors(self._directory, "discarding an attempt"):
+                    self._remove_own()
+                    remove_dead_files(self._directory)
+        finally:
+            self._close()
+        if self._has_made_directory:
+            with suppress(OSError):  # not empty: it holds a model by now
+                self._directory.rmdir()
+
+    # --- beginning ------------------------------------------------------------------
+
+    def _begin(self, identity: str, partial: Partial | None) -> None:
+        self._has_made_directory = not self._directory.exists()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._take_lock()
+        self._make_room(partial)
+        self._tracker = BlockHashTracker(
+            self._spec.nbytes
+        )  # after: an absurd spec must cost nothing
+        self._suffix = _PART if identity or partial else ""
+        self._lay_out()
+        if partial is not None:
+            self._go_on(partial)
+        else:
+            self._create_shards()
+            if identity:
+                self._keep(
+                    Journal.create(
+                        self._directory, self._generation, identity, self._spec, self._shard_bytes
+                    )
+                )
+            else:
+                self._write_headers()
+        self._flushers = [Flusher(fd, self._directory, self._reserve) for fd in self._fds]
+
+    def _take_lock(self) -> None:
+        fd = patiently(os.open, self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            lock(fd, self._directory)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._lock.append(fd)
+
+    def _make_room(self, partial: Partial | None) -> None:
+        if partial is None:
+            for other in find_partials(self._directory):
+                logger.info(
+                    "%s: removing what came of another transfer, %d of %d bytes",
+                    self._directory,
+                    other.mark,
+                    other.spec.nbytes,
+                )
+        remove_dead_files(self._directory, spared=self._generation)
+        kept = partial.mark if partial else 0
+        require_free(self._directory, self._spec.nbytes - kept, self._reserve)
+
+    def _lay_out(self) -> None:
+        shards = split_into_shards(self._spec.tensors, self._shard_bytes)
+        self._names = [
+            shard_name(self._generation, number, len(shards)) for number in range(len(shards))
+        ]
+        self._headers, self._sizes = [], []
+        places: list[tuple[int, int]] = []
+        for number, tensors in enumerate(shards):
+            header, offsets = encode_header(tensors)
+            self._headers.append(header)
+            self._sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
+            places.extend((number, offset) for offset in offsets)
+        self._weight_map = {
+            tensor.name: name
+            for name, tensors in zip(self._names, shards, strict=True)
+            for tensor in tensors
+        }
+        self._layout = Layout(self._spec, places)
+
+    def _create_shards(self) -> None:
+        """Make the shards of their full size, still empty."""
+        for name, size in zip(self._names, self._sizes, strict=True):
+            path = self._directory / (name + self._suffix)
+            self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+            os.ftruncate(self._fds[-1], size)
+
+    def _write_headers(self) -> None:
+        for fd, header in zip(self._fds, self._headers, strict=True):
+            write_all(fd, header, 0)
+
+    # --- an attempt that is kept ------------------------------------------------------
+
+    def _keep(self, journal: Journal) -> None:
+        self._journal = journal
+        weakref.finalize(self, journal.close)
+
+    def _go_on(self, partial: Partial) -> None:
+        """Take the shards and the marks of an attempt that was interrupted."""
+        for name, size in zip(self._names, self._sizes, strict=True):
+            path, final = self._directory / (name + self._suffix), self._directory / name
+            if final.exists():  # a commit had begun
+                os.replace(final, path)
+            if not path.exists() or path.stat().st_size != size:
+                raise CorruptStore("a file of the interrupted transfer is gone", path=str(path))
+            self._fds.append(patiently(os.open, path, os.O_RDWR))
+        self._keep(Journal.reopen(self._directory, partial))
+        for block in range(block_count(partial.mark)):
+            block_hash = partial.hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
+            self._tracker.set(block, block_hash)
+        self._written.add(0, partial.mark)
+        self._durable = self._front = partial.mark
+
+    def _note_progress(self, journal: Journal, offset: int, length: int) -> None:
+        if offset == self._front:
+            self._front += length
+        # The first marks come early, so that small models and slow links have some, too.
+        step = min(DURABLE_BYTES, max(BLOCK_BYTES, self._durable))
+        if self._front - self._durable >= step:
+            self._advance(journal)
+
+    def _advance(self, journal: Journal) -> None:
+        """Bring what came in order to the disk, and say so in the journal."""
+        front = self._front
+        mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
+        fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
+        for shard in {shard for shard, _, _ in fresh}:
+            sync_data(self._fds[shard])
+        self._mark(journal, mark)
+
+    def _mark(self, journal: Journal, mark: int) -> None:
+        if mark > self._durable:
+            first, last = block_count(self._durable), block_count(mark)
+            journal.advance(
+                mark, self._tracker.hashes[first * BLOCK_HASH_BYTES : last * BLOCK_HASH_BYTES]
+            )
+            self._durable = mark
+
+    # --- the end ------------------------------------------------------------------------
+
+    def _hash_unknown(self, steps: Steps) -> None:
+        """Read back the blocks that did not come in order, to know their hashes."""
+        buffer = memoryview(bytearray(min(self._spec.nbytes, BLOCK_BYTES)))
+        for block in self._tracker.unknown():
+            self._tracker.set(block, block_hash_of(self._read_back(block, buffer)))
+            steps.tell()
+
+    def _verified(self, nbytes: int) -> Iterator[memoryview]:
+        buffer = memoryview(bytearray(min(BLOCK_BYTES, nbytes)))
+        hashes = self._tracker.hashes
+        with disk_errors(self._directory, "reading back"):
+            for block in range(block_count(nbytes)):
+                view = self._read_back(block, buffer)
+                block_hash = hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
+                verify(self._spec, block, view, block_hash, self._directory)
+                yield view
+
+    def _read_back(self, block: int, buffer: memoryview) -> memoryview:
+        """Return what the files hold of a block, in ``buffer``."""
+        start, stop = block_range(block, self._spec.nbytes)
+        view, filled = buffer[: stop - start], 0
+        for shard, place, length in self._layout.pieces(start, stop - start):
+            path = self._directory / (self._names[shard] + self._suffix)
+            read_into(self._fds[shard], view[filled : filled + length], place, path)
+            filled += length
+        return view
+
+    def _prepare(self, steps: Steps) -> None:
+        self._require_open()
+        require_complete(self._written, self._spec)
+        if self._is_prepared:
+            return
+        with disk_errors(self._directory, "committing the model"):
+            self._hash_unknown(steps)
+            if self._journal is not None:
+                self._write_headers()
+            for fd in self._fds:
+                sync_data(fd)
+                steps.tell()
+            if self._journal is not None:
+                self._mark(self._journal, self._spec.nbytes)
+            self._take_names()
+        self._is_prepared = True
+
+    def _take_names(self) -> None:
+        """Give all files their final names, which the present index does not mention."""
+        digests = f"model-{self._generation}.digests"
+        write_block_hashes(self._directory / digests, self._spec, self._tracker.hashes)
+        for name in self._names if self._suffix else ():
+            os.replace(self._directory / (name + self._suffix), self._directory / name)
+        # The names of shards and digests must be durable before an index that relies on them.
+        sync_directory(self._directory)
+        self._superseded = _files_of_present_model(self._directory)
+        index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
+        index.prepare(self._directory, self._generation)
+
+    def _remove_own(self) -> None:
+        """Remove this attempt's files by their names, which takes no descriptor and frees some.
+
+        Once the index may name them, only whoever reads it can tell.
+        """
+        if self._is_publishing:
+            return
+        digests, journal = f"model-{self._generation}.digests", partial_name(self._generation)
+        names = {*self._names, *(name + self._suffix for name in self._names), digests, journal}
+        for name in (*names, next_index_name(self._generation)):
+            remove(self._directory / name)
+        close_all(self._fds)
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise StoreError(f"{self._directory}: this attempt was committed or discarded already")
+
+    def _close(self) -> None:
+        self._is_open = False
+        if self._journal is not None:
+            self._journal.close()
+        self._closer()
+
+
+def _files_of_present_model(directory: Path) -> set[str]:
+    """Return the names that a new index makes superfluous.
+
+    A single file is among them, because many tools prefer it to an index.
+    """
+    if not (directory / INDEX_NAME).exists():
+        return {SINGLE_NAME}
+    return ShardIndex.read(directory).files | {SINGLE_NAME}
+
+
+def _close_both(shards: list[int], lock_of_writer: list[int]) -> None:
+    close_all(shards)
+    close_all(lock_of_writer)

@@ -1,0 +1,252 @@
+"""Models as safetensors files: the format users already hold their weights in.
+
+``SafetensorsSource`` reads one file, or a directory with one file or with shards and an index, by
+``pread`` and never through a map, so resident memory stays flat. ``SafetensorsStore`` replaces the
+model in a directory atomically: new shards under new names, then one rename of the index.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore, StoreError
+from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import BLOCK_HASH_BYTES, digest_of, root_hash
+from streamlink.model.interfaces import Check, Payload
+from streamlink.model.payloads import BufferPool
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.stores.block_cache import BlockCache, verify
+from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_into
+from streamlink.stores.safetensors.header import ShardHeader, read_header
+from streamlink.stores.safetensors.index import (
+    INDEX_NAME,
+    SINGLE_NAME,
+    ShardIndex,
+    read_block_hashes,
+)
+from streamlink.stores.safetensors.layout import Layout
+
+__all__ = ["SafetensorsSource"]
+
+logger = logging.getLogger("streamlink.stores")
+
+_IDLE_BUFFER_BYTES = 8 << 20
+
+
+class SafetensorsSource:
+    """Reads a model from safetensors files, which stay open and so readable while replaced.
+
+    The logical order is that of the index, or of the header where there is no index. A directory
+    written by ``SafetensorsStore`` has block hashes: its bytes are read and verified in whole
+    blocks of 1 MiB, also where a range covers only part of one.
+
+    Files of others have no digests: a bit that flipped on their disk is not noticed. ``streamlink
+    export`` copies them into a store that has. A file that is written to while it is open is
+    noticed with and without digests; see ``watch``.
+
+    Args:
+        path: a file, or a directory with ``model.safetensors`` or ``model.safetensors.index.json``.
+        cache_blocks: verified blocks kept for other readers (count). Price: 1 MiB each.
+
+    Raises:
+        CorruptStore: files, headers and index contradict each other.
+        StoreError: there is no such model, or a dtype is not supported.
+    """
+
+    def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
+        self._path = Path(path)
+        self._fds: list[int] = []
+        self._identities: list[FileIdentity] = []
+        self._closer = weakref.finalize(self, close_all, self._fds)
+        self._hashes: bytes | None = None
+        try:
+            with disk_errors(self._path, "opening the model"):
+                self._open()
+        except BaseException:
+            self._closer()
+            raise
+        self._pool = BufferPool(_IDLE_BUFFER_BYTES)
+        self._blocks = BlockCache(self._spec, self._load, cache_blocks)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Read ``[offset, offset + length)``, verified where there are block hashes.
+
+        Raises:
+            CorruptStore: a block is not what was stored.
+            SourceChanged: the same, and its file was written to or cut short since it was opened.
+            StoreError: the source is closed.
+        """
+        self._spec.check_range(offset, length)
+        if self._hashes is not None:
+            return self._blocks.read(offset, length)
+        return (self._read_plain(offset, length).toreadonly(),) if length else ()
+
+    def block_hash(self, block: int) -> bytes | None:
+        """Return a block's stored hash, ``None`` where the files came without digests."""
+        if self._hashes is None:
+            return None
+        return self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
+
+    def digest(self) -> str:
+        """Return the model's digest: from the hashes where stored, else by reading everything."""
+        if self._hashes is None:
+            return digest_of(self)
+        return root_hash(self._spec, [self._hashes])
+
+    def identity(self) -> str:
+        """Return a name for these very bytes, found without reading them.
+
+        The digest where it is stored; else what the files are called, and when they were written.
+        """
+        if self._hashes is not None:
+            return self.digest()
+        # Not the device: its number may be another one after a restart of the machine.
+        about = [
+            (file.name, identity.inode, identity.nbytes, identity.mtime_ns)
+            for file, identity in zip(self._files, self._identities, strict=True)
+        ]
+        return "files " + hashlib.sha256(repr(about).encode()).hexdigest()
+
+    def watch(self) -> Check:
+        """Return a check for changes since the files were opened.
+
+        It raises ``SourceChanged`` where one of them was written to or cut short. Where there are
+        no digests, also where another file took its name; a store that was replaced meanwhile is no
+        change, since each block is proven to be of the model that was opened.
+        """
+        return self._check
+
+    def close(self) -> None:
+        """Close the files and let go of blocks; to be called when no read is under way."""
+        self._closer()
+        self._blocks.clear()
+
+    def _open(self) -> None:
+        if self._path.is_dir() and (self._path / INDEX_NAME).exists():
+            self._open_indexed()
+            return
+        file = self._path / SINGLE_NAME if self._path.is_dir() else self._path
+        if not file.exists():
+            raise StoreError(f"{self._path}: there is no safetensors model here")
+        header = self._open_file(file)
+        self._files = [file]
+        self._set_layout(header.tensors, [(0, offset) for offset in header.offsets])
+
+    def _open_indexed(self) -> None:
+        """Open what the index names; once more from the start if a writer replaced it meanwhile."""
+        while True:
+            index = ShardIndex.read(self._path)
+            try:
+                self._open_shards(index)
+                return
+            except FileNotFoundError as error:
+                close_all(self._fds)
+                self._identities.clear()
+                if ShardIndex.read(self._path) == index:
+                    raise CorruptStore(
+                        "the index names this file, but it is gone", path=str(error.filename)
+                    ) from error
+
+    def _open_shards(self, index: ShardIndex) -> None:
+        names = list(dict.fromkeys(index.weight_map.values()))
+        self._files = [self._path / name for name in names]
+        headers = [self._open_file(file) for file in self._files]
+        found = {
+            (tensor.name, names[shard]): (tensor, (shard, offset))
+            for shard, header in enumerate(headers)
+            for tensor, offset in zip(header.tensors, header.offsets, strict=True)
+        }
+        if found.keys() != set(index.weight_map.items()):
+            raise self._index_mismatch(index, found.keys())
+        entries = [found[entry] for entry in index.weight_map.items()]
+        self._set_layout([tensor for tensor, _ in entries], [place for _, place in entries])
+        if index.digests:
+            self._hashes = self._read_digests(index)
+
+    def _read_digests(self, index: ShardIndex) -> bytes | None:
+        try:
+            return read_block_hashes(self._path / index.digests, self._spec)
+        except FileNotFoundError:
+            if ShardIndex.read(self._path) != index:
+                raise
+            # Somebody copied only shards and index: readable, just not verified.
+            logger.warning("%s: %s is gone, so nothing is verified", self._path, index.digests)
+            return None
+
+    def _set_layout(self, tensors: Iterable[TensorSpec], places: list[tuple[int, int]]) -> None:
+        self._spec = ModelSpec(tuple(tensors))
+        self._layout = Layout(self._spec, places)
+
+    def _open_file(self, file: Path) -> ShardHeader:
+        fd = patiently(os.open, file, os.O_RDONLY)
+        self._fds.append(fd)
+        self._identities.append(FileIdentity.of(fd))
+        return read_header(fd, file)
+
+    def _index_mismatch(self, index: ShardIndex, found: Iterable[tuple[str, str]]) -> CorruptStore:
+        named = set(index.weight_map.items())
+        missing = sorted(named.difference(found))
+        name, file = missing[0] if missing else sorted(set(found) - named)[0]
+        where = "names it, but this file does not hold it" if missing else "does not name it"
+        return CorruptStore(f"the index {where}", path=str(self._path / file), tensor=name)
+
+    def _load(self, block: int) -> memoryview:
+        start, stop = block_range(block, self._spec.nbytes)
+        data = self._read_plain(start, stop - start)
+        block_hash = self.block_hash(block)
+        assert block_hash is not None
+        shards = [shard for shard, _, _ in self._layout.pieces(start, stop - start)]
+        try:
+            verify(self._spec, block, data, block_hash, self._files[shards[0]])
+        except CorruptStore:
+            for shard in shards:
+                self._require_unchanged(shard, start)
+            raise
+        return data
+
+    def _read_plain(self, offset: int, length: int) -> memoryview:
+        if not self._fds:
+            raise StoreError(f"{self._path}: this source is closed")
+        view = self._pool.take(length)
+        filled = 0
+        for shard, place, piece in self._layout.pieces(offset, length):
+            self._read_piece(view[filled : filled + piece], shard, place, offset + filled)
+            filled += piece
+        return view
+
+    def _read_piece(self, view: memoryview, shard: int, place: int, offset: int) -> None:
+        file = self._files[shard]
+        with disk_errors(file, "reading"):
+            try:
+                read_into(self._fds[shard], view, place, file)
+            except CorruptStore:
+                self._require_unchanged(shard, offset)
+                raise
+            if self._hashes is None:  # after the read: what was changed before it is noticed
+                self._require_unchanged(shard, offset)
+
+    def _require_unchanged(self, shard: int, offset: int) -> None:
+        index, inside = self._spec.locate(offset)
+        self._identities[shard].require_same(
+            self._fds[shard],
+            self._files[shard],
+            tensor=self._spec.tensors[index].name,
+            inside=inside,
+        )
+
+    def _check(self) -> None:
+        for fd, file, identity in zip(self._fds, self._files, self._identities, strict=False):
+            identity.require_same(fd, file)
+            if self._hashes is None:
+                identity.require_there(file)
