@@ -14,8 +14,8 @@ from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.link import oneshot
 from streamlink.link.oneshot import Told
-from streamlink.link.outgoing import Receipt
-from streamlink.link.transfers import OnTransfer
+from streamlink.link.transfer import Receipt
+from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress

@@ -23,9 +23,9 @@ from streamlink.errors import StreamlinkError
 from streamlink.fleet import Fleet, Reporter
 from streamlink.link import Attempt
 from streamlink.link.client import Assignment
-from streamlink.link.outgoing import Receipt
 from streamlink.link.server import Server
-from streamlink.link.transfers import TransferFacts
+from streamlink.link.transfer import Receipt
+from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.computed import GeneratedModel, RangeFunction, map_model
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
 from streamlink.model.spec import ModelSpec, TensorSpec

@@ -63,6 +63,9 @@ CARRIERS = ("streamlink.transport.grpc", "streamlink.transport.memory")
 CHOOSES_CARRIERS = "transport/connect.py"
 PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "transport/messages.py"
 
+# Only these know the pump and the machine of a transfer; everybody else asks the transfer.
+KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/receive_transfer.py")
+
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADS = {"torch.load", "torch.save"}
 
@@ -167,6 +170,20 @@ def wrong_arrows(part: str, names: set[str]) -> set[str]:
     return set() if allowed is ANYTHING else parts_in(names) - allowed - {part}
 
 
+def reaches_through(tree: ast.AST) -> list[str]:
+    """Return where ``tree`` takes the pump, or the stream, of an object; a setting is neither."""
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and (node.attr in {"pump", "_pump"} or (node.attr == "stream" and is_no_setting(node)))
+    ]
+
+
+def is_no_setting(node: ast.Attribute) -> bool:
+    return not dotted(node.value).split(".")[-1].endswith("config")
+
+
 def pickling(tree: ast.Module) -> list[str]:
     """Return what in ``tree`` could read or write a pickle."""
     faults = [name for name in imports(tree) if is_under(name, *PICKLES, *LOADS)]
@@ -237,6 +254,12 @@ def test_a_carrier_is_chosen_in_one_place(path: Path) -> None:
 def test_only_the_encoding_of_frames_knows_protobuf(path: Path) -> None:
     if path.relative_to(PACKAGE).as_posix() != PROTOBUF_MODULE:
         assert not [name for name in imported_by(path) if is_under(name, *PROTOBUF)]
+
+
+@every("streamlink/link", "streamlink/rounds", "streamlink/operate", "streamlink/cli")
+def test_the_pump_of_a_transfer_is_private(path: Path) -> None:
+    if not path.relative_to(PACKAGE).as_posix().startswith(KNOW_PUMPS):
+        assert not reaches_through(read(path)), "ask the transfer, or add to what it answers"
 
 
 @every("benchmarks", "examples")
@@ -357,6 +380,20 @@ def test_every_kind_of_import_is_seen(line: str, expected: set[str]) -> None:
 )
 def test_a_wrong_arrow_is_noticed(part: str, line: str, wrong: set[str]) -> None:
     assert wrong_arrows(part, set(imports(ast.parse(line)))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("line", "is_fault"),
+    [
+        ("exchange.incoming.pump.is_waiting", True),
+        ("transfer._pump", True),
+        ("model.stream.opened", True),
+        ("self._server.config.stream.stream_bytes", False),
+        ("incoming.is_announced", False),
+    ],
+)
+def test_a_reach_through_to_a_pump_is_noticed(line: str, is_fault: bool) -> None:
+    assert bool(reaches_through(ast.parse(line))) is is_fault
 
 
 def test_an_attribute_that_hides_one_of_a_threads_is_noticed() -> None:

@@ -25,7 +25,7 @@ from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import Traffic, oneshot
 from streamlink.link.door import Door
-from streamlink.link.outgoing import Receipt
+from streamlink.link.transfer import Receipt
 from streamlink.logs import escape
 from streamlink.operate.status import Memory, TransferDesk
 from streamlink.progress import LinkProgress

@@ -37,8 +37,8 @@ from streamlink.cli.tasks import maker_of
 from streamlink.config import RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
-from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Server
+from streamlink.link.transfer import WAITING
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobDesk, Memory, Reception
@@ -271,7 +271,7 @@ class _Told:
         down, up = model.stats, update.stats if update is not None else None
         # Before the executor opens the update's stream it has the model to itself.
         phase = "working" if model.is_complete and update is None else "streaming"
-        if any(each.pump.is_waiting for each in watched if each is not None):
+        if any(each.is_waiting for each in watched if each is not None):
             phase = WAITING
         sent, total = (up.received_bytes, up.total_bytes) if up is not None else (0, 0)
         # Whom the server waits for is told with the update; the model is held for the same one.

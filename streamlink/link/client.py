@@ -7,16 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
-from streamlink.link.incoming import IncomingModel, KnownSpecs
 from streamlink.link.naming import once_free
-from streamlink.link.outgoing import OutgoingModel
 from streamlink.link.pace import Pace
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.rejoin import is_lost, join_again
-from streamlink.link.transfers import Direction, OnTransfer, TransferNotice
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
 from streamlink.transport.connect import dial
@@ -51,7 +52,7 @@ class Assignment:
         self._on_transfer = on_transfer
         self._progress = 0
         self._pace = Pace()
-        self._incoming: IncomingModel | None = None
+        self._incoming: ReceiveTransfer | None = None
         self._called_off = threading.Event()
         self._called_off_because = ""
 
@@ -80,14 +81,14 @@ class Assignment:
         """Whether an update is to go on at a mark: a process before this one sent its beginning."""
         return self._request.returns_from > 0
 
-    def incoming(self) -> IncomingModel:
+    def incoming(self) -> ReceiveTransfer:
         """Open the stream of the model that comes with the request; the same one each time."""
         if self._incoming is None:
             self._incoming = self._open_incoming()
         return self._incoming
 
-    def _open_incoming(self) -> IncomingModel:
-        model = IncomingModel(
+    def _open_incoming(self) -> ReceiveTransfer:
+        model = ReceiveTransfer(
             self._session.config,
             stream_id=self._request.sends,
             peer=self._session.peer,
@@ -97,12 +98,12 @@ class Assignment:
             start=self._request.sends_from,
             notice=self._notice("received"),
         )
-        self._dialer.open_transfer(self._session, model.pump)
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
         return model
 
-    def outgoing(self, spec: ModelSpec, update: Update = Update()) -> OutgoingModel:
+    def outgoing(self, spec: ModelSpec, update: Update = Update()) -> SendTransfer:
         """Open the stream of the model that goes back."""
-        model = OutgoingModel(
+        model = SendTransfer(
             self._session.config,
             spec,
             stream_id=self._request.returns,
@@ -113,7 +114,7 @@ class Assignment:
             start=self._request.returns_from,
             notice=self._notice("sent"),
         )
-        self._dialer.open_transfer(self._session, model.pump)
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
         return model
 
     def _notice(self, direction: Direction) -> TransferNotice:
@@ -192,10 +193,10 @@ class Assignment:
             self.close(self._incoming)
         self.reply(error=str(error))
 
-    def close(self, *models: IncomingModel | OutgoingModel) -> None:
+    def close(self, *transfers: ReceiveTransfer | SendTransfer) -> None:
         """Let go of streams that are over."""
-        for model in models:
-            self._session.withdraw(model.pump)
+        for transfer in transfers:
+            transfer.hand_to(self._session.withdraw)
 
 
 class ClientLink:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from streamlink.errors import AbortCode, StreamAborted
-from streamlink.link.incoming import IncomingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
 
@@ -18,7 +18,7 @@ class Visit:
     def __init__(self, session: Session, request: Request) -> None:
         self.session = session
         self.request = request
-        self.incoming: IncomingModel | None = None
+        self.incoming: ReceiveTransfer | None = None
         self._unwanted: StreamAborted | None = None
 
     @property
@@ -42,9 +42,10 @@ class Visit:
         if self.session.closed.is_set():
             return True  # whoever comes: this one is over and only not cleared away yet
         is_same = self.request.metadata == other.request.metadata
-        stream = self.incoming.pump.stream if self.incoming else None
-        has_lost_call = stream is not None and stream.opened is not None and not stream.is_attached
-        return is_same and has_lost_call
+        incoming = self.incoming
+        if incoming is None:
+            return False
+        return is_same and incoming.is_announced and not incoming.is_connected
 
 
 class Door:

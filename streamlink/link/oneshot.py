@@ -13,6 +13,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
 
 from tenacity import (
     RetryCallState,
@@ -40,9 +41,12 @@ from streamlink.errors import (
 )
 from streamlink.link.door import Door, Visit
 from streamlink.link.faults import abort_reason
-from streamlink.link.incoming import IncomingModel, Resume, receive_model
-from streamlink.link.outgoing import OutgoingModel, Receipt, Tell, send_model
-from streamlink.link.transfers import OnTransfer, TransferNotice
+from streamlink.link.receive_model import Resume, receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt, Tell
+from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.interfaces import (
     Expiring,
     HasIdentity,
@@ -195,7 +199,7 @@ def _take(
     server: Hub, visit: Visit, into: Into, progress: Told, on_transfer: OnTransfer | None
 ) -> Receipt:
     session = visit.session
-    incoming = visit.incoming = IncomingModel(
+    incoming = visit.incoming = ReceiveTransfer(
         session.config,
         stream_id=server.new_stream_id(),
         peer=visit.peer,
@@ -204,9 +208,9 @@ def _take(
     )
     identity = visit.request.metadata.get(_IDENTITY, "")
     visit.check()  # after its model is there to be aborted: now nobody is overlooked
-    session.offer(incoming.pump)
-    server.ticker.add(incoming.pump)
-    session.reply(visit.request, metadata={_STREAM: str(incoming.pump.stream.stream_id)})
+    incoming.hand_to(session.offer)
+    incoming.hand_to(server.ticker.add)
+    session.reply(visit.request, metadata={_STREAM: str(incoming.stream_id)})
     logger.info("← %s: a model begins", visit.peer)
     try:
         receipt = receive_model(
@@ -218,12 +222,12 @@ def _take(
         session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has heard it
         return receipt
     except StreamlinkError:
-        if incoming.pump.stream.is_attached:  # its last words say more than a goodbye
+        if incoming.is_connected:  # its last words say more than a goodbye
             session.closed.wait(_HEARD_SECONDS)
         session.close("the transfer failed")
         raise
     finally:
-        session.withdraw(incoming.pump)
+        incoming.hand_to(session.withdraw)
 
 
 def _resume_in(into: Into, identity: str) -> Resume:
@@ -393,7 +397,7 @@ class _Sending:
             logger.warning("%s; trying again", state.outcome.exception())
 
     def _send_over(self, client: Dialer, session: Session) -> Receipt:
-        outgoing = OutgoingModel(
+        outgoing = SendTransfer(
             session.config,
             self._model.spec,
             stream_id=self._ask(session),
@@ -402,12 +406,12 @@ class _Sending:
             is_resumable=True,
             notice=TransferNotice(self._to, "sent", on_transfer=self._on_transfer),
         )
-        client.open_transfer(session, outgoing.pump)
+        outgoing.hand_to(partial(client.open_transfer, session))
         try:
             with self._cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, _STOPPED)):
                 return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
         except (ModelError, StoreError):
-            outgoing.pump.wait_over(_HEARD_SECONDS)  # or the goodbye overtakes the reason
+            outgoing.wait_over(_HEARD_SECONDS)  # or the goodbye overtakes the reason
             raise
         finally:
             if outgoing.stats.received_bytes > self._furthest:

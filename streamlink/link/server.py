@@ -20,9 +20,9 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.faults import abort_reason
-from streamlink.link.incoming import IncomingModel, KnownSpecs
-from streamlink.link.outgoing import OutgoingModel
-from streamlink.link.transfers import OnTransfer, TransferNotice
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.addresses import listening_at
@@ -60,8 +60,8 @@ class Exchange:
         self,
         session: Session,
         pending: PendingReply,
-        outgoing: OutgoingModel,
-        incoming: IncomingModel,
+        outgoing: SendTransfer,
+        incoming: ReceiveTransfer,
     ) -> None:
         self.peer = session.peer
         self.outgoing = outgoing
@@ -108,14 +108,14 @@ class Exchange:
     def end(self, code: AbortCode, reason: str) -> None:
         """Give the request up; both streams end, and nothing of them counts."""
         self._session.cancel(self._pending, reason)
-        for model in (self.outgoing, self.incoming):
-            model.abort(code, reason)
+        for transfer in (self.outgoing, self.incoming):
+            transfer.abort(code, reason)
         self.close()
 
     def close(self) -> None:
         """Let go of streams that are over."""
-        self._session.withdraw(self.outgoing.pump)
-        self._session.withdraw(self.incoming.pump)
+        for transfer in (self.outgoing, self.incoming):
+            transfer.hand_to(self._session.withdraw)
 
 
 class Peer:
@@ -143,7 +143,7 @@ class Peer:
     @property
     def is_lost(self) -> bool:
         """Whether its session has ended, or its connection is lost and the session soon may be."""
-        return not self.is_here or self._session.pump.is_closed or self._session.is_away
+        return not self.is_here or self._session.is_ending or self._session.is_away
 
     def has(self, session: Session) -> bool:
         """Whether this is the client at the other end of ``session``."""
@@ -175,7 +175,7 @@ class Peer:
         """
         config, number = self._session.config, self._server.new_stream_id
         self._known.add(spec)
-        outgoing = OutgoingModel(
+        outgoing = SendTransfer(
             config,
             spec,
             stream_id=number(),
@@ -185,7 +185,7 @@ class Peer:
             start=begins[0],
             notice=TransferNotice(self.name, "sent", attempt, self._on_transfer),
         )
-        incoming = IncomingModel(
+        incoming = ReceiveTransfer(
             config,
             stream_id=number(),
             peer=self.name,
@@ -195,20 +195,20 @@ class Peer:
             start=begins[1],
             notice=TransferNotice(self.name, "received", attempt, self._on_transfer),
         )
-        for model in (outgoing, incoming):
-            self._session.offer(model.pump)
+        for transfer in (outgoing, incoming):
+            transfer.hand_to(self._session.offer)
         pending = self._session.request(
             topic,
             attempt=attempt,
-            sends=outgoing.pump,
-            returns=incoming.pump,
+            sends=outgoing.stream_id,
+            returns=incoming.stream_id,
             metadata=metadata,
             part=tuple(part),
             begins=begins,
         )
-        for model in (outgoing, incoming):
-            self._server.ticker.add(model.pump)
-        self._session.start_offer(outgoing.pump)
+        for transfer in (outgoing, incoming):
+            transfer.hand_to(self._server.ticker.add)
+        outgoing.hand_to(self._session.start_offer)
         return Exchange(self._session, pending, outgoing, incoming)
 
     def dismiss(self, reason: str) -> None:

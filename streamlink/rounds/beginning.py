@@ -16,8 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from streamlink.errors import AbortCode, CorruptStore, ModelError, StoreError, StreamAborted
 from streamlink.link import Update
-from streamlink.link.incoming import IncomingModel
-from streamlink.link.outgoing import Pulse
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, Progress
 from streamlink.stores.files import remove_tree
@@ -66,7 +65,7 @@ class Beginning:
         index, inside = spec.locate(whole)
         return whole - inside % spec.tensors[index].itemsize
 
-    def go_on(self, model: IncomingModel) -> ModelSink:
+    def go_on(self, model: ReceiveTransfer) -> ModelSink:
         """Read back what is here, and return where the rest goes, which ``model`` brings.
 
         Raises:
@@ -76,7 +75,7 @@ class Beginning:
         """
         if model.update != self._update:
             raise ModelError(f"{self._peer} came back with another update than it had begun")
-        pulse = Pulse(model.pump, "reading what came before")
+        pulse = model.pulse("reading what came before")
         try:
             for _ in self._sink.written():
                 pulse.beat()

@@ -13,7 +13,7 @@ from streamlink.errors import StreamlinkError
 from streamlink.link import Traffic
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.rejoin import is_goodbye
-from streamlink.link.transfers import OnTransfer
+from streamlink.link.transfer_facts import OnTransfer
 from streamlink.rounds.executor import Executor, TaskOutcome, serve
 
 __all__ = ["Client"]

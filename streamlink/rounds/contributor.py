@@ -21,7 +21,7 @@ from typing import Protocol
 from streamlink.clock import running_time
 from streamlink.errors import ModelError, StreamlinkError
 from streamlink.link import Update, UpdateKind
-from streamlink.link.incoming import IncomingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.combine import ContributorFailed, check_announced
@@ -35,7 +35,7 @@ logger = logging.getLogger("streamlink.rounds")
 class Answer:
     """The stream that a client answers a request on, and what is known of it from elsewhere."""
 
-    model: IncomingModel
+    model: ReceiveTransfer
 
     on_begin: Callable[[], None] = lambda: None
     """Called once, when the answer has begun."""
@@ -103,7 +103,7 @@ class Contributor:
         self._until = 0.0  # so long it is waited for
 
     @property
-    def model(self) -> IncomingModel:
+    def model(self) -> ReceiveTransfer:
         """Its stream; another one after it came back."""
         return self._answer.model
 
@@ -206,7 +206,7 @@ class Contributor:
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Tell it that it is held, and for whom, once it has begun to answer."""
-        if self.model.pump.stream.opened is not None:
+        if self.model.is_announced:
             self.model.hold(reason, waiting_for)
 
     def committing(self) -> None:
@@ -231,7 +231,7 @@ class Contributor:
 
     def _notice(self) -> None:
         """Note the beginning of the answer, once: the client's *processing* is over."""
-        if not self._has_begun and self.model.pump.stream.opened is not None:
+        if not self._has_begun and self.model.is_announced:
             self._has_begun = True
             self._answer.on_begin()
 

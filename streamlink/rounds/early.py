@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from streamlink.errors import AbortCode
 from streamlink.link import Attempt
-from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSink, ModelSource, Payload
 from streamlink.rounds.combine import ContributorFailed
@@ -89,7 +89,7 @@ class EarlyRequests:
         """Ask ``peer``, and feed it what ``tap`` gives as it is computed."""
         source, held_interval = tap.open(peer.name), self._held_interval
 
-        def send(model: OutgoingModel, seen: ModelSource) -> None:
+        def send(model: SendTransfer, seen: ModelSource) -> None:
             def supply(offset: int, nbytes: int) -> Payload:
                 ready = tap.wait(offset, held_interval)
                 if not ready:  # an empty answer lets the word of it leave
@@ -129,12 +129,12 @@ class _NextRound:
         return self._tap.wait_room(nbytes, seconds)
 
 
-def _send_drawn(model: OutgoingModel, supply: Callable[[int, int], Payload]) -> None:
+def _send_drawn(model: SendTransfer, supply: Callable[[int, int], Payload]) -> None:
     try:
-        model.draw(supply)
+        model.pull(supply)
         model.finish()
     except BaseException as error:
         model.abort(AbortCode.STALE_ATTEMPT, str(error))
         raise
     finally:
-        model.pump.stop_pulling()
+        model.stop_pulling()

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment
-from streamlink.link.outgoing import Receipt
+from streamlink.link.transfer import Receipt
 from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.traces import users_frames
 

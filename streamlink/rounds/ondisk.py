@@ -18,8 +18,8 @@ from streamlink.descriptors import patiently
 from streamlink.errors import SpecMismatch, StoreError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import IncomingModel
-from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of, part_source
@@ -96,7 +96,7 @@ class OnDiskExecutor:
         self._streams: TaskStreams | None = None
 
     @property
-    def watched(self) -> tuple[IncomingModel, OutgoingModel | None] | None:
+    def watched(self) -> tuple[ReceiveTransfer, SendTransfer | None] | None:
         """The two streams of the running task, for progress bars; the second comes late."""
         streams = self._streams
         return None if streams is None else (streams.incoming, streams.outgoing)

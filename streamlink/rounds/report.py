@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from streamlink.errors import StreamlinkError
-from streamlink.link.outgoing import WAITING
 from streamlink.link.server import Exchange
+from streamlink.link.transfer import WAITING
 from streamlink.link.turn import is_its_turn
 
 __all__ = [
@@ -81,7 +81,7 @@ def standing_of(exchange: Exchange) -> Standing:
     total = exchange.outgoing.spec.nbytes
     is_up = up.total_bytes > 0 and up.received_bytes == up.total_bytes
     phase = "committing" if is_up else "streaming"
-    if exchange.outgoing.pump.is_waiting or exchange.incoming.pump.is_waiting:
+    if exchange.outgoing.is_waiting or exchange.incoming.is_waiting:
         phase = WAITING
     return Standing(
         exchange.peer, phase, down.received_bytes, up.received_bytes, total,

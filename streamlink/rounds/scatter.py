@@ -18,7 +18,8 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.link import Attempt
-from streamlink.link.outgoing import OutgoingModel, send_model
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Exchange, Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
@@ -43,7 +44,7 @@ Metadata = Callable[[Attempt, str], Mapping[str, str]]
 """``metadata(attempt, peer)`` returns the small facts that go with a client's task."""
 
 
-Send = Callable[[OutgoingModel, ModelSource], object]
+Send = Callable[[SendTransfer, ModelSource], object]
 """``send(model, source)`` sends all of ``source``, as ``send_model`` does."""
 
 
@@ -141,7 +142,7 @@ class Scatter:
         def pulse() -> None:
             while not self._has_begun.wait(interval):
                 for exchange in list(self.exchanges.values()):
-                    if exchange.incoming.pump.stream.opened is not None:
+                    if exchange.incoming.is_announced:
                         exchange.reply_began()
                         exchange.incoming.hold("busy", "the round before")
 

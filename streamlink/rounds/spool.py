@@ -29,7 +29,8 @@ from streamlink.errors import (
 )
 from streamlink.link import Attempt
 from streamlink.link.faults import abort_reason
-from streamlink.link.incoming import IncomingModel, receive_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
@@ -184,7 +185,7 @@ class Spool:
     def start(
         self,
         peer: str,
-        incoming: IncomingModel,
+        incoming: ReceiveTransfer,
         *,
         on_begin: Callable[[], None] = lambda: None,
         failure: Callable[[], StreamlinkError | None] = lambda: None,
@@ -307,7 +308,7 @@ class Spool:
         elif (why := known or error) is not None and isinstance(why, StreamlinkError):
             self._failed[peer] = why
 
-    def _sink_for(self, entry: _Entry, model: IncomingModel) -> ModelSink:
+    def _sink_for(self, entry: _Entry, model: ReceiveTransfer) -> ModelSink:
         """Return where the update goes, or raise to refuse it, before a byte of it is stored."""
         entry.on_begin()
         sent, ours = model.attempt, self._attempt
@@ -433,7 +434,7 @@ class _Entry:
     """
 
     peer: str
-    incoming: IncomingModel
+    incoming: ReceiveTransfer
     path: Path
     on_begin: Callable[[], None]
     failure: Callable[[], StreamlinkError | None]

@@ -227,7 +227,7 @@ class SpooledRound:
     def _why_late(self, name: str, rule: RoundRule) -> str:
         """Return what there was of an update that does not count, and what nobody waits for."""
         ended, exchange = rule.why_over(now=running_time()), self._scatter.exchanges.get(name)
-        if exchange is None or exchange.incoming.pump.stream.opened is None:
+        if exchange is None or not exchange.incoming.is_announced:
             return f"no update of it came before {ended}"
         stats = exchange.incoming.stats
         return (

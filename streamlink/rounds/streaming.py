@@ -6,7 +6,6 @@ not two, and memory is two windows whatever the model's size.
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,8 +17,8 @@ import numpy.typing as npt
 from streamlink.errors import LocalProtocolError, ModelError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import IncomingModel
-from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.difference import subtract
 from streamlink.model.interfaces import Payload, payload_bytes
@@ -85,7 +84,7 @@ class StreamingExecutor:
         self._filter_up = filter_up
         self.is_pure = is_pure
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
-        self.watched: tuple[IncomingModel, OutgoingModel] | None = None
+        self.watched: tuple[ReceiveTransfer, SendTransfer] | None = None
         """The two streams of the running task, for progress bars."""
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
@@ -109,7 +108,7 @@ class StreamingExecutor:
             try:
                 ranges = _Ranges(incoming.spec, partial(self._map, filters), part)
                 answers = _Answers(incoming, outgoing, ranges)
-                outgoing.draw(answers.supply)
+                outgoing.pull(answers.supply)
                 answers.finish()
                 received = incoming.commit()
                 result = TaskResult(weight, self._metrics(), self._metadata())
@@ -150,14 +149,15 @@ class _Answers:
     answer no thread has to wake another.
     """
 
-    def __init__(self, incoming: IncomingModel, outgoing: OutgoingModel, ranges: _Ranges) -> None:
+    def __init__(self, incoming: ReceiveTransfer, outgoing: SendTransfer, ranges: _Ranges) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
         self._ranges = ranges
         self._ready: deque[memoryview] = deque()
         self._to_release = 0
         self._position = outgoing.start
-        self._held_at = time.monotonic()
+        # The server knows by itself why the first answers take a moment.
+        self._pulse = outgoing.pulse("part", "the model's other tensors", at_once=False)
 
     def supply(self, offset: int, nbytes: int) -> Payload:
         """Return the next answer, at most ``nbytes`` of it; waits for the range it is of.
@@ -199,16 +199,9 @@ class _Answers:
             answers = self._ranges.apply(*piece)
             self._ready.extend(answers)
             if not answers:
-                self._hold()
+                self._pulse.beat()  # nothing to send while the rest of the model arrives
         if self._incoming.is_exhausted:
             self._release()  # nobody will ask again
-
-    def _hold(self) -> None:
-        """Say now and then that there is nothing to send while the rest of the model arrives."""
-        now = time.monotonic()
-        if now - self._held_at >= self._outgoing.pump.stream.config.timeouts.held_interval:
-            self._held_at = now
-            self._outgoing.hold("part", "the model's other tensors")
 
     def _release(self) -> None:
         if self._to_release:

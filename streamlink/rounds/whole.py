@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import IncomingModel
-from streamlink.link.outgoing import OutgoingModel, Receipt
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
 from streamlink.model.copy import TeeSink, copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
@@ -99,7 +100,7 @@ class WholeExecutor:
         self._streams: TaskStreams | None = None
 
     @property
-    def watched(self) -> tuple[IncomingModel, OutgoingModel | None] | None:
+    def watched(self) -> tuple[ReceiveTransfer, SendTransfer | None] | None:
         """The two streams of the task that began last, for progress bars; the second comes late."""
         streams = self._streams
         return None if streams is None else (streams.incoming, streams.outgoing)

@@ -14,8 +14,11 @@ from typing import Self
 from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
 from streamlink.link import Update
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
@@ -29,8 +32,8 @@ class TaskStreams:
     """The model's stream and the update's of one task, let go of at the end of the block."""
 
     def __init__(self, assignment: Assignment) -> None:
-        self.incoming: IncomingModel = assignment.incoming()
-        self.outgoing: OutgoingModel | None = None
+        self.incoming: ReceiveTransfer = assignment.incoming()
+        self.outgoing: SendTransfer | None = None
         self._assignment = assignment
 
     def receive(self, sink_for: Callable[[ModelSpec], ModelSink]) -> Receipt:
@@ -41,7 +44,7 @@ class TaskStreams:
         """
         return receive_model(self.incoming, lambda model: sink_for(model.spec))
 
-    def answer(self, spec: ModelSpec, update: Update) -> OutgoingModel:
+    def answer(self, spec: ModelSpec, update: Update) -> SendTransfer:
         """Open the stream of the update.
 
         Args:
@@ -84,7 +87,7 @@ class TaskStreams:
                 self.answer(ModelSpec(()), Update())
         if self.outgoing is not None:
             self.outgoing.abort(code, reason)
-            self.outgoing.pump.stop_pulling()  # the work may still run: one task at a time
+            self.outgoing.stop_pulling()  # the work may still run: one task at a time
 
 
 def do_work(

@@ -132,6 +132,11 @@ class Session:
         with self._pump.locked() as (machine, _):
             return machine.is_leaving
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended, or is about to: then ``closed`` follows."""
+        return self._pump.is_closed
+
     def abort(self, code: AbortCode, reason: str) -> None:
         """End for a fault."""
         self._pump.abort(code, reason)
@@ -174,13 +179,15 @@ class Session:
         topic: str,
         *,
         attempt: Attempt = Attempt(),
-        sends: StreamPump | None = None,
-        returns: StreamPump | None = None,
+        sends: int = 0,
+        returns: int = 0,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: tuple[str, ...] = (),
         begins: tuple[int, int] = (0, 0),
     ) -> PendingReply:
-        """Ask the peer; streams that go with it were offered before, and begin at ``begins``.
+        """Ask the peer; the streams ``sends`` and ``returns`` (their numbers) were offered before.
+
+        They begin at ``begins``.
 
         Raises:
             LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
@@ -192,8 +199,8 @@ class Session:
             pending.number = machine.request(
                 topic,
                 attempt=attempt,
-                sends=sends.stream.stream_id if sends else 0,
-                returns=returns.stream.stream_id if returns else 0,
+                sends=sends,
+                returns=returns,
                 metadata=metadata,
                 part=part,
                 begins=begins,

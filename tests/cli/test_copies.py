@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from streamlink.cli import app
 from streamlink.cli.copies import _show
-from streamlink.link.outgoing import Receipt
+from streamlink.link.transfer import Receipt
 from streamlink.model.compare import difference
 from streamlink.model.digest import digest_of
 from streamlink.protocol.stats import StreamStats

@@ -10,9 +10,10 @@ import pytest
 
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.door import Door, Visit
-from streamlink.link.incoming import IncomingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.protocol.frames import Attempt, Open, Request
 from tests.support.peers import SMALL, WAIT
+from tests.support.pumps import pump_of
 
 
 class Caller:
@@ -41,15 +42,15 @@ def knock(door: Door, caller: Caller, request: Request) -> Visit | None:
     return door.next(0)
 
 
-def inside(door: Door, caller: Caller, *, is_attached: bool) -> IncomingModel:
+def inside(door: Door, caller: Caller, *, is_attached: bool) -> ReceiveTransfer:
     """Let ``caller`` in; its model has been announced, and its call may be lost since."""
     visit = knock(door, caller, push())
     assert visit is not None
-    incoming = visit.incoming = IncomingModel(SMALL, stream_id=1, peer="me", name="m")
-    call = incoming.pump.attach(lambda: None)
-    incoming.pump.incoming([Open(1, Attempt(), 9, b"", 0, 4096)], call)
+    incoming = visit.incoming = ReceiveTransfer(SMALL, stream_id=1, peer="me", name="m")
+    call = pump_of(incoming).attach(lambda: None)
+    pump_of(incoming).incoming([Open(1, Attempt(), 9, b"", 0, 4096)], call)
     if not is_attached:
-        incoming.pump.detach(call)
+        pump_of(incoming).detach(call)
     return incoming
 
 

@@ -24,7 +24,7 @@ from streamlink.errors import (
     StreamAborted,
 )
 from streamlink.link.oneshot import Into, receive, send
-from streamlink.link.outgoing import Receipt
+from streamlink.link.transfer import Receipt
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from streamlink.errors import AddressInUse
 from streamlink.link import Attempt, Totals, Traffic
 from streamlink.link.client import Assignment, ClientLink
-from streamlink.link.outgoing import send_model
+from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.operate import http
 from streamlink.operate.metrics import MetricsCollector, serve_metrics

@@ -14,7 +14,7 @@ import pytest
 
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.link import Update
-from streamlink.link.incoming import IncomingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -256,7 +256,7 @@ def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
 
 
 def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
-    lost, again = (IncomingModel(SMALL, stream_id=n, peer="a", name="update") for n in (1, 2))
+    lost, again = (ReceiveTransfer(SMALL, stream_id=n, peer="a", name="update") for n in (1, 2))
     asked: list[int] = []
 
     class Back:
@@ -285,10 +285,10 @@ def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
 def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_away, told, hold = threading.Event(), Future[tuple[str, str]](), IncomingModel.hold
+    is_away, told, hold = threading.Event(), Future[tuple[str, str]](), ReceiveTransfer.hold
     stays = executor(0)
 
-    def noted(model: IncomingModel, reason: str, waiting_for: str) -> None:
+    def noted(model: ReceiveTransfer, reason: str, waiting_for: str) -> None:
         hold(model, reason, waiting_for)
         # Of the one that stays, which passes on what the server says. Until the server has caught
         # up with that, it says of the lost one that it is held for the one that stays.
@@ -296,7 +296,7 @@ def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
         if is_told and is_away.is_set() and not told.done():
             told.set_result((reason, waiting_for))
 
-    monkeypatch.setattr(IncomingModel, "hold", noted)
+    monkeypatch.setattr(ReceiveTransfer, "hold", noted)
     with Rounds(wait_time_after_min_received=LONG) as job:
         gate, leaving = job.gated(1)
         job.site(0, stays)

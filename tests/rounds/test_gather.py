@@ -23,8 +23,8 @@ from streamlink.errors import (
     StreamAborted,
 )
 from streamlink.link import Update
-from streamlink.link.incoming import IncomingModel
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
 from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -229,7 +229,7 @@ def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
 
 def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
     error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
-    model = IncomingModel(SMALL, stream_id=1, peer="site-1", name="update")
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update")
     contributor = Contributor("site-1", Answer(model, failure=lambda: error))
     with pytest.raises(ContributorFailed, match="no data") as failed:
         contributor.open(WAIT)
@@ -259,7 +259,7 @@ def test_a_wrong_digest_fails_the_update(opened: list[Gathering]) -> None:
 def test_pieces_are_taken_across_any_views() -> None:
     data, dice = random.Random(5).randbytes(40_000), random.Random(7)
     contributor = Contributor(
-        "site-1", Answer(IncomingModel(SMALL, stream_id=1, peer="site-1", name="update"))
+        "site-1", Answer(ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update"))
     )
     contributor._views.extend(memoryview(data)[at : at + 7] for at in range(0, len(data), 7))
     taken = bytearray()
@@ -270,7 +270,7 @@ def test_pieces_are_taken_across_any_views() -> None:
 
 def test_a_piece_within_one_view_is_not_copied() -> None:
     data = bytearray(100)
-    model = IncomingModel(SMALL, stream_id=1, peer="a", name="update")
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="a", name="update")
     contributor = Contributor("a", Answer(model))
     contributor._views.append(memoryview(data))
     view = contributor.take(10)

@@ -28,7 +28,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Attempt, Update, UpdateKind
-from streamlink.link.outgoing import Receipt, send_model
+from streamlink.link.send_model import send_model
+from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelStore
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streamlink.errors import CorruptStore, ModelError, NonFiniteUpdate, QuorumNotReached
 from streamlink.link import Attempt, Update, UpdateKind
-from streamlink.link.outgoing import send_model
+from streamlink.link.send_model import send_model
 from streamlink.model.computed import RangeFunction
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import digest_of

@@ -14,7 +14,7 @@ import pytest
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.link import UpdateKind
-from streamlink.link.outgoing import send_model
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelStore, Payload

@@ -19,8 +19,8 @@ import pytest
 import streamlink as sl
 from streamlink.fleet import peak_rss_bytes
 from streamlink.link import Attempt
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source

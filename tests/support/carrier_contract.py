@@ -11,8 +11,11 @@ import pytest
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ConnectFailed, ProtocolError, StreamAborted
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelSink
 from streamlink.protocol.frames import Request
 from streamlink.stores.memory import MemoryStore
@@ -23,6 +26,7 @@ from streamlink.transport.session import Session
 from streamlink.transport.wire import TransferWire
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, until
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(50_001, 0, 3)
 Asked = Callable[[Session, Request], None]
@@ -63,12 +67,12 @@ class Moving:
 
     def __init__(self, line: Line, dialer: Dialer, near: Session, far: Session) -> None:
         number, self.store = line.hub.new_stream_id(), MemoryStore()
-        self.outgoing = OutgoingModel(far.config, SPEC, stream_id=number, peer="x", name="model")
-        self.incoming = IncomingModel(near.config, stream_id=number, peer="hub", name="model")
+        self.outgoing = SendTransfer(far.config, SPEC, stream_id=number, peer="x", name="model")
+        self.incoming = ReceiveTransfer(near.config, stream_id=number, peer="hub", name="model")
         self.goes_on, self.has_begun = threading.Event(), threading.Event()
-        far.offer(self.outgoing.pump)
-        line.hub.ticker.add(self.outgoing.pump)
-        dialer.open_transfer(near, self.incoming.pump)
+        far.offer(pump_of(self.outgoing))
+        line.hub.ticker.add(pump_of(self.outgoing))
+        dialer.open_transfer(near, pump_of(self.incoming))
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._ends: list[Future[Receipt]] = []
 
@@ -173,13 +177,13 @@ class DataCarrierContract:
         moving = Moving(line, *line.joined())
         moving.start()
         assert moving.has_begun.wait(WAIT)
-        moving.outgoing.pump.cut()
+        pump_of(moving.outgoing).cut()
         assert moving.finish().stats.resumes >= 1
 
     def test_a_stream_that_was_not_offered_is_refused_in_words(self, line: Line) -> None:
         dialer, near, _ = line.joined()
-        model = IncomingModel(near.config, stream_id=99, peer="hub", name="model")
-        dialer.open_transfer(near, model.pump)
+        model = ReceiveTransfer(near.config, stream_id=99, peer="hub", name="model")
+        dialer.open_transfer(near, pump_of(model))
         with pytest.raises((StreamAborted, ProtocolError), match="was never offered"):
             model.open(WAIT)
 
@@ -191,9 +195,9 @@ class DataCarrierContract:
 
     def test_a_closed_carrier_carries_nothing(self, line: Line) -> None:
         dialer, near, _ = line.joined()
-        model = IncomingModel(near.config, stream_id=99, peer="hub", name="model")
+        model = ReceiveTransfer(near.config, stream_id=99, peer="hub", name="model")
         dialer.carriers.data.close()
-        call = ClientCall(model.pump, TransferWire(99))
+        call = ClientCall(pump_of(model), TransferWire(99))
         assert dialer.carriers.data.carry(call) is CallEnd.BROKEN
 
     def test_no_call_is_left_when_a_client_has_closed(self, line: Line) -> None:
@@ -203,4 +207,4 @@ class DataCarrierContract:
         moving.finish()
         near.close("done")
         dialer.close()
-        until(lambda: moving.outgoing.pump.is_over)
+        until(lambda: pump_of(moving.outgoing).is_over)

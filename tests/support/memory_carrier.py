@@ -13,8 +13,11 @@ from typing import Any, Self
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import OutgoingModel, Receipt, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
@@ -23,6 +26,7 @@ from streamlink.transport import messages
 from streamlink.transport.pump import Pump
 from streamlink.transport.ticker import Ticker
 from tests.support.peers import SMALL, WAIT
+from tests.support.pumps import pump_of
 
 STREAM = 7
 Watch = Callable[[f.Frame], bool]
@@ -118,7 +122,7 @@ class Transfer:
         sender_config: LinkConfig | None = None,
         update: Update = Update(),
     ) -> None:
-        self.outgoing = OutgoingModel(
+        self.outgoing = SendTransfer(
             sender_config or config,
             spec,
             stream_id=STREAM,
@@ -126,8 +130,8 @@ class Transfer:
             name="the model",
             update=update,
         )
-        self.incoming = IncomingModel(config, stream_id=STREAM, peer="site-s", name="the model")
-        self.carrier = MemoryCarrier(self.outgoing.pump, self.incoming.pump)
+        self.incoming = ReceiveTransfer(config, stream_id=STREAM, peer="site-s", name="the model")
+        self.carrier = MemoryCarrier(pump_of(self.outgoing), pump_of(self.incoming))
         self._ticker = Ticker()
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._at_end: Sequence[threading.Event] = ()
@@ -135,14 +139,14 @@ class Transfer:
     def start(
         self,
         source: ModelSource,
-        sink: ModelSink | Callable[[IncomingModel], ModelSink],
+        sink: ModelSink | Callable[[ReceiveTransfer], ModelSink],
         *,
         at_end: Sequence[threading.Event] = (),
     ) -> tuple[Future[Receipt], Future[Receipt]]:
         """Begin both ends' work. ``at_end``: what to set so that a blocked end can leave."""
         self._at_end = at_end
-        self._ticker.add(self.outgoing.pump)
-        self._ticker.add(self.incoming.pump)
+        self._ticker.add(pump_of(self.outgoing))
+        self._ticker.add(pump_of(self.incoming))
         self.join()
         return (
             self._pool.submit(send_model, self.outgoing, source),

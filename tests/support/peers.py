@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from streamlink.config import GrpcConfig, LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.link.client import Assignment, ClientLink
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import Receipt, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange, Peer, Server
-from streamlink.link.transfers import OnTransfer
+from streamlink.link.transfer import Receipt
+from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec

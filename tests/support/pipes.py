@@ -26,6 +26,7 @@ from streamlink.transport.pump import Pump
 from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import STREAM, Transfer
 from tests.support.peers import SMALL, WAIT, until
+from tests.support.pumps import pump_of
 
 _PREFIX = struct.Struct("<IQ")  # length of the frame; check of what comes before a payload
 MAX_FRAME_BYTES = 1 << 20
@@ -178,10 +179,10 @@ class PipedTransfer(Transfer):
 
     def __init__(self, spec: ModelSpec, config: LinkConfig = SMALL, *, lanes: int = 1) -> None:
         super().__init__(spec, config)
-        pump = self.incoming.pump
+        pump = pump_of(self.incoming)
         # A sender may begin before there is a sink; what comes that early cannot be in place.
         self.pipes = Pipes(
-            self.outgoing.pump, pump, lanes, before=lambda: until(lambda: pump.is_lending)
+            pump_of(self.outgoing), pump, lanes, before=lambda: until(lambda: pump.is_lending)
         )
 
     def join(self) -> None:

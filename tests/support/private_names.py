@@ -46,7 +46,7 @@ DEBT: dict[str, int] = {
     "rounds/test_gather.py": 5,
     "rounds/test_spool.py": 6,
     "scenarios/link/test_catch_up.py": 1,
-    "scenarios/link/test_changed.py": 5,
+    "scenarios/link/test_changed.py": 2,
     "scenarios/link/test_reconnect.py": 5,
     "scenarios/link/test_timeouts.py": 1,
     "scenarios/link/test_waiting.py": 1,

@@ -11,7 +11,7 @@ import pytest
 
 from streamlink.errors import StreamlinkError
 from streamlink.link.oneshot import receive, send
-from streamlink.link.outgoing import Pulse, Receipt
+from streamlink.link.transfer import Pulse, Receipt
 from streamlink.model.interfaces import Payload
 from streamlink.stores import SafetensorsStore
 from tests.support.models import content, float_spec, pattern_model

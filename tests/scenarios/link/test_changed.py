@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,11 +15,13 @@ import streamlink
 from streamlink.errors import AbortCode, SourceChanged, StreamAborted, code_of
 from streamlink.link.lookout import Lookout
 from streamlink.link.oneshot import send
-from streamlink.link.outgoing import OutgoingModel
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
-from streamlink.stores import ArrayModel, CompressedStore, SafetensorsStore, open_model
+from streamlink.protocol import frames as f
+from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore, open_model
 from tests.link.test_oneshot import FAST, Receiver
+from tests.support.memory_carrier import Transfer, failure
 from tests.support.models import arrays_of, float_spec, pattern_model, random_bytes, save
 from tests.support.peers import WAIT
 
@@ -27,6 +29,7 @@ MiB = 1 << 20
 SPEC = float_spec(5, MiB // 2, MiB // 2)
 """4 MiB in three tensors."""
 MIDDLE = 2 * MiB
+TINY = float_spec(5_000)
 
 
 def rewritten(path: Path) -> None:
@@ -149,13 +152,13 @@ def test_a_file_that_changes_after_its_last_byte_was_read_is_told_before_the_fin
     file = make(tmp_path)
     source = open_model(file.parent if make is stored else file)
     monkeypatch.setattr(Lookout, "look", lambda _: None)
-    original = OutgoingModel.draw
+    original = SendTransfer.pull
 
-    def draw(self: OutgoingModel, supply: Any) -> None:
+    def pull(self: SendTransfer, supply: Any) -> None:
         original(self, supply)
         grown(file)
 
-    monkeypatch.setattr(OutgoingModel, "draw", draw)
+    monkeypatch.setattr(SendTransfer, "pull", pull)
     with pytest.raises(SourceChanged, match=r"changed from .* to .* bytes"):
         send(source, receiver.address, config=FAST, retry=0)
     assert not receiver.done.done()
@@ -244,23 +247,48 @@ def test_a_guarded_transfer_sends_the_arrays_as_they_were(receiver: Receiver) ->
 # --- small parts --------------------------------------------------------------------------------
 
 
-def test_a_digest_that_the_receiver_refuses_is_explained_by_a_source_that_changed() -> None:
-    def refuse() -> bool:
-        raise StreamAborted(code, "its digest is another one", by_peer=True)
+class ChangedBy:
+    """A model that has changed once ``event`` is set."""
 
-    def changed() -> None:
-        raise SourceChanged("it was written to", tensor="w")
+    def __init__(self, event: threading.Event) -> None:
+        self.spec, self._model, self._event = TINY, pattern_model(TINY), event
 
-    sending: Any = SimpleNamespace(pump=SimpleNamespace(wait_committed=refuse))
-    code = AbortCode.DIGEST_MISMATCH
-    with pytest.raises(SourceChanged) as caught:
-        OutgoingModel._is_committed(sending, changed)
-    assert isinstance(caught.value.__context__, StreamAborted)
-    with pytest.raises(StreamAborted):
-        OutgoingModel._is_committed(sending, lambda: None)
-    code = AbortCode.CANCELLED
-    with pytest.raises(StreamAborted):
-        OutgoingModel._is_committed(sending, changed)
+    def watch(self) -> Callable[[], None]:
+        def check() -> None:
+            if self._event.is_set():
+                raise SourceChanged("it was written to", tensor="w")
+
+        return check
+
+    def read(self, offset: int, length: int) -> Any:
+        return self._model.read(offset, length)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(AbortCode.DIGEST_MISMATCH, SourceChanged), (AbortCode.CANCELLED, StreamAborted)],
+)
+def test_a_digest_that_the_receiver_refuses_is_explained_by_a_source_that_changed(
+    code: AbortCode, kind: type[Exception]
+) -> None:
+    refused = threading.Event()
+
+    def refuse(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Finish):
+            refused.set()
+            transfer.incoming.abort(code, "its digest is another one")
+        return not isinstance(frame, f.Finish)
+
+    with Transfer(TINY) as transfer:
+        transfer.carrier.watch = refuse
+        sent, _ = transfer.start(ChangedBy(refused), MemoryStore().begin(TINY))
+        error = failure(sent)
+    assert type(error) is kind
+    if kind is SourceChanged:
+        assert isinstance(error.__context__, StreamAborted)
 
 
 def test_looking_takes_a_hundredth_of_the_time_at_most() -> None:

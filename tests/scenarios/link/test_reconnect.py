@@ -19,9 +19,10 @@ from benchmarks.relay import Direction
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import Receipt, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange
+from streamlink.link.transfer import Receipt
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore

@@ -15,6 +15,7 @@ from streamlink.stores.memory import MemoryStore
 from tests.support.memory_carrier import STREAM, MemoryCarrier, Transfer
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(60_001, 3, 0, 17_000)
 WINDOW = SMALL.stream.window_bytes
@@ -82,7 +83,7 @@ def test_what_was_received_is_not_sent_again() -> None:
 
 def test_frames_of_a_call_that_is_over_are_ignored() -> None:
     with Transfer(SPEC) as transfer:
-        pump = transfer.incoming.pump
+        pump = pump_of(transfer.incoming)
         call = pump.attach(lambda: None)
         pump.incoming([_open()], call)
         pump.accept(wants_spec=False)
@@ -102,7 +103,7 @@ def test_a_sender_that_comes_back_with_another_model_is_refused() -> None:
 
 def _comes_back(reopen: Callable[[], f.Open], why: str) -> None:
     with Transfer(SPEC) as transfer:
-        pump = transfer.incoming.pump
+        pump = pump_of(transfer.incoming)
         first = pump.attach(lambda: None)
         pump.incoming([_open()], first)
         pump.accept(wants_spec=False)

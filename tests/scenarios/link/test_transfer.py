@@ -15,7 +15,7 @@ from streamlink.errors import (
     StoreFull,
     StreamAborted,
 )
-from streamlink.link.incoming import IncomingModel
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSink, Payload, Progress
@@ -130,7 +130,7 @@ def test_a_sink_that_fails_is_discarded_and_the_sender_is_told(at: int | None) -
 
 
 def test_a_receiver_that_refuses_the_model_says_so_before_a_byte_of_it() -> None:
-    def refuse(_: IncomingModel) -> ModelSink:
+    def refuse(_: ReceiveTransfer) -> ModelSink:
         raise SpecMismatch("this site trains another model")
 
     with Transfer(SPEC) as transfer:

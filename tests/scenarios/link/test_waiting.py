@@ -9,10 +9,12 @@ import pytest
 
 import streamlink
 from streamlink.errors import TransportClosed
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import WAITING
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.transfer import WAITING
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT
+from tests.support.pumps import pump_of
 from tests.support.relay import Relay, Step
 
 SPEC = float_spec(200_001, 3, 0, 17_000)
@@ -61,12 +63,13 @@ def test_both_ends_say_that_they_wait_and_that_they_go_on() -> None:
 def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = IncomingModel(SMALL, stream_id=7, peer="there", name="in")
-    told: list[int] = []
+    model = ReceiveTransfer(SMALL, stream_id=7, peer="there", name="in")
+    seen: list[int] = []
 
     def lost() -> None:
-        assert model.pump.on_waiting is not None
-        model.pump.on_waiting()
+        told = pump_of(model).on_waiting
+        assert told is not None
+        told()
         raise TransportClosed("not back")
 
     monkeypatch.setattr(model, "open", lost)
@@ -74,6 +77,6 @@ def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
         receive_model(
             model,
             lambda model: streamlink.MemoryStore().begin(model.spec),
-            tell=lambda phase, done: told.append(model.spec.nbytes),
+            tell=lambda phase, done: seen.append(model.spec.nbytes),
         )
-    assert told == []
+    assert seen == []

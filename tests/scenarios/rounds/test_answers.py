@@ -11,12 +11,14 @@ import pytest
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link import Attempt, Update
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import OutgoingModel, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.rounds.executor import Task, TaskOutcome
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, initial, trained
+from tests.support.pumps import pump_of
 
 
 def answer_of(number: int) -> dict[str, Array]:
@@ -60,7 +62,7 @@ class ForAnotherRound:
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
         received = receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
         older = Attempt(task.job, task.round - 1, task.attempt)
-        model = OutgoingModel(
+        model = SendTransfer(
             assignment._session.config,
             self._answer.spec,
             stream_id=assignment._request.returns,
@@ -68,7 +70,7 @@ class ForAnotherRound:
             name="an older update",
             attempt=older,
         )
-        assignment._dialer.open_transfer(assignment._session, model.pump)
+        assignment._dialer.open_transfer(assignment._session, pump_of(model))
         return TaskOutcome(task, received, send_model(model, self._answer))
 
 

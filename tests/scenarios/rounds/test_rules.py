@@ -18,8 +18,8 @@ from streamlink.errors import (
 )
 from streamlink.link import Update
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import ScatterAndGather

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
-from streamlink.link.incoming import IncomingModel, receive_model
-from streamlink.link.outgoing import OutgoingModel, send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import longer_than_reconnect
@@ -21,6 +23,7 @@ from streamlink.transport.connect import dial, listen
 from streamlink.transport.hub import STREAMS_PER_SESSION
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, exchange_models
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(50_001, 0, 3)
 FIRST = Attempt("job", 0, 1)
@@ -35,18 +38,18 @@ class Joined:
         self.near = self.client.connect(lambda session, request: None)
         (self.far,) = self.server.sessions
 
-    def offered(self) -> OutgoingModel:
+    def offered(self) -> SendTransfer:
         """Offer the client a model; nothing of it is sent yet."""
         number = self.server.new_stream_id()
-        model = OutgoingModel(self.far.config, SPEC, stream_id=number, peer="site-1", name="model")
-        self.far.offer(model.pump)
+        model = SendTransfer(self.far.config, SPEC, stream_id=number, peer="site-1", name="model")
+        self.far.offer(pump_of(model))
         return model
 
-    def opened(self, offered: OutgoingModel) -> IncomingModel:
+    def opened(self, offered: SendTransfer) -> ReceiveTransfer:
         """Open what was offered, at the client."""
-        number = offered.pump.stream.stream_id
-        model = IncomingModel(self.near.config, stream_id=number, peer="server", name="model")
-        self.client.open_transfer(self.near, model.pump)
+        number = pump_of(offered).stream.stream_id
+        model = ReceiveTransfer(self.near.config, stream_id=number, peer="server", name="model")
+        self.client.open_transfer(self.near, pump_of(model))
         return model
 
     def close(self) -> None:
@@ -65,7 +68,7 @@ def joined() -> Iterator[Joined]:
 def test_a_surplus_stream_of_a_session_is_refused_in_words(joined: Joined) -> None:
     models = [joined.opened(joined.offered()) for _ in range(STREAMS_PER_SESSION)]
     for model in models:
-        assert model.pump.next(WAIT) is not None  # its call is there
+        assert pump_of(model).next(WAIT) is not None  # its call is there
     surplus = joined.opened(joined.offered())
     with pytest.raises(StreamAborted, match="site-1 has 4 transfer calls open") as refused:
         surplus.open(WAIT)
@@ -87,17 +90,17 @@ def test_a_place_is_free_again_once_a_stream_has_ended(joined: Joined) -> None:
 def test_a_second_call_for_one_stream_takes_over_and_takes_no_place(joined: Joined) -> None:
     offered = joined.offered()
     for _ in range(STREAMS_PER_SESSION + 1):
-        assert joined.far.carry(offered.pump.stream.stream_id, offered.pump, _ignore, 1) > 0
+        assert joined.far.carry(pump_of(offered).stream.stream_id, pump_of(offered), _ignore, 1) > 0
 
 
 def test_the_server_waits_longer_for_a_stream_than_the_client(joined: Joined) -> None:
     offered = joined.offered()
     incoming = joined.opened(offered)
-    assert incoming.pump.next(WAIT) is not None  # its call is there
+    assert pump_of(incoming).next(WAIT) is not None  # its call is there
     timeouts = SMALL.timeouts
-    assert incoming.pump.stream.patience == timeouts.reconnect_timeout
+    assert pump_of(incoming).stream.patience == timeouts.reconnect_timeout
     longer = longer_than_reconnect(timeouts, timeouts.session_timeout)
-    assert offered.pump.stream.patience == timeouts.reconnect_timeout + longer
+    assert pump_of(offered).stream.patience == timeouts.reconnect_timeout + longer
     assert longer > 0
 
 
@@ -136,36 +139,36 @@ def test_a_commit_that_was_lost_is_said_again_though_the_stream_was_withdrawn(
     joined: Joined,
 ) -> None:
     number = joined.server.new_stream_id()
-    incoming = IncomingModel(joined.far.config, stream_id=number, peer="site-1", name="update")
-    joined.far.offer(incoming.pump)
-    outgoing = OutgoingModel(
+    incoming = ReceiveTransfer(joined.far.config, stream_id=number, peer="site-1", name="update")
+    joined.far.offer(pump_of(incoming))
+    outgoing = SendTransfer(
         joined.near.config, SPEC, stream_id=number, peer="server", name="update"
     )
-    joined.client.open_transfer(joined.near, outgoing.pump)
+    joined.client.open_transfer(joined.near, pump_of(outgoing))
     store = MemoryStore()
-    committed = incoming.pump.commit
+    committed = pump_of(incoming).commit
 
     def commit(digest: str) -> None:
-        incoming.pump.cut()  # before it can leave
+        pump_of(incoming).cut()  # before it can leave
         committed(digest)
-        joined.far.withdraw(incoming.pump)
+        joined.far.withdraw(pump_of(incoming))
 
-    incoming.pump.commit = commit  # type: ignore[method-assign]
+    pump_of(incoming).commit = commit  # type: ignore[method-assign]
     receiving = threading.Thread(
         target=receive_model, args=(incoming, lambda model: store.begin(model.spec))
     )
     receiving.start()
     send_model(outgoing, pattern_model(SPEC))
     receiving.join(WAIT)
-    assert outgoing.pump.stream.state is State.DONE
+    assert pump_of(outgoing).stream.state is State.DONE
     assert content(store.open()) == content(pattern_model(SPEC))
 
 
 def test_what_ended_a_stream_while_it_had_no_call_is_told_on_the_next(joined: Joined) -> None:
     offered = joined.offered()
     incoming = joined.opened(offered)
-    assert incoming.pump.next(WAIT) is not None
-    offered.pump.cut()
+    assert pump_of(incoming).next(WAIT) is not None
+    pump_of(offered).cut()
     incoming.abort(AbortCode.STORE_FAILED, "the disk is full")
     with pytest.raises(StreamAborted, match="the disk is full"):
         send_model(offered, pattern_model(SPEC))

@@ -18,8 +18,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.client import Assignment
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
@@ -27,6 +27,7 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.transport import messages
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(50_001, 0, 3)
 FIRST = Attempt("job", 0, 1)
@@ -165,7 +166,7 @@ def test_another_clients_stream_is_refused(federation: Federation) -> None:
 
     federation.link("site-1", lambda _: None)
     federation.link("site-2", steal)
-    theirs.set_result(asked(federation, "site-1").outgoing.pump.stream.stream_id)
+    theirs.set_result(pump_of(asked(federation, "site-1").outgoing).stream.stream_id)
     asked(federation, "site-2")
     error = told.result(WAIT)
     assert isinstance(error, StreamAborted)

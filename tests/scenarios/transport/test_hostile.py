@@ -31,8 +31,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.client import ClientLink
-from streamlink.link.incoming import receive_model
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -49,6 +49,7 @@ from tests.support.hostile_load import load_server
 from tests.support.machines import KiB, zeros
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(10_001)
 TOTAL = SPEC.nbytes
@@ -295,7 +296,7 @@ def test_less_credit_than_was_drawn_for_is_used_piece_by_piece(attack: Attack) -
     line.hear(f.Open)
     received, limit = 0, 100  # a tenth of what is being drawn
     line.say(f.Accept(0, limit, 4 * KiB))
-    wait_until(lambda: exchange.outgoing.pump.stream.limit == limit)
+    wait_until(lambda: pump_of(exchange.outgoing).stream.limit == limit)
     source.may_give.set()
     while received < TOTAL:
         chunk = line.hear(f.Chunk)
@@ -392,7 +393,7 @@ def test_a_name_that_is_none_is_refused_and_logged_as_a_literal(
 
 def test_streams_of_another_session_and_unknown_ones_are_refused_by_name(attack: Attack) -> None:
     exchange = attack.federation.peer("good").ask("echo", SPEC, attempt=FIRST)
-    theirs = exchange.incoming.pump.stream.stream_id
+    theirs = pump_of(exchange.incoming).stream.stream_id
     for session_id, number, code in (
         (attack.session_id, theirs, AbortCode.UNKNOWN_STREAM),
         (attack.session_id, (1 << 64) - 1, AbortCode.UNKNOWN_STREAM),

@@ -17,8 +17,8 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
-from streamlink.link.incoming import IncomingModel, KnownSpecs
-from streamlink.link.outgoing import send_model
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
+from streamlink.link.send_model import send_model
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
@@ -26,6 +26,7 @@ from streamlink.transport.messages import encode_spec
 from tests.support.memory_carrier import STREAM, Transfer
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, config
+from tests.support.pumps import pump_of
 
 SPEC = float_spec(15_000, 10)
 
@@ -44,7 +45,7 @@ def _send(transfer: Transfer) -> None:
 
 
 def test_nothing_announced_is_waited_for(transfer: Transfer) -> None:
-    idle = IncomingModel(SMALL, stream_id=9, peer="x", name="nothing")
+    idle = ReceiveTransfer(SMALL, stream_id=9, peer="x", name="nothing")
     assert not idle.open(0.01)
     assert idle.error is None
 
@@ -83,17 +84,17 @@ def test_without_credit_given_back_a_window_arrives_and_no_more(transfer: Transf
     assert model.stats.received_bytes == taken
 
 
-def announced(open_: f.Open, *pages: bytes, limits: object = SMALL) -> IncomingModel:
+def announced(open_: f.Open, *pages: bytes, limits: object = SMALL) -> ReceiveTransfer:
     """Return a receiver that has heard ``open_`` and, once it asks, is sent ``pages``."""
-    model = IncomingModel(limits, stream_id=STREAM, peer="site-s", name="m")  # type: ignore[arg-type]
-    call = model.pump.attach(lambda: None)
-    model.pump.incoming([open_], call)
+    model = ReceiveTransfer(limits, stream_id=STREAM, peer="site-s", name="m")  # type: ignore[arg-type]
+    call = pump_of(model).attach(lambda: None)
+    pump_of(model).incoming([open_], call)
 
     def answer() -> None:
-        for frame in model.pump.outgoing(call):
+        for frame in pump_of(model).outgoing(call):
             if isinstance(frame, f.Accept):
                 sent = [f.SpecPage(number, page) for number, page in enumerate(pages)]
-                model.pump.incoming(sent, call)
+                pump_of(model).incoming(sent, call)
 
     threading.Thread(target=answer, daemon=True).start()
     return model
@@ -138,16 +139,16 @@ def test_a_description_beyond_the_limit_is_refused() -> None:
 
 
 def test_a_model_of_another_attempt_is_refused_by_name() -> None:
-    model = IncomingModel(
+    model = ReceiveTransfer(
         SMALL, stream_id=STREAM, peer="site-s", name="m", attempt=Attempt("job", 2, 1)
     )
-    call = model.pump.attach(lambda: None)
+    call = pump_of(model).attach(lambda: None)
     old = dataclasses.replace(OPEN, attempt=Attempt("job", 1, 3))
-    model.pump.incoming([old], call)
+    pump_of(model).incoming([old], call)
     with pytest.raises(StreamAborted, match="'job' round 1 attempt 3; this is job 'job' round 2"):
         model.open(WAIT)
     assert f.Abort(AbortCode.STALE_ATTEMPT, model.error.reason) in list(  # type: ignore[union-attr]
-        model.pump.outgoing(call)
+        pump_of(model).outgoing(call)
     )
 
 
@@ -167,6 +168,6 @@ def test_a_sender_that_leaves_is_heard_of_while_waiting(transfer: Transfer) -> N
         _read_all(transfer.incoming)
 
 
-def _read_all(model: IncomingModel) -> None:
+def _read_all(model: ReceiveTransfer) -> None:
     while not model.is_complete:
         model.read(WAIT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
@@ -12,51 +12,31 @@ from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     ChecksumError,
-    CorruptStore,
-    ModelError,
     SpecMismatch,
-    StoreError,
-    StoreFull,
     StreamAborted,
     StreamlinkError,
-    code_of,
 )
 from streamlink.link.description import KnownSpecs, described
-from streamlink.link.faults import abort_reason
-from streamlink.link.outgoing import WAITING, Pulse, Receipt, Tell, ignore
 from streamlink.link.pace import Pace
-from streamlink.link.transfers import TransferNotice
+from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
+from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import DigestBuilder
-from streamlink.model.interfaces import (
-    Lending,
-    ModelSink,
-    Payload,
-    ResumableSink,
-    is_prompt,
-    lends,
-)
+from streamlink.model.interfaces import Lending, ModelSink, Payload, lends
 from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 
-__all__ = ["IncomingModel", "KnownSpecs", "receive_model"]
+__all__ = ["KnownSpecs", "ReceiveTransfer", "put_chunk"]
 
 logger = logging.getLogger("streamlink.transfer")
 
 E = TypeVar("E", bound=Event)
 
-SinkFor = Callable[["IncomingModel"], ModelSink]
-"""Gives the sink for a model that was announced, or raises to refuse it."""
 
-Resume = Callable[[bytes], ResumableSink | None]
-"""Gives the sink that an interrupted transfer of the model with this spec digest has left."""
-
-
-class IncomingModel:
+class ReceiveTransfer(Transfer[ReceivePump]):
     """A model on its way in: opened, read piece by piece in order, checked, committed.
 
     Every method that waits raises the stream's own error once it has failed. Only the tail from
@@ -75,16 +55,13 @@ class IncomingModel:
         start: int = 0,
         notice: TransferNotice | None = None,
     ) -> None:
+        pump = ReceivePump(ReceiveStream(config, stream_id=stream_id, peer=peer, name=name))
+        super().__init__(pump, start, notice or TransferNotice(peer, "received", attempt))
         self.peer = peer
-        self.start = start
-        self.pump = ReceivePump(ReceiveStream(config, stream_id=stream_id, peer=peer, name=name))
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
-        self._notice = notice or TransferNotice(peer, "received", attempt)
-        self._began_at = time.monotonic()
         self._belongs = attempt
         self._known = KnownSpecs() if known is None else known
-        self.resumed_at = 0
         self._pace = Pace()
         self._opened: Open | None = None
         self._is_accepted = False
@@ -93,7 +70,7 @@ class IncomingModel:
 
     # --- what it is -------------------------------------------------------------------
 
-    def announced(self, seconds: float | None = None) -> bool:
+    def wait_announced(self, seconds: float | None = None) -> bool:
         """Wait until the model is announced: ``spec_digest``. False: not within ``seconds``.
 
         Raises:
@@ -115,7 +92,7 @@ class IncomingModel:
         Raises:
             SpecMismatch: it is not the model that was announced.
         """
-        assert self._opened is not None, "announced() comes first"
+        assert self._opened is not None, "wait_announced() comes first"
         self._require_announced(spec)
         self.resumed_at = start
         self._accept(spec, start)
@@ -127,7 +104,7 @@ class IncomingModel:
             SpecMismatch: the description is not of what was announced; the peer has been told.
             StreamAborted: the model belongs to another attempt; the peer has been told.
         """
-        if not self.announced(seconds):
+        if not self.wait_announced(seconds):
             return False
         if not self._is_accepted:
             self._accept(self._known_spec(), self.start)
@@ -140,9 +117,14 @@ class IncomingModel:
         return True
 
     @property
+    def is_announced(self) -> bool:
+        """Whether the sender has announced its model; asks, and never waits."""
+        return self._pump.stream.opened is not None
+
+    @property
     def spec_digest(self) -> bytes:
-        """The digest of its spec; known once ``announced`` has returned True."""
-        assert self._opened is not None, "announced() comes first"
+        """The digest of its spec; known once ``wait_announced`` has returned True."""
+        assert self._opened is not None, "wait_announced() comes first"
         return self._opened.spec_digest
 
     @property
@@ -168,16 +150,6 @@ class IncomingModel:
         assert self._opened is not None, "open() comes first"
         return self._opened.attempt
 
-    @property
-    def stats(self) -> StreamStats:
-        """A snapshot for logs and progress bars."""
-        return self.pump.stream.stats
-
-    @property
-    def error(self) -> StreamlinkError | None:
-        """Why the stream failed, if it did."""
-        return self.pump.stream.error
-
     # --- its bytes ----------------------------------------------------------------------
 
     def read(self, seconds: float = 60.0) -> tuple[int, Payload] | None:
@@ -191,7 +163,7 @@ class IncomingModel:
 
     def read_chunk(self, seconds: float = 60.0) -> Chunk | None:
         """Return the next bytes as ``read`` does, and whether they lie in their place already."""
-        event = self.pump.next(seconds)
+        event = self._pump.next(seconds)
         if isinstance(event, Delivered):
             self._add_to_digest(event.chunk)
             return event.chunk
@@ -201,7 +173,7 @@ class IncomingModel:
     def lending(self, sink: ModelSink) -> AbstractContextManager[None]:
         """While it lasts, let what comes be read into the memory of ``sink``, if that lends it."""
         lender = lends(sink)
-        return nullcontext() if lender is None else self.pump.lending(lender.lend)
+        return nullcontext() if lender is None else self._pump.lending(lender.lend)
 
     def fill(self, sink: ModelSink, tell: Tell) -> None:
         """Put all of it into ``sink``, which ``is_prompt``, from the thread that reads it.
@@ -212,11 +184,11 @@ class IncomingModel:
 
         def take(chunk: Chunk) -> None:
             self._add_to_digest(chunk)
-            _put(sink, chunk)
+            put_chunk(sink, chunk)
             tell("receiving", chunk.end)
 
         while not self.is_complete:
-            self._hear(self.pump.fill(take))
+            self._hear(self._pump.fill(take))
 
     def _add_to_digest(self, chunk: Chunk) -> None:
         if self._digest is None:
@@ -241,7 +213,7 @@ class IncomingModel:
         """
         self._require_announced(spec)
         self._spec = spec  # who is told how far this is wants to say of how much
-        pulse = Pulse(self.pump, "reading what came before")
+        pulse = self.pulse("reading what came before")
         digest = DigestBuilder(spec)
         for view in saved:
             digest.update(view)
@@ -257,13 +229,18 @@ class IncomingModel:
 
     def release(self, nbytes: int) -> None:
         """Say that ``nbytes`` more are where they belong; the sender may send as many."""
-        self.pump.release(nbytes)
+        self._pump.release(nbytes)
+
+    @property
+    def taken_bytes(self) -> int:
+        """All bytes below were read and released."""
+        return self._pump.stream.taken
 
     def mark_durable(self, durable: int) -> None:
         """Say that bytes below ``durable`` would survive this process."""
-        with self.pump.locked() as (machine, _):
+        with self._pump.locked() as (machine, _):
             machine.mark_durable(durable)
-        logger.debug("%s: %d bytes are durable", self.pump.stream.name, durable)
+        logger.debug("%s: %d bytes are durable", self._pump.stream.name, durable)
 
     @property
     def digest(self) -> str:
@@ -278,39 +255,22 @@ class IncomingModel:
     def committing(self) -> None:
         """Say that making it whole goes on."""
         if self._pace.is_due():
-            self.pump.committing()
+            self._pump.committing()
 
     def commit(self) -> Receipt:
         """Tell the sender that its model is here, whole."""
-        self.pump.commit(self.digest)
+        self._pump.commit(self.digest)
         return self.receipt()
 
     def receipt(self) -> Receipt:
         """Return what it was, and what it took."""
-        seconds = time.monotonic() - self._began_at
-        self._notice.done(self.stats, self.digest, start=self._first)
-        return Receipt(self.digest, seconds, self.stats, self.metrics, self.resumed_at)
-
-    def hold(self, reason: str, waiting_for: str) -> None:
-        """Say that this end waits for somebody else."""
-        self.pump.hold(reason, waiting_for)
+        return self._done(self.digest, self.metrics)
 
     def wait_for(self, name: str) -> None:
         """Note, without a word to the sender, whom this end waits for; empty: nobody."""
-        self.pump.stream.waits_for = name
-
-    def abort(self, code: AbortCode, reason: str) -> None:
-        """End the stream and tell the peer why."""
-        self.pump.abort(code, reason)
-        if self.error is not None:
-            self._notice.failed(self.stats, self.error, start=self._first)
+        self._pump.stream.waits_for = name
 
     # --- small parts ------------------------------------------------------------------------
-
-    @property
-    def _first(self) -> int:
-        """The first byte that travels: those below are here already, or are not needed."""
-        return max(self.start, self.resumed_at)
 
     def _wait_for(self, kind: type[E], seconds: float | None) -> E | None:
         until = None if seconds is None else time.monotonic() + seconds
@@ -318,14 +278,14 @@ class IncomingModel:
             left = 60.0 if until is None else until - time.monotonic()
             if left <= 0:
                 return None
-            event = self.pump.next(left)
+            event = self._pump.next(left)
             if isinstance(event, kind):
                 return event
 
     def _accept(self, spec: ModelSpec | None, start: int = 0) -> None:
         self._is_accepted = True
         self._spec = spec
-        with self.pump.locked() as (machine, now):
+        with self._pump.locked() as (machine, now):
             if not machine.is_closed:  # else the next wait says why
                 machine.accept(wants_spec=spec is None, start=start, now=now)
 
@@ -348,7 +308,7 @@ class IncomingModel:
 
     def _described(self, pages: tuple[bytes, ...]) -> ModelSpec:
         try:
-            spec = described(pages, self.pump.stream.config.limits)
+            spec = described(pages, self._pump.stream.config.limits)
             self._require_announced(spec)
         except StreamlinkError as error:
             self.abort(AbortCode.SPEC_MISMATCH, str(error))
@@ -368,89 +328,12 @@ class IncomingModel:
             raise ChecksumError(
                 f"the model that arrived from {self.peer} has digest {self.digest}, the one sent "
                 f"{sent}: its source changed under the transfer, or memory is faulty",
-                stream_id=self.pump.stream.stream_id,
+                stream_id=self._pump.stream.stream_id,
                 code=AbortCode.DIGEST_MISMATCH,
             )
 
 
-def receive_model(
-    model: IncomingModel, sink_for: SinkFor, resume: Resume | None = None, tell: Tell = ignore
-) -> Receipt:
-    """Receive one model into the sink that ``sink_for`` gives, and commit it.
-
-    Args:
-        model: what comes.
-        sink_for: see ``SinkFor``.
-        resume: where interrupted transfers go on. With it a sender that leaves after the last byte,
-            before it heard of the commit, does not count as a failure: the model is here.
-        tell: told how far it is.
-
-    Raises:
-        StreamlinkError: the stream failed, or the sink could not take it; nothing of it is visible.
-    """
-    sink: ModelSink | None = None
-
-    def told_waiting() -> None:
-        if model.has_spec:  # else nobody can say of how much
-            tell(WAITING, model.pump.stream.taken)
-
-    model.pump.on_waiting = told_waiting
-    try:
-        if resume is not None:
-            sink = _resumed(model, resume, tell)
-        if sink is None:
-            model.open()
-            sink = sink_for(model)
-        with model.lending(sink):
-            _fill(model, sink, tell)
-        sink.commit(lambda _: model.committing())
-    except BaseException as error:
-        model.abort(code_of(error), abort_reason(error))
-        if sink is not None:
-            _leave(model, sink, error)
-        raise
-    return model.commit() if resume is None else _committed(model)
-
-
-def _resumed(model: IncomingModel, resume: Resume, tell: Tell) -> ModelSink | None:
-    """Go on where an interrupted transfer of this model stopped, if there is one undamaged."""
-    model.announced()
-    sink = resume(model.spec_digest)
-    if sink is None:
-        return None
-    try:
-        # First the check, then the word: where what is here is damaged, all of it can still come.
-        model.recall(sink.spec, sink.saved(), tell)
-        model.accept_at(sink.spec, sink.durable)
-    except CorruptStore as error:
-        logger.warning("what came before is damaged, so the transfer begins again: %s", error)
-        sink.discard()
-        return None
-    except BaseException as error:
-        _leave(model, sink, error)
-        raise
-    return sink
-
-
-def _fill(model: IncomingModel, sink: ModelSink, tell: Tell) -> None:
-    if is_prompt(sink):
-        model.fill(sink, tell)
-        return
-    keeper = sink if isinstance(sink, ResumableSink) else None
-    durable = model.resumed_at
-    while not model.is_complete:
-        chunk = model.read_chunk()
-        if chunk is None:
-            continue
-        _put(sink, chunk)
-        model.release(chunk.nbytes)
-        if keeper is not None and keeper.durable > durable:
-            durable = keeper.durable
-            model.mark_durable(durable)
-        tell("receiving", chunk.end)
-
-
-def _put(sink: ModelSink, chunk: Chunk) -> None:
+def put_chunk(sink: ModelSink, chunk: Chunk) -> None:
     """Write a chunk into the sink, or tell the sink that it lies there."""
     if chunk.is_in_place:
         assert isinstance(sink, Lending)
@@ -460,25 +343,3 @@ def _put(sink: ModelSink, chunk: Chunk) -> None:
     for view in chunk.payload:
         sink.write(offset, view)
         offset += view.nbytes
-
-
-def _leave(model: IncomingModel, sink: ModelSink, error: BaseException) -> None:
-    """Keep what came for another time where that is possible and the bytes are not to blame."""
-    is_wrong = (
-        isinstance(error, ModelError)
-        or (isinstance(error, ChecksumError) and model.is_exhausted)
-        or (isinstance(error, StreamAborted) and error.code is AbortCode.SOURCE_CHANGED)
-    )
-    is_broken = isinstance(error, StoreError) and not isinstance(error, StoreFull)
-    if isinstance(sink, ResumableSink) and not (is_wrong or is_broken):
-        sink.suspend()
-    else:
-        sink.discard()
-
-
-def _committed(model: IncomingModel) -> Receipt:
-    try:
-        return model.commit()
-    except StreamlinkError as error:
-        logger.warning("the model is whole, but its sender may not know: %s", error)
-        return model.receipt()

@@ -10,7 +10,8 @@ from contextlib import suppress
 import pytest
 
 from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted
-from streamlink.link.incoming import receive_model
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
 from tests.support.memory_carrier import Transfer
@@ -72,19 +73,19 @@ def test_being_held_is_told_to_the_owner(transfer: Transfer, store: MemoryStore)
         return True
 
     transfer.carrier.watch = hold
-    transfer.outgoing.send(pattern_model(SPEC))
+    send_model(transfer.outgoing, pattern_model(SPEC))
     assert told == [("lockstep", "site-9")]
 
 
 def test_a_sender_may_hold_too(transfer: Transfer, store: MemoryStore) -> None:
     transfer.outgoing.wait_room()
     transfer.outgoing.hold("thinking", "itself")
-    transfer.outgoing.send(pattern_model(SPEC))
+    send_model(transfer.outgoing, pattern_model(SPEC))
     assert content(store.open()) == DATA
 
 
 def test_a_failed_stream_keeps_its_error(transfer: Transfer, store: MemoryStore) -> None:
     transfer.outgoing.abort(AbortCode.CANCELLED, "not today")
     with pytest.raises(StreamAborted, match="not today"):
-        transfer.outgoing.send(pattern_model(SPEC))
+        send_model(transfer.outgoing, pattern_model(SPEC))
     assert isinstance(transfer.outgoing.error, StreamAborted)

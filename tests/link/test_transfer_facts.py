@@ -14,7 +14,7 @@ import pytest
 from streamlink import TransferFacts, digest_of, receive, send
 from streamlink.config import RoundConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
-from streamlink.link.transfers import TransferNotice
+from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats

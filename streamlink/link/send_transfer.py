@@ -1,0 +1,165 @@
+"""Chunks → pump: the sending direction of one model. Runs in the caller's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streamlink.config import LinkConfig
+from streamlink.errors import LocalProtocolError
+from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
+from streamlink.link.transfer_facts import TransferNotice
+from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
+from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
+from streamlink.model.ranges import Extent
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
+from streamlink.protocol.sender import SendStream
+from streamlink.transport.messages import encode_spec
+from streamlink.transport.send_pump import SendPump, Supply
+
+__all__ = ["SendTransfer"]
+
+SPEC_PAGE_BYTES = 256 * 1024
+"""Size of one page of a model's description on the wire (bytes), about."""
+
+
+class SendTransfer(Transfer[SendPump]):
+    """A model on its way out: written in order, then finished, then committed by the receiver.
+
+    Every method that waits raises the stream's own error once it has failed. The receiver has asked
+    for the tail from ``start`` on, where that is not 0; then the digest is that of the tail.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        spec: ModelSpec,
+        *,
+        stream_id: int,
+        peer: str,
+        name: str,
+        attempt: Attempt = Attempt(),
+        update: Update = Update(),
+        is_resumable: bool = False,
+        start: int = 0,
+        notice: TransferNotice | None = None,
+    ) -> None:
+        stream = SendStream(
+            config,
+            stream_id=stream_id,
+            total_bytes=spec.nbytes,
+            spec_digest=spec.digest,
+            spec_pages=_pages(spec, config),
+            attempt=attempt,
+            update=update,
+            is_resumable=is_resumable or start > 0,
+            peer=peer,
+            name=name,
+        )
+        super().__init__(SendPump(stream), start, notice or TransferNotice(peer, "sent", attempt))
+        self.spec = spec
+        self.update = update
+        self._digest = DigestBuilder(spec, extent=Extent(start, spec.nbytes))
+        self._stored_digest = ""
+
+    def wait_room(self) -> tuple[int, int] | None:
+        """Return (offset, bytes) of what the stream can take next; None once all is written."""
+        return self._pump.wait_room()
+
+    def write(self, offset: int, payload: Payload) -> None:
+        """Send bytes from ``offset`` on, as much at a time as the stream has room for.
+
+        The views must not change until the receiver has them.
+        """
+        for view in payload:
+            self._hash(offset, view)
+            offset += view.nbytes
+        start, end = offset - payload_bytes(payload), offset
+        while start < end:
+            room = self.wait_room()
+            if room is None or room[0] != start:
+                raise LocalProtocolError(f"write at byte {start}, but the stream stands at {room}")
+            size = min(room[1], end - start)
+            first, payload = split_payload(payload, size)
+            self._pump.write(start, first)
+            start += size
+
+    def pull(self, supply: Supply) -> None:
+        """Let the stream pull from ``supply(offset, nbytes)`` until all is written.
+
+        ``supply`` runs in the carrier's thread, gives up to ``nbytes``, and may wait.
+        """
+
+        def hashed(offset: int, nbytes: int) -> Payload:
+            payload = supply(offset, nbytes)
+            for view in payload:
+                self._hash(offset, view)
+                offset += view.nbytes
+            return payload
+
+        self._pump.pull(hashed)
+
+    def stop_pulling(self) -> None:
+        """Pull no more, and wait until nobody reads the supply: its source may be closed then."""
+        self._pump.stop_pulling()
+
+    def recall(self, source: ModelSource, tell: Tell = ignore) -> None:
+        """Wait until the receiver has accepted, and add to the digest what it has already.
+
+        Those bytes came from an earlier sender of the same model, so they are read here again.
+        """
+        self.wait_room()
+        start = self._pump.stream.position
+        if start <= self._digest.offset or self._stored_digest:
+            return
+        self.resumed_at = start
+        if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
+            # Each block that is read is checked against its hash, so this is what will be sent.
+            self._stored_digest = source.digest()
+            return
+        pulse = self.pulse("reading what was sent before")
+        while (offset := self._digest.offset) < start:
+            pulse.beat()
+            for view in source.read(offset, min(BLOCK_BYTES, start - offset)):
+                self._digest.update(view)
+            tell("checking", self._digest.offset)
+
+    def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
+        """Say that all is written and wait until the receiver has committed it."""
+        while (receipt := self.try_finish(metrics)) is None:
+            # The call may have been lost just before: then all is there, and it is said once more.
+            if self._pump.stream.position < self.spec.nbytes:
+                raise LocalProtocolError("the receiver went back behind what can be sent again")
+        return receipt
+
+    def try_finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt | None:
+        """Do as ``finish``; None: the receiver came back and asks for bytes again."""
+        self._pump.finish(self._hexdigest(), metrics)
+        if not self._pump.wait_committed():
+            return None
+        return self._done(self._hexdigest(), metrics)
+
+    @property
+    def received_bytes(self) -> int:
+        """The receiver has all bytes below."""
+        return self._pump.stream.received
+
+    def when_held(self, act: Callable[[str, str], None]) -> None:
+        """Call ``act(reason, waiting_for)`` whenever the receiver says that it waits."""
+        self._pump.on_held = lambda event: act(event.reason, event.waiting_for)
+
+    def _hexdigest(self) -> str:
+        return self._stored_digest or self._digest.hexdigest()
+
+    def _hash(self, offset: int, view: memoryview) -> None:
+        if self._stored_digest:
+            return
+        # What a resume writes again is counted once.
+        known = self._digest.offset - offset
+        if known < view.nbytes:
+            self._digest.update(view[max(0, known) :])
+
+
+def _pages(spec: ModelSpec, config: LinkConfig) -> list[bytes]:
+    tensors = ((tensor.name, tensor.dtype, tensor.shape) for tensor in spec.tensors)
+    return encode_spec(tensors, min(SPEC_PAGE_BYTES, config.stream.chunk_bytes))

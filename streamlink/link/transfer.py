@@ -1,0 +1,170 @@
+"""What a transfer is in either direction: one model over one stream, and what callers ask of it.
+
+``SendTransfer`` and ``ReceiveTransfer`` add how the bytes of their direction move. The pump, and
+the machine below it, are private to these three modules: whoever carries a stream is given its pump
+with ``hand_to``; everybody else asks the transfer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.link.transfer_facts import TransferNotice
+from streamlink.protocol.stats import StreamStats
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
+
+__all__ = ["WAITING", "Pulse", "Receipt", "Tell", "Transfer", "ignore"]
+
+P = TypeVar("P", bound=SendPump | ReceivePump)
+R = TypeVar("R")
+
+Tell = Callable[[str, int], None]
+"""``tell(phase, done)``: how far a transfer is. Bytes; any thread may call."""
+
+WAITING = "waiting for its connection"
+"""The phase of a transfer whose connection was lost and has not come back yet."""
+
+
+def ignore(phase: str, done: int) -> None:
+    """Take no notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one finished transfer was, and what it took."""
+
+    digest: str
+    """Of the whole model, hexadecimal; of its tail where an update went on at the mark."""
+    seconds: float
+    stats: StreamStats
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    resumed_at: int = 0
+    """The receiver had the bytes below from an interrupted transfer; they did not travel again."""
+
+
+class Transfer(Generic[P]):
+    """One direction of one model's way between two ends.
+
+    Args:
+        pump: of the stream that carries it.
+        start: the first byte that is wanted.
+        notice: reports once how it ended.
+    """
+
+    def __init__(self, pump: P, start: int, notice: TransferNotice) -> None:
+        self.start = start
+        self.resumed_at = 0
+        """The receiver had the bytes below from an interrupted transfer."""
+        self._pump: P = pump
+        self._notice = notice
+        self._began_at = time.monotonic()
+
+    def hand_to(self, carry: Callable[[P], R]) -> R:
+        """Give the stream to what carries or watches it: a session, a dialer, a ticker."""
+        return carry(self._pump)
+
+    # --- how it stands ----------------------------------------------------------------------
+
+    @property
+    def stream_id(self) -> int:
+        """The number that both ends know the stream by."""
+        return self._pump.stream.stream_id
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a call carries it now."""
+        return self._pump.stream.is_attached
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its connection was lost, and another is waited for."""
+        return self._pump.is_waiting
+
+    @property
+    def stats(self) -> StreamStats:
+        """A snapshot for logs and progress bars."""
+        return self._pump.stream.stats
+
+    @property
+    def error(self) -> StreamlinkError | None:
+        """Why the stream failed, if it did."""
+        return self._pump.stream.error
+
+    def when_waiting(self, act: Callable[[], None]) -> None:
+        """Call ``act`` whenever the connection is lost and another is waited for."""
+        self._pump.on_waiting = act
+
+    def wait_over(self, seconds: float) -> bool:
+        """Wait until the stream has ended and the peer has been sent its last frame."""
+        return self._pump.wait_over(seconds)
+
+    # --- what the peer is told --------------------------------------------------------------
+
+    def hold(self, reason: str, waiting_for: str) -> None:
+        """Tell the peer that this end waits for somebody else."""
+        self._pump.hold(reason, waiting_for)
+
+    def pulse(self, reason: str, waiting_for: str = "", *, at_once: bool = True) -> Pulse:
+        """Return what tells the peer every few seconds that this end is at work by itself.
+
+        Args:
+            reason: what the work is.
+            waiting_for: whom it waits for; empty: nobody.
+            at_once: the first beat is told; else the first after ``held_interval``.
+        """
+        seconds = self._pump.stream.config.timeouts.held_interval
+        return Pulse(self, reason, waiting_for, seconds, at_once=at_once)
+
+    def abort(self, code: AbortCode, reason: str) -> None:
+        """End the stream and tell the peer why."""
+        self._pump.abort(code, reason)
+        if self.error is not None:
+            self._notice.failed(self.stats, self.error, start=self._first)
+
+    # --- small parts ------------------------------------------------------------------------
+
+    def _done(self, digest: str, metrics: Mapping[str, float]) -> Receipt:
+        seconds = time.monotonic() - self._began_at
+        self._notice.done(self.stats, digest, start=self._first)
+        return Receipt(digest, seconds, self.stats, metrics, self.resumed_at)
+
+    @property
+    def _first(self) -> int:
+        """The first byte that travels: the receiver has those below, or does not need them."""
+        return max(self.start, self.resumed_at)
+
+
+class Pulse:
+    """Tells the peer now and then that this end is at work: see ``Transfer.pulse``."""
+
+    def __init__(
+        self,
+        transfer: Transfer[Any],
+        reason: str,
+        waiting_for: str,
+        seconds: float,
+        *,
+        at_once: bool,
+    ) -> None:
+        self._transfer = transfer
+        self._reason, self._waiting_for = reason, waiting_for
+        self._seconds = seconds
+        self._due = time.monotonic() + (0.0 if at_once else seconds)
+
+    def beat(self) -> None:
+        """Tell it, if it is time.
+
+        Raises:
+            StreamlinkError: the stream has failed, and the work is for nothing.
+        """
+        if (error := self._transfer.error) is not None:
+            raise error
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + self._seconds
+            self._transfer.hold(self._reason, self._waiting_for)
