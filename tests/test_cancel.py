@@ -114,7 +114,7 @@ def test_a_call_with_a_cancelled_token_does_not_begin(tmp_path: Path) -> None:
         lambda: sl.receive(tmp_path / "model", cancel=token),
         lambda: sl.copy_model(arrays, tmp_path / "model", cancel=token),
         lambda: sl.digest_of(arrays, cancel=token),
-        lambda: Client(NOBODY, "site-1", StreamingExecutor(lambda t, at, v: v), cancel=token),
+        Client(NOBODY, "site-1", StreamingExecutor(lambda t, at, v: v), cancel=token).start,
         lambda: Fleet(cancel=token).run([sys.executable, "-c", ""], lambda port: []),
     ]
     for call in calls:
@@ -180,7 +180,8 @@ def test_a_sender_that_finds_nobody_ends_while_it_tries_again(
 
 def test_a_client_ends_while_it_connects() -> None:
     token, work = sl.CancelToken(), StreamingExecutor(lambda t, at, v: v)
-    done = started(Client, NOBODY, "site-1", work, config(connect_timeout=1e6), cancel=token)
+    client = Client(NOBODY, "site-1", work, config(connect_timeout=1e6), cancel=token)
+    done = started(client.start)
     token.cancel("enough")
     assert cancelled(done)
 
@@ -189,7 +190,7 @@ def test_a_client_ends_while_another_has_its_name(caplog: pytest.LogCaptureFixtu
     token, work = sl.CancelToken(), StreamingExecutor(lambda t, at, v: v)
     with Federation() as federation:
         federation.link("site-1")
-        done = started(Client, federation.address, "site-1", work, SMALL, cancel=token)
+        done = started(Client(federation.address, "site-1", work, SMALL, cancel=token).start)
         wait_until_logged("trying again for up to", caplog, done)
         token.cancel("enough")
         assert cancelled(done)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from types import TracebackType
+from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
@@ -200,18 +202,23 @@ class Assignment:
 
 
 class ClientLink:
-    """A session with the server at ``address`` under ``name``, and another where that one is lost.
+    """A client's connection to a server; ``start`` opens it, or its ``with`` block.
 
-    A server that was killed and started again is joined again, for as long as ``rejoin_timeout``
-    allows. What it had asked for is called off.
+    A session that is lost is replaced by another: a server that was killed and started again is
+    joined again, for as long as ``rejoin_timeout`` allows. Its former requests are cancelled.
 
-    Raises:
-        ConnectFailed: nobody answers there.
-        StreamAborted: the server refused us; its reason says why.
-        AuthenticationFailed: one end does not accept the other's certificate, token or name.
-        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
-        Cancelled: ``cancel`` was, before there was a session.
+    Args:
+        address: the server's ``host:port``, or ``unix:path``.
+        name: of this client; no two clients of a server may share one.
+        serve: called with each request of the server, in a thread of its own.
+        config: settings of this end; chunk size and limits are negotiated with the server.
+        cancel: ends every wait of this client.
+        on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
     """
+
+    _dialer: Dialer
+    _session: Session
+    _keeper: threading.Thread
 
     def __init__(
         self,
@@ -223,35 +230,89 @@ class ClientLink:
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
     ) -> None:
-        config, self._cancel = config or LinkConfig(), cancel or CancelToken()
+        self._address, self._name = address, name
+        self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         self._on_transfer = on_transfer
-        self._dialer = dial(address, config, name=name, cancel=self._cancel)
+        self._traffic = Traffic()
         self._serve = serve
-        self._known = KnownSpecs(self._dialer.config.limits.max_tensors)
+        self._known = KnownSpecs(self._config.limits.max_tensors)
         self._assignments: set[Assignment] = set()
         self._changed = threading.Condition()
-        self._rejoin_seconds = config.timeouts.rejoin_timeout
+        self._rejoin_seconds = self._config.timeouts.rejoin_timeout
         self._is_closing, self._is_over = threading.Event(), threading.Event()
+        self._is_started = False
         self._error: StreamlinkError | None = None
+
+    def start(self) -> Self:
+        """Connect, and return this client once the server has let it in.
+
+        Harmless once it has connected. It may be called again after one of the errors of
+        streamlink, say where the server is not up yet.
+
+        Raises:
+            ConnectFailed: nobody answers at the address within ``connect_timeout``.
+            StreamAborted: the server refused us; its reason says why.
+            AuthenticationFailed: one end does not accept the other's certificate, token or name.
+            SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+            Cancelled: ``cancel`` was, before there was a session.
+            RuntimeError: this client was closed.
+        """
+        if self._is_closing.is_set():
+            raise RuntimeError(f"the client {self._name!r} was closed; make another one")
+        if self._is_started:
+            return self
+        self._dialer = dial(
+            self._address,
+            self._config,
+            name=self._name,
+            traffic=self._traffic,
+            cancel=self._cancel,
+        )
         try:
-            self._session = once_free(self._connect, name, config.timeouts, self._cancel)
+            self._session = once_free(
+                self._connect, self._name, self._config.timeouts, self._cancel
+            )
             self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
             self._keeper.start()
-        except BaseException:
+        except StreamlinkError:
+            self._dialer.close()
+            raise
+        except BaseException:  # an interrupt, which may come when the thread already runs
             self._is_closing.set()
             self._dialer.close()
             raise
+        self._is_started = True
+        return self
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it has connected, whatever became of the connection since."""
+        return self._is_started
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until the last session has ended; False: not within ``seconds``."""
-        return self._is_over.wait(seconds)
+        """Wait until the last session has ended; False: not within ``seconds``.
+
+        Raises:
+            Cancelled: the token was, before that.
+            RuntimeError: it was not started.
+        """
+        self._require_started()
+        with self._cancel.calling(lambda _: self._wake()), self._changed:
+            self._changed.wait_for(
+                lambda: self._is_over.is_set() or self._cancel.is_cancelled, seconds
+            )
+        if not self._is_over.is_set():
+            self._cancel.check()
+        return self._is_over.is_set()
 
     def wait_finished(self) -> None:
         """Wait until the last session has ended and no task is being done.
 
         Raises:
             Cancelled: the token was, before that.
+            RuntimeError: it was not started.
         """
+        self._require_started()
         with self._cancel.calling(lambda _: self._wake()), self._changed:
             while not self._is_over.is_set() or self._assignments:
                 self._cancel.check()
@@ -260,7 +321,7 @@ class ClientLink:
     @property
     def traffic(self) -> Traffic:
         """What all streams of this client have moved."""
-        return self._dialer.traffic
+        return self._traffic
 
     @property
     def error(self) -> StreamlinkError | None:
@@ -268,12 +329,39 @@ class ClientLink:
         return self._error
 
     def close(self, reason: str = "the client is closing") -> None:
-        """Say goodbye and drop the connections."""
+        """Say goodbye and drop the connections; ``cancel`` ends the wait for the answer."""
         self._is_closing.set()
+        if not self._is_started:
+            return
+        if self._cancel.is_cancelled:  # there is still a moment for a goodbye
+            self._close(reason)
+            return
+        with self._cancel.calling(lambda _: self._session.abort(AbortCode.GOODBYE, reason)):
+            self._close(reason)
+
+    def _close(self, reason: str) -> None:
         self._session.close(reason)
         self._keeper.join(_LAST_TRY_SECONDS)  # no connection is closed under its last try
         self._dialer.close()
         self._keeper.join(_LAST_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _require_started(self) -> None:
+        if not self._is_started:
+            raise RuntimeError(
+                f"the client {self._name!r} is not connected; use it in a with block, or call "
+                "start() first"
+            )
 
     # --- sessions -----------------------------------------------------------------------
 

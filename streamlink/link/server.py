@@ -26,7 +26,7 @@ from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.connect import listen
+from streamlink.transport.connect import hub_at
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.traffic import Traffic
@@ -217,19 +217,18 @@ class Peer:
 
 
 class Server:
-    """Listens on ``address``. A context manager.
+    """A server that clients connect to; ``listen`` opens it, or its ``with`` block.
 
-    The address is ``host:port``, where port 0 takes a free one, or ``unix:path``.
+    A server that was closed does not listen again.
 
     Args:
-        address: where it listens.
+        address: where to listen: ``host:port``, where port 0 takes a free one, or ``unix:path``.
         config: settings of this end.
         cancel: ends whatever waits for clients, and the jobs that run on this server.
-        on_transfer: told the facts of each transfer that is over; see ``TransferFacts``.
+        on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
 
     Raises:
-        AddressInUse: the address is taken.
-        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        SecurityError: the file of tokens cannot be used.
     """
 
     def __init__(
@@ -247,12 +246,32 @@ class Server:
         self._changed = threading.Condition()
         self._peers: dict[str, Peer] = {}
         self._listens = address
-        with self._changed:  # a client that is quicker than this line waits for it
-            self._hub = listen(address, self.config, on_session=self._arrived, on_closed=self._left)
+        self._hub = hub_at(address, self.config, on_session=self._arrived, on_closed=self._left)
+
+    def listen(self) -> Self:
+        """Listen for clients, and return this server; a ``with`` block does it by itself.
+
+        Harmless while it listens already. Whoever calls it calls ``close`` in the end.
+
+        Raises:
+            AddressInUse: the address is taken.
+            SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+            TooFewDescriptors: the settings cannot work with so few as this process may have.
+            RuntimeError: this server was closed.
+        """
+        self._hub.listen()
+        return self
+
+    def _require_listening(self) -> None:
+        if not self._hub.is_listening:
+            raise RuntimeError(
+                f"the server at {self._listens} does not listen; use it in a with block, or call "
+                "listen() first"
+            )
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0: a Unix socket."""
+        """The port it listens on; 0: a Unix socket, or it has never listened."""
         return self._hub.port
 
     @property
@@ -304,7 +323,9 @@ class Server:
         Raises:
             RoundError: fewer came.
             Cancelled: the server's token was.
+            RuntimeError: this server does not listen.
         """
+        self._require_listening()
         least = count if enough is None else enough
         until = running_time() + seconds
         with self.cancel.calling(self._wake), self._changed:
@@ -339,7 +360,9 @@ class Server:
 
         Raises:
             Cancelled: the server's token was.
+            RuntimeError: this server does not listen.
         """
+        self._require_listening()
         until = running_time() + seconds
         with self.cancel.calling(self._wake), self._changed:
             while (peer := self._here(name, unless)) is None:
@@ -390,7 +413,7 @@ class Server:
             session.abort(AbortCode.GOODBYE, reason)
 
     def __enter__(self) -> Self:
-        return self
+        return self.listen()
 
     def __exit__(
         self,

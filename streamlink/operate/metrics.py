@@ -137,32 +137,55 @@ class MetricsCollector:
 
 
 class MetricsServer:
-    """Answers Prometheus over HTTP at ``http://address/metrics``. A context manager.
+    """Answers Prometheus over HTTP at ``http://address/metrics``; ``listen`` opens it, or ``with``.
 
     It answers few readers at once, and none for long: see ``http``.
+
+    Args:
+        address: ``host:port``; port 0 takes a free one.
+        collector: what it serves.
+
+    Raises:
+        MetricsError: prometheus-client is not installed; says how to get it.
     """
 
     def __init__(self, address: str, collector: MetricsCollector) -> None:
         prometheus = _prometheus()
         registry = prometheus.CollectorRegistry()
         registry.register(collector)
-        host, _, port = address.rpartition(":")
+        self._address = address
+        self._page = prometheus.make_wsgi_app(registry)
+        self._server: HttpServer | None = None
+
+    def listen(self) -> Self:
+        """Begin to answer, and return this server.
+
+        Raises:
+            AddressInUse: the address is taken.
+        """
+        host, _, port = self._address.rpartition(":")
         try:
-            page = prometheus.make_wsgi_app(registry)
-            self._server = HttpServer(host.strip("[]"), int(port), page)
+            self._server = HttpServer(host.strip("[]"), int(port), self._page)
         except OSError as error:
             raise AddressInUse(
-                f"cannot serve metrics on {address}: {error.strerror or error}"
+                f"cannot serve metrics on {self._address}: {error.strerror or error}"
             ) from error
-        self.port: int = self._server.server_port
         logger.info("metrics at http://%s:%d/metrics", host, self.port)
+        return self
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; 0: it does not listen."""
+        return 0 if self._server is None else self._server.server_port
 
     def close(self) -> None:
         """Stop listening."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
     def __enter__(self) -> Self:
-        return self
+        return self if self._server is not None else self.listen()
 
     def __exit__(
         self,
@@ -188,7 +211,7 @@ def serve_metrics(
         MetricsError: prometheus-client is not installed; says how to get it.
         AddressInUse: the address is taken.
     """
-    return MetricsServer(address, MetricsCollector(of, job))
+    return MetricsServer(address, MetricsCollector(of, job)).listen()
 
 
 def require_metrics() -> None:

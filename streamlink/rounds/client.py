@@ -26,23 +26,20 @@ KEPT_OUTCOMES = 256
 
 
 class Client:
-    """One site. A context manager; ``run`` does all the work.
+    """One site of a job: ``run`` connects to the server and does its tasks.
+
+    Use it in a ``with`` block, which connects at its beginning and leaves the server at its end.
 
     Args:
         address: the server's ``host:port``.
         name: this site's name; no two clients of a server may share one.
         executor: does the tasks.
         config: settings of this end; chunk size and limits are negotiated with the server.
-        cancel: ends connecting, and ``run``.
-        on_transfer: told the facts of each transfer that is over; see ``TransferFacts``.
+        cancel: ends ``start``, ``run`` and ``close``.
+        on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
 
     Raises:
         TypeError: ``executor`` is none, such as a function; says which executor takes it.
-        ConnectFailed: nobody answers at ``address`` within ``connect_timeout``.
-        StreamAborted: the server refused us; the reason says why.
-        AuthenticationFailed: one end does not accept the other's certificate, token or name.
-        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
-        Cancelled: ``cancel`` was.
     """
 
     def __init__(
@@ -71,16 +68,36 @@ class Client:
             on_transfer=on_transfer,
         )
 
-    def run(self) -> list[TaskOutcome]:
-        """Do tasks until the server has no more; returns what was done (see ``outcomes``).
+    def start(self) -> Self:
+        """Connect, and return this client once the server has let it in.
 
-        A server that was killed and started again is joined again; see ``rejoin_timeout``.
+        ``run`` and a ``with`` block do it by themselves. Harmless once it has connected. Tasks may
+        begin at once. It may be called again after one of the errors of streamlink.
+
+        Raises:
+            ConnectFailed: nobody answers at the address within ``connect_timeout``.
+            StreamAborted: the server refused us; its reason says why.
+            AuthenticationFailed: one end does not accept the other's certificate, token or name.
+            SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+            Cancelled: the token was.
+            RuntimeError: this client was closed.
+        """
+        self._link.start()
+        return self
+
+    def run(self) -> list[TaskOutcome]:
+        """Do tasks until the server has no more; return what was done (see ``outcomes``).
+
+        It connects first unless ``start`` has, and raises what ``start`` raises. A server that was
+        killed and started again is joined again; see ``rejoin_timeout``.
 
         Raises:
             StreamAborted: the server failed, or was lost for longer than ``rejoin_timeout``.
             StreamTimeout: the same, where its connection was lost before that.
             Cancelled: the token was; a task that runs is called off when this client is closed.
         """
+        if not self._link.is_started:
+            self.start()
         self._link.wait_finished()
         error = self._link.error
         if is_goodbye(error):
@@ -100,7 +117,7 @@ class Client:
         self._link.close()
 
     def __enter__(self) -> Self:
-        return self
+        return self.start()
 
     def __exit__(
         self,

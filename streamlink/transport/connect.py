@@ -17,7 +17,7 @@ from streamlink.transport.identity import Guard, token_reader
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["check_dialing", "check_listening", "dial", "listen"]
+__all__ = ["check_dialing", "check_listening", "dial", "hub_at", "listen"]
 
 
 def listen(
@@ -35,6 +35,31 @@ def listen(
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
         TooFewDescriptors: the settings cannot work with so few as this process may have.
+    """
+    hub = hub_at(
+        address,
+        config,
+        on_session=on_session,
+        on_closed=on_closed,
+        on_request=on_request,
+        traffic=traffic,
+    )
+    return hub.listen()
+
+
+def hub_at(
+    address: str,
+    config: LinkConfig,
+    *,
+    on_session: Callable[[Session], None] | None = None,
+    on_closed: Callable[[Session], None] | None = None,
+    on_request: Callable[[Session, Request], None] | None = None,
+    traffic: Traffic | None = None,
+) -> Hub:
+    """Return a hub for ``address`` that does not listen yet; see ``Hub.listen``.
+
+    Raises:
+        SecurityError: a file of tokens cannot be used.
     """
     return Hub(
         config,

@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
@@ -65,19 +65,24 @@ class Attached(NamedTuple):
 class Hub:
     """Greets and carries. ``on_session`` is called once for each client that is let in.
 
+    Nothing listens, and no thread runs, before ``listen``.
+
     Args:
         config: settings of this end.
-        listen: makes the server's end of a carrier, which hands its calls to this hub.
+        make_listener: makes the server's end of a carrier, which hands its calls to this hub.
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
         traffic: counts what moves.
     """
 
+    ticker: Ticker
+    """Watches the deadlines of all pumps; ``listen`` starts it."""
+
     def __init__(
         self,
         config: LinkConfig,
-        listen: Callable[[Hub], Listener],
+        make_listener: Callable[[Hub], Listener],
         *,
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
@@ -95,17 +100,37 @@ class Hub:
         self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
-        self.ticker = Ticker()
-        try:
-            self._listener = listen(self)
-        except BaseException:
-            self.ticker.close()
-            raise
+        self._make_listener = make_listener
+        self._listener: Listener | None = None
+        self._is_closed = False
+
+    def listen(self) -> Self:
+        """Let clients come from now on. Harmless while it listens already.
+
+        Raises:
+            RuntimeError: it was closed.
+            TransportError: the carrier cannot listen.
+        """
+        if self._is_closed:
+            raise RuntimeError("this server was closed; make another one")
+        if self._listener is None:
+            self.ticker = Ticker()
+            try:
+                self._listener = self._make_listener(self)
+            except BaseException:
+                self.ticker.close()
+                raise
+        return self
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients can come."""
+        return self._listener is not None and not self._is_closed
 
     @property
     def port(self) -> int:
         """The port it listens on; 0: none."""
-        return self._listener.port
+        return 0 if self._listener is None else self._listener.port
 
     @property
     def sessions(self) -> list[Session]:
@@ -123,6 +148,9 @@ class Hub:
 
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
+        self._is_closed = True
+        if self._listener is None:
+            return
         try:
             self.registry.close(reason, has_failed=has_failed, most=most)
         finally:

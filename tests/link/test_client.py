@@ -61,7 +61,7 @@ def test_nobody_there_is_an_error_and_leaves_nothing_open() -> None:
     with pytest.raises(ConnectFailed):
         ClientLink(
             "127.0.0.1:9", name="x", serve=lambda _: None, config=config(connect_timeout=0.3)
-        )
+        ).start()
     assert threading.active_count() <= before + 1  # gRPC's own poller may linger
 
 

@@ -50,12 +50,13 @@ def test_a_session_is_lost_or_ends_with_the_servers_word(
 
 def joined(relay: Relay, serve: object = echo, rejoin_timeout: float = WAIT) -> ClientLink:
     timeouts = PATIENT.timeouts.model_copy(update={"rejoin_timeout": rejoin_timeout})
-    return ClientLink(
+    link = ClientLink(
         f"127.0.0.1:{relay.port}",
         name="site-1",
         serve=serve,  # type: ignore[arg-type]
         config=PATIENT.model_copy(update={"timeouts": timeouts}),
     )
+    return link.start()
 
 
 def test_the_server_that_takes_the_place_of_a_lost_one_is_joined_and_served(
@@ -163,7 +164,8 @@ def test_a_client_whose_name_another_process_took_does_not_come_back() -> None:
     with Federation(config(reconnect_timeout=60)) as federation:
         with Relay("127.0.0.1", federation.server.port) as relay:
             settings = config(reconnect_timeout=60, rejoin_timeout=300)
-            link = ClientLink(f"127.0.0.1:{relay.port}", name="site-1", serve=echo, config=settings)
+            address = f"127.0.0.1:{relay.port}"
+            link = ClientLink(address, name="site-1", serve=echo, config=settings).start()
             first = federation.peer("site-1")
             relay.refuse()
             relay.reset()

@@ -223,7 +223,7 @@ def one_model(
     with Federation() as federation, Relay("127.0.0.1", federation.server.port, down=link) as relay:
         client = ClientLink(
             f"127.0.0.1:{relay.port}", name="site-1", serve=take, config=federation.config
-        )
+        ).start()
         try:
             exchange = federation.peer("site-1").ask("t", source.spec, attempt=Attempt("job", 0, 1))
             send_model(exchange.outgoing, source)

@@ -55,7 +55,7 @@ class Stuck:
     def __init__(self, port: str) -> None:
         self.reached, self.opens = threading.Event(), threading.Event()
         self.done: Future[object] = Future()
-        self.client = Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(self._work))
+        self.client = Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(self._work)).start()
         threading.Thread(target=self._run, daemon=True).start()
 
     def _work(self, tensor: object, start: int, values: Array) -> Array:
@@ -133,7 +133,8 @@ def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_
         port = server.until(
             r"listening on 127\.0\.0\.1:(\d+) \(plain text\), waiting for 2 clients"
         )[1]
-        return Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(lambda t, s, v: v))
+        client = Client(f"127.0.0.1:{port}", "site-1", StreamingExecutor(lambda t, s, v: v))
+        return client.start()
 
     with Command(streamlink(*words), tmp_path) as server, closing(join(server)):
         assert "thrown out" in said("abort", "--store", store, "--client", "site-1")

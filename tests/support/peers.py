@@ -93,7 +93,7 @@ class Federation:
     def __init__(
         self, config: LinkConfig = SMALL, *, on_transfer: OnTransfer | None = None
     ) -> None:
-        self.server = Server("127.0.0.1:0", config, on_transfer=on_transfer)
+        self.server = Server("127.0.0.1:0", config, on_transfer=on_transfer).listen()
         self.address = f"127.0.0.1:{self.server.port}"
         self.config = config
         self._links: list[ClientLink | Client] = []
@@ -107,13 +107,13 @@ class Federation:
         """Join a client whose work is ``serve``."""
         link = ClientLink(self.address, name=name, serve=serve, config=config or self.config)
         self._links.append(link)
-        return link
+        return link.start()
 
     def client(self, name: str, executor: Executor, config: LinkConfig | None = None) -> Site:
         """Join a client that runs tasks in a thread of its own."""
         client = Client(self.address, name, executor, config or self.config)
         self._links.append(client)
-        return Site(client)
+        return Site(client.start())
 
     def peer(self, name: str) -> Peer:
         """Return the server's view of a client, once it is there."""

@@ -83,7 +83,9 @@ def client(port: str, number: str, stops_at: str) -> None:
 def echoes(port: str, count: str) -> None:
     """Take part as several sites in one process; each sends back what it got."""
     sites = [
-        sl.Client(f"127.0.0.1:{port}", f"site-{n}", sl.StreamingExecutor(lambda t, at, v: v))
+        sl.Client(
+            f"127.0.0.1:{port}", f"site-{n}", sl.StreamingExecutor(lambda t, at, v: v)
+        ).start()
         for n in range(int(count))
     ]
     threads = [threading.Thread(target=site.run) for site in sites]

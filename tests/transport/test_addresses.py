@@ -77,7 +77,7 @@ def test_a_second_server_does_not_take_the_socket_of_the_first(tmp_path: Path) -
     address = f"unix:{tmp_path}/socket"
     with Server(address) as first:
         with pytest.raises(AddressInUse, match="is another server running there"):
-            Server(address)
+            Server(address).listen()
         assert (first.address, first.port) == (address, 0)
         with Client(first.address, "site-1", StreamingExecutor(lambda t, s, values: values)):
             assert [peer.name for peer in first.wait_for_peers(1, 60)] == ["site-1"]

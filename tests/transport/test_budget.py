@@ -54,7 +54,7 @@ def test_settings_that_cannot_work_are_refused_by_the_name_of_the_limit() -> Non
         ASK
         + """
 try:
-    Server("127.0.0.1:0", config(100))
+    Server("127.0.0.1:0", config(100)).listen()
 except TooFewDescriptors as error:
     print(error)
 """,

@@ -18,7 +18,7 @@ class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
     def line(self) -> Iterator[Line]:
         network = MemoryNetwork()
         line = Line(
-            lambda config, asked: Hub(config, network.listen, on_request=asked),
+            lambda config, asked: Hub(config, network.listen, on_request=asked).listen(),
             lambda hub, name: Dialer("memory", SMALL, network.carriers(), name=name),
         )
         yield line

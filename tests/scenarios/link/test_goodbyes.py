@@ -110,7 +110,7 @@ def test_a_client_that_is_started_again_while_its_server_ends_is_told_that_all_i
         closing = Closing(through)
         until(lambda: not peer.is_here)
         with pytest.raises(StreamAborted, match="the job is done") as told:
-            ClientLink(f"127.0.0.1:{through.server.port}", name="site-1", serve=echo)
+            ClientLink(f"127.0.0.1:{through.server.port}", name="site-1", serve=echo).start()
         assert told.value.code is AbortCode.GOODBYE
         closing.wait()  # its process is gone: nobody is waited for
         through.relay.allow()

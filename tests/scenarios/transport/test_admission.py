@@ -153,7 +153,7 @@ def test_nobody_there_is_named_within_the_connect_timeout() -> None:
 def test_a_port_that_is_taken_is_named() -> None:
     with Federation() as federation:
         with pytest.raises(AddressInUse, match=f"cannot listen on {federation.address}"):
-            Server(federation.address)
+            Server(federation.address).listen()
 
 
 def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
@@ -164,7 +164,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
             told.append(refusal(lambda: client.connect(_ignore)))
             super().stop()
 
-    server = Hub(SMALL, partial(Late, "127.0.0.1:0"))
+    server = Hub(SMALL, partial(Late, "127.0.0.1:0")).listen()
     client = dial(f"127.0.0.1:{server.port}", SMALL, name="late")
     server.close()
     client.close()

@@ -483,6 +483,7 @@ def joined(*frames: f.Frame) -> StreamlinkError:
     with HostileServer(session) as server:
         try:
             link = ClientLink(server.address, name="site-1", serve=lambda task: None, config=CONFIG)
+            link.start()
         except StreamlinkError as error:
             return error
         try:
@@ -531,7 +532,7 @@ def test_a_server_that_asks_without_end_gets_no_thread_for_each() -> None:
             pass
 
     with HostileServer(session) as server:
-        link = ClientLink(server.address, name="site-1", serve=serve, config=CONFIG)
+        link = ClientLink(server.address, name="site-1", serve=serve, config=CONFIG).start()
         assert link.wait(WAIT)
         release.set()
         link.close()

@@ -147,7 +147,7 @@ def test_who_cannot_come_through_tls_is_told_what_to_look_at(
 ) -> None:
     def told(config: LinkConfig, why: str) -> None:
         with pytest.raises((AuthenticationFailed, ConnectFailed), match=why):
-            ClientLink(federation.address, name="site-1", serve=echo, config=config)
+            ClientLink(federation.address, name="site-1", serve=echo, config=config).start()
 
     cases = unreachable(authority, other)
     with ThreadPoolExecutor(len(cases)) as pool:
@@ -315,14 +315,14 @@ def test_plain_text_stays_on_this_machine_unless_it_is_asked_for_by_name(
 ) -> None:
     away = "server.test:8517"
     for attempt in (
-        lambda: Server("0.0.0.0:0", SMALL),
+        Server("0.0.0.0:0", SMALL).listen,
         lambda: receive(MemoryStore(), "0.0.0.0:0"),
-        lambda: ClientLink(away, name="site-1", serve=echo),
+        ClientLink(away, name="site-1", serve=echo).start,
         lambda: send(pattern_model(SPEC), away),  # and it is not tried again for a minute
     ):
         assert "nothing here is encrypted" in refused(attempt, SecurityError)
     with Server("0.0.0.0:0", secured(insecure=True)) as server:
-        ClientLink(server.address, name="site-1", serve=echo).close()
+        ClientLink(server.address, name="site-1", serve=echo).start().close()
     assert [each.message[:24] for each in caplog.records if each.levelno == logging.WARNING] == [
         "plain text at 0.0.0.0:0,"
     ]
