@@ -20,6 +20,11 @@ from streamlink.config import (
 )
 from streamlink.copying import copy_model, digest_of, receive, send
 from streamlink.errors import StreamlinkError
+from streamlink.executors.client import Client
+from streamlink.executors.executor import Executor, Task, TaskOutcome, TaskResult
+from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.fleet import Fleet, Reporter
 from streamlink.link import Attempt
 from streamlink.link.client import Assignment
@@ -31,15 +36,11 @@ from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, Mo
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.operate.metrics import MetricsCollector, serve_metrics
 from streamlink.progress import show_progress
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
-from streamlink.rounds.executor import Executor, Task, TaskOutcome, TaskResult
-from streamlink.rounds.ondisk import OnDiskExecutor
-from streamlink.rounds.record import JobState
+from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
+from streamlink.rounds.job_state import JobState
 from streamlink.rounds.report import RoundReport, Standing
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores import (
     ArrayModel,
     CompressedStore,

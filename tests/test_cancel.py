@@ -15,10 +15,10 @@ import pytest
 
 import streamlink as sl
 from streamlink.errors import Cancelled, StreamAborted
+from streamlink.executors.client import Client
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.fleet import Fleet
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.streaming import StreamingExecutor
 from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, config, initial
 
 NOBODY = "127.0.0.1:9"

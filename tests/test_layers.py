@@ -32,6 +32,9 @@ MAY_IMPORT = {
     "rounds": frozenset(
         {"link", "stores", "model", "config", "errors", "clock", "cancel", "descriptors"}
     ),
+    "executors": frozenset(
+        {"rounds", "link", "stores", "model", "config", "errors", "cancel", "descriptors"}
+    ),
     "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
     "allocator": frozenset[str](),
     "cancel": frozenset({"errors"}),

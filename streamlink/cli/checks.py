@@ -18,7 +18,7 @@ from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
-from streamlink.rounds.spool import check_spool
+from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
 from streamlink.transport.connect import check_dialing, check_listening

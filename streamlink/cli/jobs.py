@@ -35,6 +35,8 @@ from streamlink.cli.places import (
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
 from streamlink.cli.tasks import maker_of
 from streamlink.config import RoundConfig
+from streamlink.executors.client import Client
+from streamlink.executors.executor import Executor, Task, TaskOutcome
 from streamlink.fleet import Reporter
 from streamlink.link.client import Assignment
 from streamlink.link.server import Server
@@ -43,9 +45,7 @@ from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobDesk, Memory, Reception
 from streamlink.progress import show_progress
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.executor import Executor, Task, TaskOutcome
 from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport, Standing
 from streamlink.transport.addresses import listening_at

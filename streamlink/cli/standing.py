@@ -12,7 +12,7 @@ from typing import Any
 from rich.cells import chop_cells
 
 from streamlink.logs import escape
-from streamlink.rounds.record import round_of
+from streamlink.rounds.job_state import round_of
 
 __all__ = ["fitting", "lines_of"]
 

@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 from streamlink.cli.faults import CommandError
-from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.executor import Executor
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.traces import place_of
+from streamlink.executors.executor import Executor
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.tracebacks import place_of
+from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 from streamlink_fl import signals
 
 __all__ = ["maker_of"]

@@ -1,5 +1,5 @@
-"""Scatter a model to its sites, gather what they made of it, and let one new model appear.
+"""The server's side of the rounds: scatter a model to the clients, aggregate their updates.
 
-``controller`` runs the rounds, ``gather`` is the sink that averages as the updates arrive,
-``aggregate`` its arithmetic, ``executor`` the client's side.
+``controller`` runs the rounds, ``ledger`` records which are done. ``aggregate`` turns updates into
+the new model; ``lockstep`` does so while they arrive, ``spool`` after it has stored them.
 """

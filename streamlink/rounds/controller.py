@@ -24,20 +24,21 @@ from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
-from streamlink.rounds.aggregate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.combine import PIECE_BYTES
-from streamlink.rounds.events import Filter, Happening, RoundEvent
+from streamlink.rounds.aggregate.combiner import PIECE_BYTES
+from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
+from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.filters import Filter
+from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.ledger import Ledger, Run
-from streamlink.rounds.lockstep import Lockstep
-from streamlink.rounds.lockstep_rule import require_quorum
-from streamlink.rounds.orders import Orders
-from streamlink.rounds.record import JobRecord, JobState
-from streamlink.rounds.recovery import recover
-from streamlink.rounds.report import RoundReport, Standing, ended, standing_of, tell_round
-from streamlink.rounds.scatter import Metadata, Plan
-from streamlink.rounds.spool import check_spool
-from streamlink.rounds.spooled import SpooledRound, store_at
-from streamlink.rounds.stored import SpooledUpdate
+from streamlink.rounds.lockstep.round import Lockstep
+from streamlink.rounds.lockstep.rule import require_quorum
+from streamlink.rounds.plan import Metadata, Plan
+from streamlink.rounds.report import RoundReport, Standing, ended, log_round, standing_of
+from streamlink.rounds.spool.recovery import recover
+from streamlink.rounds.spool.round import SpooledRound, store_at
+from streamlink.rounds.spool.spool import check_spool
+from streamlink.rounds.spool.stored import StoredUpdate
+from streamlink.rounds.stop import StopSignal
 from streamlink.stores.coercion import as_store
 
 __all__ = ["ScatterAndGather"]
@@ -119,7 +120,7 @@ class ScatterAndGather:
                 raise ModelError(f"the weight of {client} is {weight}; {WEIGHTS_ALLOWED}")
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
-        self._recovered: list[SpooledUpdate] | None = None
+        self._recovered: list[StoredUpdate] | None = None
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
         self._ledger = ledger
@@ -134,7 +135,7 @@ class ScatterAndGather:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
-            orders=Orders(server.cancel, cancel or CancelToken()), record=JobRecord(job),
+            stop=StopSignal(server.cancel, cancel or CancelToken()), tracker=JobTracker(job),
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -155,7 +156,7 @@ class ScatterAndGather:
             StoreError: the model cannot be read or stored.
         """
         config = self._config
-        self._plan.record.expect(config.start_round, config.num_rounds)
+        self._plan.tracker.expect(config.start_round, config.num_rounds)
         self._wait_if_needed()
         last = config.start_round + config.num_rounds - 1
         first = self._ledger.next_round if self._ledger is not None else config.start_round
@@ -165,7 +166,7 @@ class ScatterAndGather:
             for number in range(first, last + 1):
                 reports.append(self.run_round(number, is_last=number == last))
                 self._wait_if_needed()
-            self._plan.record.end("done")
+            self._plan.tracker.end("done")
             return reports
         finally:
             self._lockstep.forget("the job is over")
@@ -191,7 +192,7 @@ class ScatterAndGather:
                 count = enough = 0
         self._server.wait_for_peers(
             max(count, enough), seconds, enough=enough, named=named, counted=here,
-            check=self._plan.orders.check,
+            check=self._plan.stop.check,
         )  # fmt: skip
         self._has_waited = True
 
@@ -207,22 +208,22 @@ class ScatterAndGather:
             is_last: no round follows at once, so nothing of the new model goes down early.
         """
         began, first = time.monotonic(), Attempt(self._plan.job, number, 1)
-        self._plan.tell(Happening.ROUND_STARTED, first)
+        self._plan.emit(Happening.ROUND_STARTED, first)
         try:
             report = self._run_round(number, is_last)
         except BaseException as error:
             self._lockstep.forget(f"round {number} failed")
-            self._plan.tell(Happening.ROUND_FAILED, first, detail=str(error))
+            self._plan.emit(Happening.ROUND_FAILED, first, detail=str(error))
             raise
         report = replace(report, seconds=time.monotonic() - began)
         if self._ledger is not None:
             self._ledger.note(report)
         self._has_waited = self._has_waited and not self._recovered
         self._recovered = []
-        tell_round(report)
-        self._plan.record.count(report)
-        belongs = Attempt(self._plan.job, number, report.attempt)
-        self._plan.tell(Happening.ROUND_DONE, belongs, report=report)
+        log_round(report)
+        self._plan.tracker.count(report)
+        attempt = Attempt(self._plan.job, number, report.attempt)
+        self._plan.emit(Happening.ROUND_DONE, attempt, report=report)
         return report
 
     def standings(self) -> list[Standing]:
@@ -236,7 +237,7 @@ class ScatterAndGather:
 
     def state(self) -> JobState:
         """Return where the job stands; cheap, from any thread."""
-        return self._plan.record.state()
+        return self._plan.tracker.state()
 
     # --- the operator -------------------------------------------------------------------------
 
@@ -245,7 +246,7 @@ class ScatterAndGather:
 
         The last whole model stands; a model that is being stored at this moment still counts.
         """
-        self._plan.orders.abort(reason)
+        self._plan.stop.abort(reason)
 
     def drop(self, client: str, reason: str) -> bool:
         """Throw a client out, from any thread: no update of it counts from now on.
@@ -324,7 +325,7 @@ class ScatterAndGather:
         self._ended = self._lockstep.ended
         return report
 
-    def _recover(self) -> list[SpooledUpdate]:
+    def _recover(self) -> list[StoredUpdate]:
         """Return the updates of the next round that a server before this one has stored."""
         if self._recovered is None:
             self._recovered = []

@@ -31,8 +31,8 @@ from streamlink.model.interfaces import (
     Progress,
 )
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.durable import aside_of, write_durably
 from streamlink.rounds.report import RoundReport
-from streamlink.rounds.stored import aside_of, write_durably
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.preflight import require_replaceable
 

@@ -15,10 +15,10 @@ __all__ = [
     "RoundReport",
     "Standing",
     "ended",
-    "hear_out",
+    "log_round",
+    "log_traceback",
     "standing_of",
-    "tell_round",
-    "tell_traceback",
+    "wait_reply_of",
 ]
 
 logger = logging.getLogger("streamlink.rounds")
@@ -68,7 +68,7 @@ class Standing:
     """Whether it has all that it was sent, and nothing of its update is here to be taken."""
 
 
-def tell_round(report: RoundReport) -> None:
+def log_round(report: RoundReport) -> None:
     """Log a line of facts for a round that is done."""
     text = f"round {report.round} done in {report.seconds:.1f} s: {len(report.weights)} updates"
     facts = {"event": "round done", "facts": asdict(report)}
@@ -99,7 +99,7 @@ def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[Standi
     ]
 
 
-def hear_out(exchange: Exchange) -> Mapping[str, str]:
+def wait_reply_of(exchange: Exchange) -> Mapping[str, str]:
     """Wait until the client has heard that its update counts: no goodbye may overtake that.
 
     Returns:
@@ -113,7 +113,7 @@ def hear_out(exchange: Exchange) -> Mapping[str, str]:
     return reply.metadata if reply is not None else {}
 
 
-def tell_traceback(exchange: Exchange) -> None:
+def log_traceback(exchange: Exchange) -> None:
     """Log what a client's task raised, as its client tells it right after the stream's end."""
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from streamlink.config import RoundConfig
 from streamlink.errors import (
     AbortCode,
     ModelError,
@@ -23,87 +21,24 @@ from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Exchange, Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
-from streamlink.rounds.combine import ContributorFailed, Step
-from streamlink.rounds.events import (
-    Filter,
-    Happening,
-    ModelFacts,
-    RoundEvent,
-    filtered,
-    functions_of,
-)
-from streamlink.rounds.orders import Orders
-from streamlink.rounds.record import JobRecord
-from streamlink.rounds.report import RoundReport
+from streamlink.rounds.aggregate.combiner import ContributorFailed
+from streamlink.rounds.events import Happening
+from streamlink.rounds.filters import ModelFacts, filtered, functions_of
+from streamlink.rounds.plan import Plan
 
-__all__ = ["Metadata", "Plan", "Scatter", "Send"]
+__all__ = ["Scatter", "Send"]
 
 logger = logging.getLogger("streamlink.rounds")
-
-Metadata = Callable[[Attempt, str], Mapping[str, str]]
-"""``metadata(attempt, peer)`` returns the small facts that go with a client's task."""
-
 
 Send = Callable[[SendTransfer, ModelSource], object]
 """``send(model, source)`` sends all of ``source``, as ``send_model`` does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What all rounds of a job have in common."""
-
-    job: str
-    rules: RoundConfig
-    filters_down: Sequence[Filter]
-    filters_up: Sequence[Filter]
-    metadata: Metadata
-    on_event: Callable[[RoundEvent], None]
-    weights: Mapping[str, float] | None = None
-    orders: Orders = field(default_factory=Orders)
-    record: JobRecord = field(default_factory=lambda: JobRecord("job"))
-
-    def weigh(self, peer: str, given: float) -> float:
-        """Return the weight that counts for ``peer``, which gave ``given``."""
-        if self.rules.weights == "equal":
-            return 1.0
-        return (self.weights or {}).get(peer, given)
-
-    def tell(
-        self,
-        what: Happening,
-        attempt: Attempt,
-        peer: str = "",
-        detail: str = "",
-        *,
-        report: RoundReport | None = None,
-    ) -> None:
-        """Tell the embedder what happened; what it raises ends the round, unless that is over.
-
-        Raises:
-            JobAborted: an operator wants no more of this job.
-        """
-        event = RoundEvent(what, attempt, peer, detail, report)
-        self.record.note(event)
-        if what not in _PAST:
-            self.orders.check()
-        try:
-            self.on_event(event)
-        except Exception:
-            if what not in _PAST:
-                raise
-            logger.exception("%s: a listener raised at %s", attempt, what.value)
-
-    def tell_step(self, step: Step, attempt: Attempt) -> None:
-        """Tell the embedder how far the gathering is."""
-        for happening in _HAPPENINGS[step]:
-            self.tell(happening, attempt)
-
-
 class Scatter:
     """The requests of one attempt: made one by one, fed by a thread each, ended together."""
 
-    def __init__(self, plan: Plan, belongs: Attempt) -> None:
-        self.belongs = belongs
+    def __init__(self, plan: Plan, attempt: Attempt) -> None:
+        self.attempt = attempt
         self.exchanges: dict[str, Exchange] = {}
         self._plan = plan
         self._senders: list[threading.Thread] = []
@@ -114,7 +49,7 @@ class Scatter:
         self,
         peer: Peer,
         source: ModelSource,
-        belongs: Attempt | None = None,
+        attempt: Attempt | None = None,
         *,
         mark: int = 0,
         send: Send = send_model,
@@ -124,14 +59,14 @@ class Scatter:
         Args:
             peer: who is asked.
             source: the model.
-            belongs: to which attempt; None: to this one.
+            attempt: to which attempt; None: to this one.
             mark: its update is wanted from this byte on; the model goes down from there, too.
             send: sends the model, in a thread of its own.
 
         Raises:
             ContributorFailed: it is not there any more.
         """
-        exchange = self._ask(peer, source, belongs or self.belongs, mark)
+        exchange = self._ask(peer, source, attempt or self.attempt, mark)
         seen = self._filtered(source, peer.name)
         self._start(exchange, lambda: send(exchange.outgoing, seen))
         return exchange
@@ -175,8 +110,8 @@ class Scatter:
         """What went wrong with reading our own store, if that did."""
         return self._fault
 
-    def _ask(self, peer: Peer, source: ModelSource, belongs: Attempt, mark: int = 0) -> Exchange:
-        rules, metadata = self._plan.rules, self._facts(belongs, peer.name)
+    def _ask(self, peer: Peer, source: ModelSource, attempt: Attempt, mark: int = 0) -> Exchange:
+        rules, metadata = self._plan.rules, self._facts(attempt, peer.name)
         spec, begin = source.spec, 0
         if mark:
             begin = place_in(spec, part_of(spec, rules.part), mark)
@@ -184,7 +119,7 @@ class Scatter:
             exchange = peer.ask(
                 rules.train_task_name,
                 spec,
-                attempt=belongs,
+                attempt=attempt,
                 metadata=metadata,
                 part=rules.part,
                 begins=(begin, mark),
@@ -192,11 +127,11 @@ class Scatter:
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error
         self.exchanges[peer.name] = exchange
-        self._plan.tell(Happening.TASK_OFFERED, belongs, peer.name)
+        self._plan.emit(Happening.TASK_OFFERED, attempt, peer.name)
         return exchange
 
-    def _facts(self, belongs: Attempt, peer: str) -> Mapping[str, str]:
-        facts = self._plan.metadata(belongs, peer)
+    def _facts(self, attempt: Attempt, peer: str) -> Mapping[str, str]:
+        facts = self._plan.metadata(attempt, peer)
         for name, value in facts.items():
             if not all(isinstance(text, str) for text in (name, value)):
                 raise RoundError(
@@ -205,7 +140,7 @@ class Scatter:
         return facts
 
     def _filtered(self, source: ModelSource, peer: str) -> ModelSource:
-        facts = ModelFacts(self.belongs, peer)
+        facts = ModelFacts(self.attempt, peer)
         return filtered(source, functions_of(self._plan.filters_down, facts))
 
     def _start(self, exchange: Exchange, send: Callable[[], object]) -> None:
@@ -225,17 +160,8 @@ class Scatter:
         self._senders.append(thread)
 
 
-_PAST = (Happening.AFTER_PERSIST, Happening.ROUND_DONE, Happening.ROUND_FAILED)
-"""What cannot be undone by raising."""
-
 _OURS = (ModelError, StoreError)
 """What goes wrong with our own store or filters, whoever it was on its way to."""
-
-_HAPPENINGS = {
-    Step.AGGREGATING: (Happening.BEFORE_AGGREGATION,),
-    Step.AGGREGATED: (Happening.AFTER_AGGREGATION, Happening.BEFORE_PERSIST),
-    Step.PERSISTED: (Happening.AFTER_PERSIST,),
-}
 
 
 def _why(error: Exception) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from streamlink.cli.jobs import _Told
+from streamlink.executors.executor import Executor, Task
+from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.model.copy import copy_model
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
-from streamlink.rounds.executor import Executor, Task
-from streamlink.rounds.ondisk import OnDiskExecutor
 from streamlink.rounds.report import Standing
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores import open_model
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore

@@ -23,7 +23,7 @@ from weights import (
 )
 
 from streamlink.model.spec import TensorSpec
-from streamlink.rounds.aggregate import WeightedMean
+from streamlink.rounds.aggregate.mean import WeightedMean
 
 SETS_OF_SIX = [s for size in range(1, 7) for s in combinations(range(6), size)]
 FIRST_CLIENTS = [tuple(range(count)) for count in range(1, CLIENTS + 1)]

@@ -14,13 +14,13 @@ import pytest
 from streamlink import TransferFacts, digest_of, receive, send
 from streamlink.config import RoundConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.executors.client import Client
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore
 from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, executor, initial
 

@@ -12,7 +12,7 @@ from streamlink.model.difference import DifferenceSource
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import Check, ModelSource, Watched, payload_bytes, watch
 from streamlink.model.part import part_of, part_source
-from streamlink.rounds.combine import Combiner
+from streamlink.rounds.aggregate.combiner import Combiner
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import float_spec, pattern_model
 

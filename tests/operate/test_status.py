@@ -360,7 +360,7 @@ def test_an_order_that_is_none_is_refused(
     desk = JobDesk(job.federation.server, job.rounds, Memory())
     with pytest.raises(ControlError):
         desk.answer(question)
-    assert not job.rounds._plan.orders.is_aborted
+    assert not job.rounds._plan.stop.is_aborted
 
 
 def test_a_listener_hears_of_an_abort_as_a_round_that_failed(make: Callable[..., Watched]) -> None:

@@ -15,12 +15,12 @@ import pytest
 
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import ModelError, RoundError, StoreError
+from streamlink.executors.client import Client
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
-from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.peers import (
     ODD,
@@ -160,7 +160,7 @@ def test_outcomes_tell_what_moved() -> None:
 
 
 def test_a_client_keeps_the_last_outcomes_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamlink.rounds.client.KEPT_OUTCOMES", 2)
+    monkeypatch.setattr("streamlink.executors.client.KEPT_OUTCOMES", 2)
     with Federation() as federation:
         site: Site = federation.client("site-0", executor(0))
         rules = RoundConfig(min_clients=1, num_rounds=3)

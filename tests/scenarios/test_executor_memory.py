@@ -17,6 +17,9 @@ import psutil
 import pytest
 
 import streamlink as sl
+from streamlink.executors.executor import Executor, Task
+from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.fleet import peak_rss_bytes
 from streamlink.link import Attempt
 from streamlink.link.receive_model import receive_model
@@ -24,9 +27,6 @@ from streamlink.link.send_model import send_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source
-from streamlink.rounds.executor import Executor, Task
-from streamlink.rounds.ondisk import OnDiskExecutor
-from streamlink.rounds.whole import WholeExecutor
 from tests.support.models import float_spec
 from tests.support.peers import WAIT, Array
 from tests.support.processes import NARROW, ROOT, fact, tell

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from streamlink.copying import copy_model, receive
 from streamlink.errors import ModelError
-from streamlink.rounds.trainable import Trainable
+from streamlink.executors.trainable import Trainable
 from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore, as_model, overlap
 from streamlink.stores.overlap import require_disjoint
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import RoundError
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
-from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore
 from tests.support.peers import (
     SMALL,

@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.config import GrpcConfig, LinkConfig, StreamConfig, TimeoutConfig
+from streamlink.executors.client import Client
+from streamlink.executors.executor import Executor, TaskOutcome
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
@@ -22,10 +25,7 @@ from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate import WeightedMean
-from streamlink.rounds.client import Client
-from streamlink.rounds.executor import Executor, TaskOutcome
-from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores.memory import MemoryStore, spec_of
 
 Array = npt.NDArray[Any]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.link import Attempt, Update
 from streamlink.link.client import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.rounds.executor import Task, TaskOutcome
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, initial, trained

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from streamlink.errors import CorruptStore, SourceChanged, StreamlinkError
+from streamlink.executors.executor import Task, TaskResult
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.link.server import Exchange
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.executor import Task, TaskResult
 from streamlink.rounds.scatter import Scatter
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
 from streamlink.stores.memory import ArrayModel
 from streamlink.stores.safetensors import SafetensorsStore
 from tests.support.jobs import Job

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from streamlink.errors import RoundError
+from streamlink.executors.executor import Task, TaskResult
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.executor import Task, TaskResult
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, assert_same, config
 

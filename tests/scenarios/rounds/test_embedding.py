@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.executors.executor import Task
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link import Update
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import TensorSpec
-from streamlink.rounds.events import Happening, ModelFacts, PerModel, RoundEvent, on_floats
-from streamlink.rounds.executor import Task
-from streamlink.rounds.streaming import StreamingExecutor
+from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
 from tests.support.jobs import Job
 from tests.support.peers import Array, assert_same, config, executor, initial, trained
 

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 from streamlink.errors import StreamAborted
+from streamlink.executors.executor import Executor, Task, TaskResult
+from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
 from streamlink.link import UpdateKind
 from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.copy import copy_model
@@ -18,11 +22,7 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
-from streamlink.rounds.events import ModelFacts, PerModel, on_floats
-from streamlink.rounds.executor import Executor, Task, TaskResult
-from streamlink.rounds.ondisk import OnDiskExecutor
-from streamlink.rounds.streaming import StreamingExecutor
-from streamlink.rounds.whole import WholeExecutor
+from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
 from streamlink.stores import open_model
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore

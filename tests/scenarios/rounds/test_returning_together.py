@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamlink.rounds.executor import Task
-from streamlink.rounds.whole import WholeExecutor
+from streamlink.executors.executor import Task
+from streamlink.executors.whole import WholeExecutor
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, Site, initial
 

@@ -16,6 +16,8 @@ from streamlink.errors import (
     StreamAborted,
     StreamTimeout,
 )
+from streamlink.executors.executor import Task, TaskOutcome
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link import Update
 from streamlink.link.client import Assignment
 from streamlink.link.receive_model import receive_model
@@ -23,8 +25,6 @@ from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import Progress
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.executor import Task, TaskOutcome
-from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores.memory import MemoryStore
 from tests.support.jobs import Job
 from tests.support.peers import (

@@ -15,8 +15,9 @@ from streamlink.errors import CorruptStore, StoreError
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.model.digest import BLOCK_BYTES, digest_of
 from streamlink.model.interfaces import ModelStore
-from streamlink.rounds.gather import Gather, GatherRules
-from streamlink.rounds.stored import MANIFEST_NAME, SpooledContributor, SpooledUpdate
+from streamlink.rounds.aggregate.gather import Gather, GatherRules
+from streamlink.rounds.spool.source import StoredSource
+from streamlink.rounds.spool.stored import MANIFEST_NAME, StoredUpdate
 from streamlink.stores import CompressedStore, MemoryStore, SafetensorsStore, open_model
 from streamlink.stores.safetensors.index import INDEX_NAME
 from tests.support.models import arrays_of, content, float_spec, pattern_model, random_bytes, save
@@ -141,7 +142,7 @@ def spooled(path: Path, peer: str, seed: int) -> None:
     store = SafetensorsStore(path)
     model = pattern_model(PART, seed)
     save(store, model)
-    SpooledUpdate(
+    StoredUpdate(
         peer, Attempt("job", 3, 1), Update(16.0 + seed, UpdateKind.DIFFERENCES), {"loss": 0.25},
         digest_of(model), path, store,
     ).write()  # fmt: skip
@@ -149,13 +150,13 @@ def spooled(path: Path, peer: str, seed: int) -> None:
 
 def aggregated(base: ModelStore, updates: list[Path]) -> bytes:
     """Combine what the manifests tell, as a server does that has come back."""
-    read = [SpooledUpdate.read(path, SafetensorsStore) for path in updates]
+    read = [StoredUpdate.read(path, SafetensorsStore) for path in updates]
     assert [(each.peer, each.update.weight, each.metrics) for each in read] == [
         ("site-0", 16.0, {"loss": 0.25}), ("site-1", 17.0, {"loss": 0.25}),
     ]  # fmt: skip
     target = MemoryStore()
     with closing(base.open()) as source:
-        stored = [SpooledContributor(each) for each in read]
+        stored = [StoredSource(each) for each in read]
         Gather(source, PART, stored, target.begin(PART), GatherRules()).run()
     return content(target.open())
 
@@ -184,7 +185,7 @@ def test_every_flipped_bit_of_a_manifest_is_told(tmp_path: Path) -> None:
     manifest = tmp_path / "0" / MANIFEST_NAME
     for bit in range(8 * manifest.stat().st_size):
         with flipped(manifest, bit), pytest.raises(CorruptStore) as caught:
-            SpooledUpdate.read(tmp_path / "0", SafetensorsStore)
+            StoredUpdate.read(tmp_path / "0", SafetensorsStore)
         assert caught.value.path == str(manifest)
 
 

@@ -1,0 +1,163 @@
+"""``Client``: does each task of the server with its executor, until the server says goodbye."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from types import TracebackType
+from typing import Self
+
+from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
+from streamlink.errors import StreamlinkError
+from streamlink.executors.executor import Executor, TaskOutcome, serve
+from streamlink.link import Traffic
+from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.rejoin import is_goodbye
+from streamlink.link.transfer_facts import OnTransfer
+
+__all__ = ["Client"]
+
+logger = logging.getLogger("streamlink.client")
+
+
+KEPT_OUTCOMES = 256
+"""A client that takes part for months keeps what became of so many tasks (count)."""
+
+
+class Client:
+    """One site of a job: ``run`` connects to the server and does its tasks.
+
+    Use it in a ``with`` block, which connects at its beginning and leaves the server at its end.
+
+    Args:
+        address: the server's ``host:port``.
+        name: this site's name; no two clients of a server may share one.
+        executor: does the tasks.
+        config: settings of this end; chunk size and limits are negotiated with the server.
+        cancel: ends ``start``, ``run`` and ``close``.
+        on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
+
+    Raises:
+        TypeError: ``executor`` is none, such as a function; says which executor takes it.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        name: str,
+        executor: Executor,
+        config: LinkConfig | None = None,
+        *,
+        cancel: CancelToken | None = None,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        _require_executor(executor)
+        self.name = name
+        self.outcomes: list[TaskOutcome] = []
+        """What became of the last 256 tasks that were done."""
+        self.tasks_done = 0
+        self._executor = executor
+        self._busy = threading.Lock()
+        self._link = ClientLink(
+            address,
+            name=name,
+            serve=self._serve,
+            config=config,
+            cancel=cancel,
+            on_transfer=on_transfer,
+        )
+
+    def start(self) -> Self:
+        """Connect, and return this client once the server has let it in.
+
+        ``run`` and a ``with`` block do it by themselves. Harmless once it has connected. Tasks may
+        begin at once. It may be called again after one of the errors of streamlink.
+
+        Raises:
+            ConnectFailed: nobody answers at the address within ``connect_timeout``.
+            StreamAborted: the server refused us; its reason says why.
+            AuthenticationFailed: one end does not accept the other's certificate, token or name.
+            SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+            Cancelled: the token was.
+            RuntimeError: this client was closed.
+        """
+        self._link.start()
+        return self
+
+    def run(self) -> list[TaskOutcome]:
+        """Do tasks until the server has no more; return what was done (see ``outcomes``).
+
+        It connects first unless ``start`` has, and raises what ``start`` raises. A server that was
+        killed and started again is joined again; see ``rejoin_timeout``.
+
+        Raises:
+            StreamAborted: the server failed, or was lost for longer than ``rejoin_timeout``.
+            StreamTimeout: the same, where its connection was lost before that.
+            Cancelled: the token was; a task that runs is called off when this client is closed.
+        """
+        if not self._link.is_started:
+            self.start()
+        self._link.wait_finished()
+        error = self._link.error
+        if is_goodbye(error):
+            logger.info("%s", error)
+            return self.outcomes
+        if error is not None:
+            raise error
+        return self.outcomes
+
+    @property
+    def traffic(self) -> Traffic:
+        """What all its streams have moved."""
+        return self._link.traffic
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _serve(self, assignment: Assignment) -> None:
+        if getattr(self._executor, "overlaps", False):
+            self._do(assignment)  # it knows itself what may go on at the same time
+            return
+        try:
+            with assignment.turn(self._busy, "the task before"):
+                self._do(assignment)  # an older attempt ends before the next begins
+        except StreamlinkError as error:
+            logger.warning("%s was called off before it began: %s", assignment.attempt, error)
+            assignment.decline(error)
+
+    def _do(self, assignment: Assignment) -> None:
+        outcome = serve(self._executor, assignment)
+        if outcome is not None:
+            self.tasks_done += 1
+            self.outcomes.append(outcome)
+            del self.outcomes[:-KEPT_OUTCOMES]
+
+
+def _require_executor(executor: object) -> None:
+    """Find what cannot do a task now, rather than when the first one comes."""
+    if isinstance(executor, type):
+        raise TypeError(
+            f"{executor.__name__} is a class and not an executor; pass one of its objects"
+        )
+    if callable(getattr(executor, "execute", None)):
+        return
+    name = getattr(executor, "__name__", "") or f"a {type(executor).__name__}"
+    raise TypeError(
+        f"{name} is not an executor: it has no method execute(task, assignment); for a function of "
+        "(tensor, start, values) pass StreamingExecutor(function), for one of (model, task) "
+        "WholeExecutor(function, model), for one of two directories OnDiskExecutor(function, "
+        "directory)"
+    )

@@ -1,0 +1,191 @@
+"""The on-disk executor: the model is received into one directory, the update sent from another.
+
+For trainers that are programs of their own and read and write safetensors. Nothing of a model is
+ever whole in memory here, only the ranges that are on their way.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Literal
+
+from streamlink.descriptors import patiently
+from streamlink.errors import SpecMismatch, StoreError
+from streamlink.executors.executor import Task, TaskOutcome, TaskResult
+from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
+from streamlink.link import Update, UpdateKind
+from streamlink.link.client import Assignment
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.model.difference import DifferenceSource
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.part import part_of, part_source
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.filters import Filter, filtered
+from streamlink.stores.files import close_all, disk_errors, lock
+from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
+from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
+
+__all__ = ["OnDiskExecutor", "Work"]
+
+Work = Callable[[Path, Path, Task], TaskResult | None]
+"""``work(model_dir, update_dir, task)`` reads the model and writes the update."""
+
+
+class OnDiskExecutor:
+    """Receives each model into ``<directory>/model`` and sends what the work left as its update.
+
+    The work writes safetensors into ``<directory>/update``: ``model.safetensors``, shards with
+    ``model.safetensors.index.json``, or one file of any name. It must have all of the model's
+    tensors, or exactly those that were asked for, in any order. Both are whole models on the disk;
+    while a new model arrives the one before it is there, too.
+
+    One executor at a time has the directory. What is in ``update`` is removed when the executor is
+    made, and after each task.
+
+    Args:
+        work: ``work(model_dir, update_dir, task)``. Returns weight, metrics and facts, or nothing.
+            Everything it raises is told to the server.
+        directory: made where it is missing.
+        returns: ``"values"``: the update is sent as it is; ``"differences"``: what it differs by
+            from the model that came. Integers and booleans are sent as values either way.
+        open_store: makes the store of the model that comes, in the directory it is given.
+        filter_up: clips the update, or adds noise to it, before it leaves this site: a function
+            that every range goes through, differences as differences, integers and booleans too
+            (but see ``on_floats``). A function of its arguments only: an element that two reads
+            share is asked for twice. Or a ``PerModel``, asked once for each update.
+        reports_progress: ``work`` calls ``task.progress()`` itself, so that one that hangs is
+            noticed by ``communication_timeout``. By default this process does, while it lives.
+
+    Raises:
+        StoreError: the directory cannot be used, or another executor has it.
+        ValueError: another word for ``returns``.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        directory: str | Path,
+        *,
+        returns: Literal["values", "differences"] = "values",
+        open_store: Callable[[Path], ModelStore] = SafetensorsStore,
+        filter_up: Filter | None = None,
+        reports_progress: bool = False,
+    ) -> None:
+        if returns not in ("values", "differences"):
+            raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
+        self._work = work
+        self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
+        self._filter_up = filter_up
+        self._reports_progress = reports_progress
+        self._model_dir = Path(directory) / "model"
+        self._update_dir = Path(directory) / "update"
+        self._lock: list[int] = []
+        self._closer = weakref.finalize(self, close_all, self._lock)
+        with disk_errors(Path(directory), "making the directory of an executor"):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            self._lock.append(patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY))
+            lock(self._lock[0], Path(directory))
+        self._store = open_store(self._model_dir)
+        self._clear()
+        self._streams: TaskStreams | None = None
+
+    @property
+    def watched(self) -> tuple[ReceiveTransfer, SendTransfer | None] | None:
+        """The two streams of the running task, for progress bars; the second comes late."""
+        streams = self._streams
+        return None if streams is None else (streams.incoming, streams.outgoing)
+
+    def close(self) -> None:
+        """Let another executor have the directory; the model in it stays."""
+        self._closer()
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        """Receive the model, have the work done, send the update.
+
+        Raises:
+            StoreFull: the disk has no room for the model.
+            SpecMismatch: the work left other tensors than it should.
+            StreamlinkError: a stream or a store failed.
+            Exception: whatever ``work`` raised.
+        """
+        with TaskStreams(assignment) as streams, ExitStack() as opened:
+            self._streams = streams
+            opened.callback(self._end)
+            received = streams.receive(lambda spec: self._begin(spec, task))
+            result = do_work(
+                lambda: self._work(self._model_dir, self._update_dir, task),
+                assignment,
+                reports_progress=self._reports_progress,
+            )
+            update = Update(result.weight, self._kind)
+            functions = functions_up(self._filter_up, assignment, update)
+            source = filtered(self._update(streams.incoming.spec, task, opened), functions)
+            sent = streams.send(source, update, result.metrics)
+        return TaskOutcome(task, received, sent, result.metadata)
+
+    def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
+        part_of(spec, task.part)  # a pattern that fits nothing is told before a byte has come
+        return self._store.begin(spec)
+
+    def _update(self, spec: ModelSpec, task: Task, opened: ExitStack) -> ModelSource:
+        """Return what is sent, unfiltered; ``opened`` closes it."""
+        part = part_of(spec, task.part)
+        found = opened.enter_context(closing(_open_update(self._update_dir)))
+        _require_tensors(found.spec, spec, part)
+        source = part_source(found, part)
+        if self._kind is UpdateKind.VALUES:
+            return source
+        model = opened.enter_context(closing(self._store.open()))
+        return DifferenceSource(source, part_source(model, part))
+
+    def _end(self) -> None:
+        self._streams = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Give the next task an empty directory for its update."""
+        with disk_errors(self._update_dir, "clearing the directory of updates"):
+            if self._update_dir.exists():
+                patiently(shutil.rmtree, self._update_dir)
+            self._update_dir.mkdir()
+
+
+def _open_update(directory: Path) -> SafetensorsSource:
+    names = sorted(patiently(os.listdir, directory))
+    if INDEX_NAME in names or SINGLE_NAME in names:
+        return SafetensorsSource(directory)
+    files = [name for name in names if name.endswith(".safetensors")]
+    if len(files) == 1:
+        return SafetensorsSource(directory / files[0])
+    found = f"it left {', '.join(names[:5])}" if names else "it left nothing there"
+    raise StoreError(
+        f"{directory}: the work must leave its update here as {SINGLE_NAME}, as shards with "
+        f"{INDEX_NAME}, or as one other safetensors file; {found}"
+    )
+
+
+def _require_tensors(found: ModelSpec, model: ModelSpec, part: ModelSpec) -> None:
+    """Raise ``SpecMismatch`` unless the update has all of the model's tensors, or just the part's.
+
+    Their order is the file's own affair: most writers sort them.
+    """
+    wanted = part if found.names.keys() <= part.names.keys() else model
+    for tensor in wanted.tensors:
+        if tensor.name not in found.names:
+            raise SpecMismatch(f"the update that the work left has no tensor {tensor.name!r}")
+        if (other := found.tensors[found.names[tensor.name]]) != tensor:
+            raise SpecMismatch(
+                f"tensor {tensor.name!r} of the update that the work left is {other.dtype} of "
+                f"shape {other.shape}; the model's is {tensor.dtype} of shape {tensor.shape}"
+            )
+    for tensor in found.tensors:
+        if tensor.name not in wanted.names:
+            raise SpecMismatch(
+                f"the update that the work left has a tensor {tensor.name!r}; the model has none"
+            )

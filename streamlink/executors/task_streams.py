@@ -1,0 +1,125 @@
+"""What the executors share: a task's two streams, and the call of work on a whole model.
+
+Whatever fails on the way is told on both streams, so that nobody at the other end has to wait for
+its clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from types import TracebackType
+from typing import Self
+
+from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
+from streamlink.executors.executor import TaskResult
+from streamlink.link import Update
+from streamlink.link.client import Assignment
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
+from streamlink.model.computed import RangeFunction
+from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.filters import Filter, ModelFacts, functions_of
+
+__all__ = ["TaskStreams", "do_work", "functions_up"]
+
+
+class TaskStreams:
+    """The model's stream and the update's of one task, let go of at the end of the block."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.incoming: ReceiveTransfer = assignment.incoming()
+        self.outgoing: SendTransfer | None = None
+        self._assignment = assignment
+
+    def receive(self, sink_for: Callable[[ModelSpec], ModelSink]) -> Receipt:
+        """Receive the model into the sink that ``sink_for`` gives, and commit it.
+
+        Raises:
+            StreamlinkError: the stream failed, or the sink could not take it.
+        """
+        return receive_model(self.incoming, lambda model: sink_for(model.spec))
+
+    def answer(self, spec: ModelSpec, update: Update) -> SendTransfer:
+        """Open the stream of the update.
+
+        Args:
+            spec: its tensors: those that are asked for, in the order the server has them.
+            update: its weight and kind.
+        """
+        self.outgoing = self._assignment.outgoing(spec, update)
+        return self.outgoing
+
+    def send(self, source: ModelSource, update: Update, metrics: Mapping[str, float]) -> Receipt:
+        """Send the update and wait until the server has committed it.
+
+        Raises:
+            StreamlinkError: the stream failed, or the source could not be read.
+        """
+        return send_model(self.answer(source.spec, update), source, metrics)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._fail(error)
+        self._assignment.close(self.incoming, *([self.outgoing] if self.outgoing else []))
+
+    def _fail(self, error: BaseException) -> None:
+        code = code_of(error)
+        is_ours = isinstance(error, StreamlinkError)
+        reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        self.incoming.abort(code, reason)
+        if self.outgoing is None and (not is_ours or isinstance(error, ModelError | StoreError)):
+            # No fault of the link: the server listens for an update, and is told that none comes.
+            with suppress(StreamlinkError):  # nobody may be there by now
+                self._assignment.check()
+                self.answer(ModelSpec(()), Update())
+        if self.outgoing is not None:
+            self.outgoing.abort(code, reason)
+            self.outgoing.stop_pulling()  # the work may still run: one task at a time
+
+
+def do_work(
+    work: Callable[[], object], assignment: Assignment, *, reports_progress: bool
+) -> TaskResult:
+    """Do ``work``, which returns a ``TaskResult`` or nothing, and return its result.
+
+    Args:
+        work: the user's function.
+        assignment: whom it is done for.
+        reports_progress: the work itself says that it moves. Otherwise this process does, for as
+            long as it lives.
+
+    Raises:
+        ModelError: it returned something else.
+        StreamAborted: nobody waits for the result any more.
+    """
+    with nullcontext() if reports_progress else assignment.alive():
+        result = work()
+    assignment.check()
+    if result is None:
+        return TaskResult()
+    if not isinstance(result, TaskResult):
+        raise ModelError(
+            f"the work returned a {type(result).__name__}; it must return a TaskResult, or nothing"
+        )
+    return result
+
+
+def functions_up(
+    filter_up: Filter | None, assignment: Assignment, update: Update
+) -> list[RangeFunction]:
+    """Return what an executor's filter does to one update; nothing where there is no filter."""
+    facts = ModelFacts(assignment.attempt, assignment.incoming().peer, update)
+    return functions_of([] if filter_up is None else [filter_up], facts)

@@ -1,0 +1,170 @@
+"""The whole executor: the model is received into the memory it is trained in, and sent from there.
+
+For training loops that need all of a model at once. What is in memory is the model, once. A
+baseline for differences and room for the next model are asked for, and each says what it costs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Any, Literal
+
+from streamlink.executors.executor import Task, TaskOutcome, TaskResult
+from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
+from streamlink.executors.trainable import KeptArrays, Trainable
+from streamlink.link import Update, UpdateKind
+from streamlink.link.client import Assignment
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import Receipt
+from streamlink.model.copy import TeeSink, copy_model
+from streamlink.model.difference import DifferenceSource
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.part import part_of, part_sink, part_source
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.filters import Filter, filtered
+
+__all__ = ["Train", "WholeExecutor"]
+
+Train = Callable[[Any, Task], TaskResult | None]
+"""``train(model, task)`` trains ``model`` in place."""
+
+
+class WholeExecutor:
+    """Receives each model in place, has it trained, and sends the update from the same memory.
+
+    Memory: the model, once. Differences cost a second one of what the server asks for (all, or a
+    part), unless ``baseline`` is a store on a disk; room for the next model costs one more, unless
+    ``next_model`` is.
+
+    A model that arrived in part is never trained on and never sent. The model is the server's again
+    with each task, so what is to last between tasks belongs elsewhere.
+
+    The order of the tensors is the server's: a dict or a module may have them in another one. A
+    weight with two names in a module travels under whichever of them the server has.
+
+    Args:
+        train: ``train(model, task)`` gets what was passed as ``model`` and trains it in place; in a
+            dict it may also put other arrays of the same dtypes and shapes. Returns weight, metrics
+            and facts, or nothing. Everything it raises is told to the server.
+        model: a dict of NumPy arrays, a torch module, a dict of tensors, or a model in place of
+            your own. ``None``: a dict of arrays is made for the first model that comes.
+        returns: ``"values"``, or ``"differences"`` from the model that came; integers and
+            booleans are sent as values either way.
+        baseline: where the tensors that are asked for are kept as they came, for differences;
+            ``None``: in memory.
+        next_model: grants room for the next round's model, so that it may come down while this
+            round's update still goes up: ``"memory"``, or a store to receive it into. ``None``: no
+            such room.
+        filter_up: clips the update, or adds noise to it, before it leaves this site: a function
+            that every range goes through, differences as differences, integers and booleans too
+            (but see ``on_floats``). A function of its arguments only: an element that two reads
+            share is asked for twice. Or a ``PerModel``, asked once for each update.
+        reports_progress: ``train`` calls ``task.progress()`` itself, so that one that hangs is
+            noticed by ``communication_timeout``. By default this process does, while it lives.
+
+    Raises:
+        ModelError: ``model`` cannot be read and filled in place.
+        ValueError: a ``baseline`` without differences, or another word than those.
+    """
+
+    def __init__(
+        self,
+        train: Train,
+        model: Any = None,
+        *,
+        returns: Literal["values", "differences"] = "values",
+        baseline: ModelStore | None = None,
+        next_model: Literal["memory"] | ModelStore | None = None,
+        filter_up: Filter | None = None,
+        reports_progress: bool = False,
+    ) -> None:
+        if returns not in ("values", "differences"):
+            raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
+        if baseline is not None and returns == "values":
+            raise ValueError("a baseline serves differences: pass returns='differences' with it")
+        if isinstance(next_model, str) and next_model != "memory":
+            raise ValueError(f"next_model must be 'memory' or a store, not {next_model!r}")
+        self._train = train
+        self._trainable = Trainable(model)
+        self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
+        self._baseline = baseline or KeptArrays() if returns == "differences" else None
+        self._landing = KeptArrays() if isinstance(next_model, str) else next_model
+        self._filter_up = filter_up
+        self._reports_progress = reports_progress
+        self._receiving, self._working = threading.Lock(), threading.Lock()
+        self.overlaps = self._landing is not None
+        """Whether a task may begin while another one ends."""
+        self._streams: TaskStreams | None = None
+
+    @property
+    def watched(self) -> tuple[ReceiveTransfer, SendTransfer | None] | None:
+        """The two streams of the task that began last, for progress bars; the second comes late."""
+        streams = self._streams
+        return None if streams is None else (streams.incoming, streams.outgoing)
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        """Receive the model, have it trained, send the update.
+
+        Raises:
+            StreamlinkError: a stream failed, or a model does not fit.
+            Exception: whatever ``train`` raised.
+        """
+        with TaskStreams(assignment) as streams, ExitStack() as work:
+            self._streams = streams
+            work.callback(self._unwatch, streams)
+            received = self._receive(task, assignment, streams, work)
+            result = do_work(
+                lambda: self._train(self._trainable.what, task),
+                assignment,
+                reports_progress=self._reports_progress,
+            )
+            update = Update(result.weight, self._kind, takes_next=self.overlaps)
+            functions = functions_up(self._filter_up, assignment, update)
+            source = filtered(self._update(task, work), functions)
+            sent = streams.send(source, update, result.metrics)
+        return TaskOutcome(task, received, sent, result.metadata)
+
+    def _receive(
+        self, task: Task, assignment: Assignment, streams: TaskStreams, work: ExitStack
+    ) -> Receipt:
+        """Receive the model and enter ``work``: from here on it is this task's alone."""
+        working = assignment.turn(self._working, "the task before")
+        if self._landing is None:
+            work.enter_context(working)
+            return streams.receive(lambda spec: self._begin(spec, task))
+        with assignment.turn(self._receiving, "the model before"):
+            receipt = streams.receive(lambda spec: self._land(spec, task))
+            with assignment.alive():
+                work.enter_context(working)
+                with closing(self._landing.open()) as arrived:
+                    copy_model(arrived, self._begin(arrived.spec, task))
+        return receipt
+
+    def _land(self, spec: ModelSpec, task: Task) -> ModelSink:
+        assert self._landing is not None
+        self._trainable.require(spec)
+        part_of(spec, task.part)
+        return self._landing.begin(spec)
+
+    def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
+        part = part_of(spec, task.part)  # one that there is not is told before a byte has come
+        model = self._trainable.place(spec)
+        if self._baseline is None:
+            return model
+        return TeeSink(part_sink(self._baseline.begin(part), spec), model)
+
+    def _update(self, task: Task, work: ExitStack) -> ModelSource:
+        """Return what is sent, unfiltered; ``work`` closes it."""
+        trained = self._trainable.trained()
+        source = part_source(trained, part_of(trained.spec, task.part))
+        if self._baseline is None:
+            return source
+        # The model is the user's and stays open.
+        return DifferenceSource(source, work.enter_context(closing(self._baseline.open())))
+
+    def _unwatch(self, streams: TaskStreams) -> None:
+        if self._streams is streams:
+            self._streams = None

@@ -1,0 +1,315 @@
+"""From updates to the new model, piece by piece, wherever the updates come from.
+
+A ``Combiner`` walks along the *model* from its first byte to its last and writes the sink strictly
+in that order. Ranges of tensors that are in the round's part are combined from the updates, the
+others are copied from the base. Who waits for whom is the business of ``gather``, and where the
+bytes of an update come from that of its source (``update_source``); the bits are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import (
+    ModelError,
+    NonFiniteRound,
+    NonFiniteUpdate,
+    QuorumNotReached,
+    RoundError,
+    SpecMismatch,
+    StreamlinkError,
+)
+from streamlink.link import UpdateKind
+from streamlink.model.computed import RangeFunction
+from streamlink.model.digest import BLOCK_BYTES
+from streamlink.model.interfaces import ModelSink, ModelSource, watch
+from streamlink.model.payloads import join
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.aggregate.mean import WeightedMean
+from streamlink.rounds.aggregate.validate import first_non_finite
+
+__all__ = ["PIECE_BYTES", "Combiner", "Contribution", "ContributorFailed", "NonFinite", "Step"]
+
+PIECE_BYTES = BLOCK_BYTES
+"""The new model is computed in pieces of at most this much (bytes): a block of the digest tree."""
+
+NonFinite = Literal["accept", "reject", "fail"]
+"""``RoundConfig.non_finite``: what NaN or infinity in an update leads to."""
+
+_LARGEST_ELEMENT_BYTES = 16
+
+
+class Step(Enum):
+    """How far a gathering is, for hooks; an exception from a hook fails the round."""
+
+    AGGREGATING = "aggregating"
+    """Every update is announced and its description checked; no byte is computed yet."""
+
+    AGGREGATED = "aggregated"
+    """The last byte is computed and every update is whole; nothing is committed yet."""
+
+    PERSISTED = "persisted"
+    """The new model is committed: raising does not undo it."""
+
+
+class ContributorFailed(RoundError):
+    """One client's update cannot be had; ``peer`` is its name, ``__cause__`` says why.
+
+    ``was_awaited``: the client was lost, and has had its grace time to come back.
+    """
+
+    def __init__(self, peer: str, error: StreamlinkError, *, was_awaited: bool = False) -> None:
+        self.peer = peer
+        self.was_awaited = was_awaited
+        super().__init__(f"the update of {peer} failed", {peer: error})
+
+
+class Contribution(Protocol):
+    """One client's update, as far as the arithmetic is concerned."""
+
+    @property
+    def peer(self) -> str:
+        """The client's name."""
+
+    @property
+    def weight(self) -> float:
+        """Its weight in the mean."""
+
+    @property
+    def kind(self) -> UpdateKind:
+        """What its floating point and complex tensors are."""
+
+    @property
+    def filters(self) -> Sequence[RangeFunction]:
+        """Applied to its elements, one after the other, before they are combined."""
+
+    def take(self, nbytes: int) -> memoryview:
+        """Return the next ``nbytes`` of the part."""
+
+
+class Combiner:
+    """Computes the new model out of ``base`` and the ``contributions``, into ``sink``.
+
+    Holds one piece of the new model and, with differences among the updates, one of the base; while
+    a piece is computed also that piece of every update, and once more what its filters returned.
+
+    Args:
+        base: the model the clients were given. Read, never closed.
+        part: the tensors that the updates have: an ordered subset of the base's.
+        contributions: in the order of accumulation, so that the result is the same bits each time.
+        sink: takes the new model, from 0 to its end; neither committed nor discarded here.
+        non_finite: what NaN or infinity in an update leads to, looked for after the filters; not
+            in one of weight 0, of which nothing counts.
+
+    Raises:
+        QuorumNotReached: every update has weight 0.
+        ModelError: the weights have no sum, or the part is none of the base.
+    """
+
+    def __init__(
+        self,
+        base: ModelSource,
+        part: ModelSpec,
+        contributions: Sequence[Contribution],
+        sink: ModelSink,
+        *,
+        non_finite: NonFinite = "reject",
+    ) -> None:
+        if not any(each.weight for each in contributions):
+            raise QuorumNotReached("every update has weight 0, so there is no mean of them")
+        self._base = base
+        self._check_base = watch(base)
+        self._spec = base.spec
+        self._contributions = list(contributions)
+        self._sink = sink
+        self._non_finite = non_finite
+        self._is_filtered = any(each.filters for each in contributions)
+        self._mean = WeightedMean(
+            [each.weight for each in contributions], [each.kind for each in contributions]
+        )
+        self._stretches = _stretches(self._spec, part)
+        self._stretch = 0
+        self._out = np.empty(PIECE_BYTES + _LARGEST_ELEMENT_BYTES, np.uint8)
+        self._held, self._held_at = memoryview(b""), 0
+        self.position = 0
+        """Bytes of the new model that are computed."""
+        self.used = 0
+        """Bytes of each update that are used."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last byte is computed."""
+        return self.position == self._spec.nbytes
+
+    def ahead(self, reach: int) -> int:
+        """Return how many bytes of the new model can be computed now: whole elements, one piece.
+
+        Args:
+            reach: how far every update has come (bytes of the part).
+
+        Returns:
+            0: the next element waits for the updates.
+        """
+        stop, is_part = self._stretches[self._stretch]
+        limit = min(stop, (self.position // PIECE_BYTES + 1) * PIECE_BYTES)
+        if not is_part:
+            return limit - self.position
+        reach += self.position - self.used
+        if reach > limit:
+            # The element that a piece's limit cuts belongs to the piece.
+            before, itemsize = self._cut_at(limit)
+            reach = min(reach, limit + (itemsize - before if before else 0))
+        return reach - self._cut_at(reach)[0] - self.position
+
+    def compute(self, nbytes: int) -> int:
+        """Compute the next ``nbytes``, as ``ahead`` told; return how many each update gave.
+
+        Raises:
+            ContributorFailed: an update has NaN or infinity, and ``non_finite`` is ``"reject"``.
+            NonFiniteRound: the same, and it is ``"fail"``.
+            ModelError: a filter returned another dtype or length.
+            SourceChanged: somebody wrote to the base meanwhile.
+            StoreError: the base cannot be read, or the new model not be stored.
+        """
+        stop, is_part = self._stretches[self._stretch]
+        used = self._combine(nbytes) if is_part else self._copy(nbytes)
+        self.used += used
+        if self.position == stop:
+            self._stretch += 1
+        if self.is_done:
+            self._check_base()
+        return used
+
+    # --- one piece ------------------------------------------------------------------------
+
+    def _copy(self, nbytes: int) -> int:
+        for view in self._base.read(self.position, nbytes):
+            self._sink.write(self.position, view)
+            self.position += view.nbytes
+        return 0
+
+    def _combine(self, nbytes: int) -> int:
+        inputs = [each.take(nbytes) for each in self._contributions]
+        done = 0
+        for run in self._runs(nbytes):
+            stop = done + run.nbytes
+            values = [np.frombuffer(view[done:stop], run.dtype) for view in inputs]
+            if self._is_filtered:
+                values = [
+                    _all_filtered(each.filters, run, array)
+                    for each, array in zip(self._contributions, values, strict=True)
+                ]
+            base = self._based(done, run) if self._mean.needs_base(run.dtype) else None
+            out = self._out[done:stop].view(run.dtype)
+            is_finite = self._mean.combine(run.dtype, values, out, base)
+            if not is_finite and self._non_finite != "accept":
+                self._require_finite(values, self.position + done)
+            done = stop
+        self._sink.write(self.position, self._out.data[:nbytes])
+        self.position += nbytes
+        return nbytes
+
+    def _runs(self, nbytes: int) -> list[_Run]:
+        """Return what lies ahead; neighbours of one dtype are one run, unless there are filters."""
+        # Nothing is made for a neighbour of the same dtype: a model may have 100,000 tensors.
+        runs: list[_Run] = []
+        tensors, present = self._spec.tensors, ""
+        for index, start, stop in self._spec.spans(self.position, nbytes):
+            tensor = tensors[index]
+            if tensor.dtype == present and not self._is_filtered:
+                runs[-1].nbytes += stop - start
+                continue
+            present, dtype = tensor.dtype, tensor.numpy_dtype
+            runs.append(_Run(tensor, start // dtype.itemsize, dtype, stop - start))
+        return runs
+
+    def _require_finite(self, inputs: Sequence[_Array], position: int) -> None:
+        """Blame the first update that has NaN or infinity in what begins at ``position``.
+
+        There may be none: the base is not finite, or differences took it too far.
+        """
+        for contribution, values in zip(self._contributions, inputs, strict=True):
+            index = first_non_finite(values) if contribution.weight else -1
+            if index < 0:
+                continue
+            number, inside = self._spec.locate(position + index * values.itemsize)
+            tensor = self._spec.tensors[number]
+            error = NonFiniteUpdate(
+                contribution.peer, tensor.name, inside // tensor.itemsize, self._non_finite
+            )
+            if self._non_finite == "fail":
+                raise NonFiniteRound(contribution.peer, error) from error
+            raise ContributorFailed(contribution.peer, error) from error
+
+    def _based(self, done: int, run: _Run) -> _Array:
+        """Return the base's elements of ``run``, which begins ``done`` bytes into the piece."""
+        start = self.position + done
+        stop = start + run.nbytes
+        if not self._held_at <= start <= stop <= self._held_at + self._held.nbytes:
+            # To the end of the piece at once: updates may come in much smaller steps, and a store
+            # reads and verifies whole blocks.
+            end = max(stop, min(self._spec.nbytes, (start // PIECE_BYTES + 1) * PIECE_BYTES))
+            self._held, self._held_at = join(self._base.read(start, end - start)), start
+        return np.frombuffer(self._held[start - self._held_at : stop - self._held_at], run.dtype)
+
+    def _cut_at(self, offset: int) -> tuple[int, int]:
+        """Return how many bytes of an element lie before ``offset``, and that element's size."""
+        if offset >= self._spec.nbytes:
+            return 0, 1
+        index, inside = self._spec.locate(offset)
+        itemsize = self._spec.tensors[index].itemsize
+        return inside % itemsize, itemsize
+
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(slots=True)
+class _Run:
+    tensor: TensorSpec  # the first one
+    start: int  # its first element here
+    dtype: np.dtype[Any]
+    nbytes: int
+
+
+def _stretches(whole: ModelSpec, part: ModelSpec) -> list[tuple[int, bool]]:
+    """Return (end, whether in the part) of alternating stretches of the model, none empty."""
+    stretches: list[tuple[int, bool]] = []
+    position = found = 0
+    for tensor in whole.tensors:
+        is_part = found < len(part.tensors) and part.tensors[found] == tensor
+        found += is_part
+        if not tensor.nbytes:
+            continue
+        position += tensor.nbytes
+        if stretches and stretches[-1][1] == is_part:
+            stretches.pop()
+        stretches.append((position, is_part))
+    if found < len(part.tensors):
+        name = part.tensors[found].name
+        raise SpecMismatch(f"tensor {name!r} of the part is not in the model, or not in this order")
+    return stretches
+
+
+def _all_filtered(filters: Sequence[RangeFunction], run: _Run, values: _Array) -> _Array:
+    for function in filters:
+        values = _filtered(function, run, values)
+    return values
+
+
+def _filtered(function: RangeFunction, run: _Run, values: _Array) -> _Array:
+    values = values.view()  # of what a filter returned the array is its own
+    values.flags.writeable = False
+    result = np.ascontiguousarray(function(run.tensor, run.start, values))
+    if result.dtype != run.dtype or result.shape != values.shape:
+        raise ModelError(
+            f"a filter made shape {result.shape} of {result.dtype} out of {values.size} elements "
+            f"of tensor {run.tensor.name!r} ({run.tensor.dtype}); it must keep both"
+        )
+    return result

@@ -1,0 +1,315 @@
+"""The arithmetic of a round: the weighted mean of what the clients sent, range by range.
+
+Both gather strategies stand on this module. They hand it the same elements of every contributor,
+always in the same order, and it gives the elements of the new model. It knows nothing of clients,
+chunks or time, and its result is the same bits however a tensor is cut into calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import ModelError, UnsupportedDtype
+from streamlink.link import UpdateKind
+from streamlink.model.spec import DTYPES, dtype_name
+from streamlink.rounds.aggregate.compensated import ARRAYS, CompensatedMean
+from streamlink.rounds.aggregate.integers import ARRAYS as INTEGER_ARRAYS
+from streamlink.rounds.aggregate.integers import IntegerMean
+from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
+
+__all__ = ["WeightedMean", "weighted_metrics"]
+
+_Array = npt.NDArray[Any]
+_Floats = npt.NDArray[np.float64]
+
+# Two blocks of float64 take 512 KiB, so that they and the inputs' stretch stay in a 1 MiB L2 cache.
+_FLOAT_BLOCK = 32 * 1024
+_INTEGER_BLOCK = _FLOAT_BLOCK // 2  # four arrays in the room of two
+
+
+class WeightedMean:
+    """``sum(weight * values) / sum(weight)``, element by element, in the weights' fixed order.
+
+    *A contributor of weight 0* contributes nothing, NaN and infinity included.
+
+    *Floating point and complex* elements narrower than float64 are accumulated in float64 (a
+    complex number as its two parts) and rounded once to the result's dtype, half to even. With n
+    contributors the result differs from the exact mean by half a unit in the last place (ulp) of
+    its dtype, and at most ``(2n + 1) * 2^-53 * sum(weight * |values|) / sum(weight)`` beside that.
+    NaN and infinity propagate as IEEE 754 says. Every NaN comes out as the default NaN, because
+    which of two NaNs an addition keeps is up to the machine.
+
+    *Float64* elements are accumulated in twice that precision (see ``compensated``): the result
+    differs from the exact mean by at most 3/4 ulp and ``n^2 * 2^-104 * sum(weight * |values|) /
+    sum(weight)``. So cancellation costs nothing before 2^50 or so, and no sum overflows on the way.
+
+    *Integers* of every width are averaged exactly, as fractions, and rounded half to even: nothing
+    is lost beyond 2^53. *Booleans*: true where the true ones have at least half of the weight.
+
+    *Differences*: as soon as one contributor sends them, floating point and complex elements become
+    ``base + sum(weight * difference) / sum(weight)``, where the difference of a contributor that
+    sends values is ``value - base``, in the same precision and rounded once; in the bounds above
+    ``|base|`` is added to each ``|values|``, and n is 2 more (narrower than float64: 6 more). Where
+    the sum is zero the result is the base, bit for bit (but NaN, as above). Integers and booleans
+    are always values.
+
+    Not thread-safe: the scratch memory is part of the object. Each thread has one of its own.
+
+    Args:
+        weights: one per contributor, each 0 or between 1e-100 and 1e100, not all zero.
+        kinds: what each contributor sends; empty: all send values.
+
+    Raises:
+        ModelError: the weights are not of this kind, or there are not as many kinds.
+    """
+
+    def __init__(self, weights: Sequence[float], kinds: Sequence[UpdateKind] = ()) -> None:
+        self._weights = tuple(float(weight) for weight in weights)
+        _check_weights(self._weights)
+        if kinds and len(kinds) != len(self._weights):
+            raise ModelError(f"{len(kinds)} kinds of update for {len(self._weights)} weights")
+        # Not "times 0": that would be NaN where the element is infinite.
+        self._counted = [number for number, weight in enumerate(self._weights) if weight]
+        shares = [self._weights[number] for number in self._counted]
+        differs = [bool(kinds) and kinds[n] == UpdateKind.DIFFERENCES for n in self._counted]
+        self._terms = list(zip(self._counted, shares, differs, strict=True))
+        self._has_differences = any(differs)
+        # Added up as the elements will be, so that equal elements keep their value wherever no step
+        # rounds; sum() would not do: it compensates for rounding since Python 3.12.
+        self._total = reduce(add, shares)
+        self._compensated = CompensatedMean(shares, differs)
+        self._integers = IntegerMean(self._weights)
+        self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)
+        self._mask = np.empty(_FLOAT_BLOCK, np.bool_)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weights, in the order of the contributors."""
+        return self._weights
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory held from construction on (bytes); it depends on nothing, and no call adds to it.
+
+        Exceptions: integers with weights whose ratios need more than 62 bits, such as 1e-9 to 1e9
+        in full precision, go through Python's own integers, 1,024 elements at a time; float64
+        elements below 2^-850 or above 2^995 take as much once more, and a copy for each input.
+        """
+        return self._scratch.nbytes + self._mask.nbytes
+
+    def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
+        """Tell whether ``combine`` needs the base's elements of this dtype."""
+        return self._has_differences and _known_dtype(dtype).kind not in "iub"
+
+    def combine(
+        self,
+        dtype: str | np.dtype[Any],
+        inputs: Sequence[_Array],
+        out: _Array,
+        base: _Array | None = None,
+    ) -> bool:
+        """Set ``out`` to the weighted mean of ``inputs``.
+
+        Args:
+            dtype: the elements' type, by safetensors' name (``"F32"``) or as NumPy's dtype.
+            inputs: one contiguous 1-D array per weight, in order; may be read-only and unaligned.
+            out: the same, writable; may be one of the inputs, but not overlap one partly.
+            base: the old model's elements, as the inputs; only where ``needs_base`` says so.
+
+        Returns:
+            Whether every element of the mean is finite. Then all that count of the inputs are, too;
+            else one of them may not be, or the base is not, or a difference took it too far.
+
+        Raises:
+            ModelError: the arrays do not fit the weights, each other, or ``dtype``.
+            UnsupportedDtype: ``dtype`` cannot travel, so it cannot be averaged either.
+        """
+        elements = _known_dtype(dtype)
+        if not self.needs_base(elements):
+            base = None
+        elif base is None:
+            raise ModelError(f"differences of dtype {elements} need the base they are from")
+        self._check_arrays(elements, inputs, out, base)
+        with np.errstate(all="ignore"):
+            if elements.kind in "iub":
+                self._mean_of_integers(inputs, out)
+                return True
+            if elements == np.float64:
+                return self._compensated_mean(inputs, out, base)
+            if elements.kind == "c":
+                part = np.dtype(np.float32)
+                inputs, out = [values.view(part) for values in inputs], out.view(part)
+                base = None if base is None else base.view(part)
+            return self._mean_of_floats(inputs, out, base)
+
+    def _check_arrays(
+        self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array, base: _Array | None
+    ) -> None:
+        if len(inputs) != len(self._weights):
+            raise ModelError(f"{len(inputs)} inputs for {len(self._weights)} weights")
+        arrays = [(f"input {number}", values) for number, values in enumerate(inputs)]
+        if base is not None:
+            arrays.append(("base", base))
+        for name, values in [*arrays, ("out", out)]:
+            if values.dtype != dtype:
+                raise ModelError(f"{name} has dtype {values.dtype}, expected {dtype}")
+            if values.shape != (out.size,):
+                raise ModelError(f"{name} has shape {values.shape}, expected ({out.size},)")
+        if not out.flags.writeable:
+            raise ModelError("out is read-only")
+
+    # --- floating point -----------------------------------------------------
+
+    def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
+        if base is not None:
+            return self._shift_base(inputs, out, base)
+        is_finite = True
+        for block in _blocks(out.size, _FLOAT_BLOCK):
+            size = block.stop - block.start
+            mean, term = self._scratch[0, :size], self._scratch[1, :size]
+            product = mean
+            for number, weight, _ in self._terms:
+                # Widening first and working in place is faster than ufuncs that cast as they go.
+                np.copyto(product, inputs[number][block], casting="unsafe")
+                if weight != 1.0:  # a product with 1 is the same bits, for a quarter of the time
+                    np.multiply(product, weight, out=product)
+                if product is term:
+                    np.add(mean, term, out=mean)
+                product = term
+            if self._total != 1.0:
+                # Never times 1/total: that rounds twice.
+                np.divide(mean, self._total, out=mean)
+            is_finite &= self._store(mean, term, out[block])
+        return is_finite
+
+    def _shift_base(self, inputs: Sequence[_Array], out: _Array, base: _Array) -> bool:
+        arrays = self._scratch.reshape(4, _INTEGER_BLOCK)
+        is_finite = True
+        for block in _blocks(out.size, _INTEGER_BLOCK):
+            before, shift, term = (array[: block.stop - block.start] for array in arrays[:3])
+            np.copyto(before, base[block], casting="unsafe")
+            shift.fill(0.0)
+            for number, weight, is_difference in self._terms:
+                np.copyto(term, inputs[number][block], casting="unsafe")
+                if not is_difference:
+                    np.subtract(term, before, out=term)
+                np.multiply(term, weight, out=term)
+                np.add(shift, term, out=shift)
+            np.divide(shift, self._total, out=shift)
+            self._add(shift, before)
+            is_finite &= self._store(before, term, out[block])
+        return is_finite
+
+    def _compensated_mean(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
+        room = self._scratch.reshape(-1)
+        longest = room.size // ARRAYS
+        is_finite = True
+        for block in _blocks(out.size, longest):
+            size = block.stop - block.start
+            arrays = room[: ARRAYS * size].reshape(ARRAYS, size)
+            mean = self._compensated.combine(
+                [inputs[number][block] for number in self._counted],
+                None if base is None else base[block],
+                arrays,
+            )
+            is_finite &= self._store(mean, arrays[0], out[block])
+        return is_finite
+
+    def _add(self, shift: _Floats, target: _Floats) -> None:
+        mask = self._mask[: shift.size]
+        np.equal(shift, 0.0, out=mask)
+        # Adding -0.0 leaves every number as it is; adding 0.0 would make 0.0 of -0.0.
+        np.copyto(shift, -0.0, where=mask)
+        np.add(target, shift, out=target)
+
+    def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> bool:
+        mask = self._mask[: mean.size]
+        is_finite = bool(np.isfinite(mean, out=mask).all())
+        if not is_finite:
+            np.isnan(mean, out=mask)
+        if (grid := _GRIDS.get(out.dtype)) is not None:
+            _round_to_grid(mean, spare, grid)
+        np.copyto(out, mean, casting="unsafe")
+        if not is_finite:
+            np.copyto(out, np.array(np.nan, out.dtype), where=mask)
+        return is_finite
+
+    # --- integers -----------------------------------------------------------
+
+    def _mean_of_integers(self, inputs: Sequence[_Array], out: _Array) -> None:
+        arrays = self._scratch.view(np.uint64).reshape(INTEGER_ARRAYS, _INTEGER_BLOCK)
+        for block in _blocks(out.size, _INTEGER_BLOCK):
+            work = arrays[:, : block.stop - block.start]
+            self._integers.combine([values[block] for values in inputs], out[block], work)
+
+
+def weighted_metrics(reports: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
+    """Return the weighted mean of each metric over those who reported it, rounded once."""
+    sums: dict[str, tuple[Fraction, Fraction]] = {}
+    for weight, metrics in reports:
+        share = Fraction(weight)
+        for name, value in metrics.items():
+            total, weights = sums.get(name, (Fraction(0), Fraction(0)))
+            sums[name] = total + share * Fraction(value), weights + share
+    return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}
+
+
+def _known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
+    if isinstance(dtype, str):
+        if dtype not in DTYPES:
+            raise UnsupportedDtype(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+        return DTYPES[dtype]
+    return DTYPES[dtype_name(dtype)]
+
+
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+# --- rounding float64 to the small formats ----------------------------------
+
+
+class _Grid(NamedTuple):
+    digits: int  # of the significand, with the leading one
+    smallest_exponent: int  # of the normal numbers; those below share its spacing
+
+
+# ml_dtypes converts float64 by way of float32 and so rounds twice; NumPy's own float16 does not.
+_GRIDS: dict[np.dtype[Any], _Grid] = {
+    np.dtype(ml_dtypes.bfloat16): _Grid(8, -126),
+    np.dtype(ml_dtypes.float8_e4m3fn): _Grid(4, -6),
+    np.dtype(ml_dtypes.float8_e5m2): _Grid(3, -14),
+}
+
+
+def _round_to_grid(values: _Floats, spare: _Floats, grid: _Grid) -> None:
+    """Round ``values`` in place, half to even, to what ``grid`` can hold, so that casting is exact.
+
+    Adding 1.5 * 2^52 times the spacing wanted leaves no room for finer bits: the addition itself
+    rounds them away, correctly. Subtracting it again is exact.
+    """
+    exponents = np.uint64(0x7FF << 52)
+    np.bitwise_and(values.view(np.uint64), exponents, out=spare.view(np.uint64))
+    # The power of two at or below each value: not under the smallest, and finite for infinities.
+    np.clip(spare, 2.0**grid.smallest_exponent, 2.0**512, out=spare)
+    np.multiply(spare, 1.5 * 2.0 ** (53 - grid.digits), out=spare)
+    np.copysign(spare, values, out=spare)
+    np.add(values, spare, out=values)
+    np.subtract(values, spare, out=values)
+    np.copysign(values, spare, out=values)  # what became zero keeps its sign
+
+
+def _check_weights(weights: tuple[float, ...]) -> None:
+    for number, weight in enumerate(weights):
+        if not is_weight(weight):
+            raise ModelError(f"weight {number} is {weight}; {WEIGHTS_ALLOWED}")
+    if not any(weights):
+        raise ModelError(f"the {len(weights)} weights sum to 0; at least one must be above 0")

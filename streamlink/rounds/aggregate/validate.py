@@ -1,0 +1,97 @@
+"""What may be aggregated: an update's tensors, weight and metrics, checked before it counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.errors import ModelError, SpecMismatch
+from streamlink.link import Update
+from streamlink.model.spec import ModelSpec
+
+__all__ = [
+    "WEIGHTS_ALLOWED",
+    "check_announced",
+    "check_metrics",
+    "check_weight",
+    "first_non_finite",
+    "is_weight",
+]
+
+WEIGHTS_ALLOWED = "a weight is 0, for what shall not count, or between 1e-100 and 1e+100"
+"""The rule of ``is_weight`` in words."""
+
+# So that no product of a weight and an element is too large or too small for float64.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
+
+_BLOCK = 32 * 1024  # elements looked at together: their flags stay in the cache
+_NAMES_TOLD = 3  # a refusal names this many tensors, and counts the rest
+
+
+def is_weight(number: float) -> bool:
+    """Tell whether an update may have such a weight; see ``WEIGHTS_ALLOWED``."""
+    return number == 0 or _SMALLEST_WEIGHT <= number <= _LARGEST_WEIGHT
+
+
+def check_announced(
+    peer: str, sent: ModelSpec, update: Update, part: ModelSpec, whole: ModelSpec
+) -> None:
+    """Check what a client says of its update, before a byte of it counts.
+
+    Raises:
+        SpecMismatch: its tensors are not those of ``part``; says which is missing, extra or wrong.
+        ModelError: its weight is none (see ``is_weight``).
+    """
+    if sent is not part and sent != part:
+        what = "another model" if part == whole else "another part of the model"
+        raise SpecMismatch(f"{peer} has {what}: {_difference(part, sent, peer)}")
+    check_weight(peer, update.weight)
+
+
+def check_weight(peer: str, weight: float) -> None:
+    """Raise ``ModelError`` unless ``weight`` can be one in a mean."""
+    if not is_weight(weight):
+        raise ModelError(f"{peer} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
+
+
+def check_metrics(peer: str, metrics: Mapping[str, float]) -> None:
+    """Raise ``ModelError`` naming the first metric that is not finite."""
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise ModelError(
+                f"{peer} reported {name} = {value}; metrics are averaged, so they must be finite"
+            )
+
+
+def _difference(ours: ModelSpec, theirs: ModelSpec, peer: str) -> str:
+    missing = [name for name in ours.names if name not in theirs.names]
+    extra = [name for name in theirs.names if name not in ours.names]
+    told = [
+        f"{words} {_listed(names)}"
+        for words, names in (("it lacks", missing), ("nobody asked for", extra))
+        if names
+    ]
+    return " and ".join(told) or ours.difference(theirs, "the server", peer)
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(repr(name) for name in names[:_NAMES_TOLD])
+    more = len(names) - _NAMES_TOLD
+    word = "tensor" if len(names) == 1 else "tensors"
+    return f"{word} {listed}" + (f" and {more} more" if more > 0 else "")
+
+
+def first_non_finite(values: npt.NDArray[Any]) -> int:
+    """Return the position of the first NaN or infinity in a 1-D array of any dtype; -1: none."""
+    if values.dtype.kind in "iub":
+        return -1
+    with np.errstate(all="ignore"):
+        for start in range(0, values.size, _BLOCK):
+            is_finite: npt.NDArray[np.bool_] = np.isfinite(values[start : start + _BLOCK])
+            if not is_finite.all():
+                return int(start + is_finite.argmin())
+    return -1

@@ -1,0 +1,199 @@
+"""What has become of a job so far, kept for whoever asks meanwhile: a status, metrics, the log.
+
+It is fed by the events of the rounds, in their order, and holds the last few of everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.report import RoundReport
+
+__all__ = ["JobState", "JobTracker", "RoundNote", "Trouble", "round_of"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+ROUNDS_KEPT = 100
+TROUBLES_KEPT = 20
+LOST_KEPT = 256
+_WIDTH = 500  # most of a reason that is kept
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNote:
+    """A round that is done."""
+
+    round: int
+    attempt: int
+    seconds: float
+    contributors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that went wrong."""
+
+    at: float
+    """When (seconds since 1970)."""
+    round: int
+    peer: str
+    """Whose it was; empty: the whole round's."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """Where a job stands."""
+
+    job: str
+    phase: str = "waiting for clients"
+    """``waiting for clients``, ``gathering`` (the model goes down, is worked on and comes back),
+    ``averaging``, ``storing``, ``between rounds``, ``done``, ``failed``."""
+    since: float = 0.0
+    """Since when (seconds since 1970)."""
+    round: int | None = None
+    """Number of the round that runs, or ran last; None: none has begun."""
+    attempt: int = 0
+    updates: int = 0
+    """Updates that came to count, in all rounds (count)."""
+    rounds_done: int = 0
+    """Rounds that gave a new model (count)."""
+    last_rounds: tuple[RoundNote, ...] = ()
+    """The last of them."""
+    troubles: tuple[Trouble, ...] = ()
+    """The last clients that dropped out, and rounds that failed."""
+    lost: tuple[str, ...] = ()
+    """Clients that dropped out of the round that runs."""
+    first_round: int = 0
+    """Number of the job's first round."""
+    rounds: int = 0
+    """How many the job has (count); 0: whoever calls ``run_round`` decides that."""
+
+    def __str__(self) -> str:
+        where = round_of(self.round, self.first_round, self.rounds)
+        attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
+        return f"job {self.job!r}: {where}{attempt}, {self.phase}"
+
+
+def round_of(number: int | None, first: int, count: int) -> str:
+    """Return which round it is, and of how many: ``round 1 (2 of 5)`` where they begin with 0."""
+    if number is None:
+        return f"no round of {count} yet" if count else "no round yet"
+    nth = number - first + 1
+    if not count:
+        return f"round {number}"
+    return f"round {nth} of {count}" if nth == number else f"round {number} ({nth} of {count})"
+
+
+class JobTracker:
+    """Keeps a ``JobState`` up to date; any thread may ask for it."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self._phase, self._since = "waiting for clients", time.time()
+        self._round: int | None = None
+        self._attempt = self._updates = self._rounds_done = 0
+        self._rounds: deque[RoundNote] = deque(maxlen=ROUNDS_KEPT)
+        self._troubles: deque[Trouble] = deque(maxlen=TROUBLES_KEPT)
+        self._lost: dict[str, None] = {}
+        self._first, self._count = 0, 0
+
+    def expect(self, first: int, count: int) -> None:
+        """Note how many rounds there will be, and the number of the first one."""
+        with self._lock:
+            self._first, self._count = first, count
+
+    def note(self, event: RoundEvent) -> None:
+        """Take over what happened, and log what an operator looks for."""
+        with self._lock:
+            self._take(event)
+        _tell(event)
+
+    def count(self, report: RoundReport) -> None:
+        """Take over what a round gave that is done."""
+        note = RoundNote(
+            report.round, report.attempt, report.seconds, tuple(sorted(report.weights))
+        )
+        with self._lock:
+            self._rounds.append(note)
+            self._rounds_done += 1
+            self._updates += len(report.weights)
+
+    def end(self, phase: str) -> None:
+        """Note that there will be no more rounds."""
+        with self._lock:
+            self._turn(phase)
+
+    def state(self) -> JobState:
+        """Return where the job stands."""
+        with self._lock:
+            return JobState(
+                self._job,
+                self._phase,
+                self._since,
+                self._round,
+                self._attempt,
+                self._updates,
+                self._rounds_done,
+                tuple(self._rounds),
+                tuple(self._troubles),
+                tuple(self._lost),
+                self._first,
+                self._count,
+            )
+
+    def _take(self, event: RoundEvent) -> None:
+        number, attempt = event.attempt.round, event.attempt.attempt
+        if event.what is Happening.ROUND_STARTED:
+            self._round, self._attempt = number, attempt
+            self._lost.clear()
+        elif number != self._round:
+            return  # of the next round, which some are offered early
+        if event.what is Happening.TASK_OFFERED:
+            self._attempt = max(self._attempt, attempt)
+            self._lost.pop(event.peer, None)
+        if event.what in (Happening.CLIENT_DROPPED, Happening.ROUND_FAILED):
+            self._troubles.append(Trouble(time.time(), number, event.peer, event.detail[:_WIDTH]))
+        if event.what is Happening.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
+            self._lost[event.peer] = None
+        if (phase := _PHASES.get(event.what)) is not None:
+            self._turn(phase)
+
+    def _turn(self, phase: str) -> None:
+        if phase != self._phase:
+            self._phase, self._since = phase, time.time()
+
+
+_PHASES = {
+    Happening.ROUND_STARTED: "gathering",
+    Happening.TASK_OFFERED: "gathering",
+    Happening.BEFORE_AGGREGATION: "averaging",
+    Happening.BEFORE_PERSIST: "storing",
+    Happening.ROUND_DONE: "between rounds",
+    Happening.ROUND_FAILED: "failed",
+}
+
+_TOLD = {
+    Happening.ROUND_STARTED: logging.INFO,
+    Happening.CLIENT_DROPPED: logging.WARNING,
+    Happening.ROUND_FAILED: logging.ERROR,
+}
+
+
+def _tell(event: RoundEvent) -> None:
+    level = _TOLD.get(event.what)
+    if level is None:
+        return
+    attempt = event.attempt
+    facts = {"job": attempt.job, "round": attempt.round, "attempt": attempt.attempt}
+    told = {"peer": event.peer, "reason": event.detail}
+    facts |= {name: fact for name, fact in told.items() if fact}
+    text = ": ".join(filter(None, (event.what.value, event.peer, event.detail)))
+    extra = {"event": event.what.value, "facts": facts}
+    logger.log(level, "%s: %s", attempt, text, extra=extra)

@@ -1,0 +1,1 @@
+"""Gathering in lockstep: the server aggregates while the updates arrive, and needs every client."""

@@ -1,0 +1,141 @@
+"""Duplex rounds: the next model goes down to the clients while updates still come up.
+
+``Duplex`` is all that the rounds know of this. It requests the next round's task early from clients
+that have room, and hands those requests over when that round begins. To the aggregation loop it is
+a ``Downstream``, which limits how far the loop may run ahead of the clients. The bytes go through a
+``FanOutSink``: to the store first, then to the clients.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from streamlink.errors import AbortCode
+from streamlink.link import Attempt
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.server import Peer
+from streamlink.model.interfaces import ModelSink, ModelSource, Payload
+from streamlink.rounds.aggregate.combiner import ContributorFailed
+from streamlink.rounds.aggregate.gather import Downstream
+from streamlink.rounds.lockstep.fan_out import FanOutSink
+from streamlink.rounds.plan import Plan
+from streamlink.rounds.scatter import Scatter
+
+__all__ = ["Duplex"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+
+class Duplex:
+    """Keeps the requests of the next round from when they are made until that round begins.
+
+    Args:
+        plan: what all rounds have in common.
+        held_interval: how often the clients that wait are told so (seconds).
+    """
+
+    def __init__(self, plan: Plan, held_interval: float) -> None:
+        self._plan = plan
+        self._held_interval = held_interval
+        self._early: Scatter | None = None
+
+    def take(self, attempt: Attempt) -> Scatter:
+        """Return the requests of ``attempt``: those made early, or none yet."""
+        early = self._early
+        if early is not None and early.attempt == attempt:
+            self._early = None
+            return early
+        self.forget("another attempt was begun")
+        return Scatter(self._plan, attempt)
+
+    def attach(
+        self, sink: ModelSink, scatter: Scatter, peers: Sequence[Peer], *, is_last: bool
+    ) -> tuple[ModelSink, Downstream | None]:
+        """Return where a new model is written, and what it goes on to; None: nobody takes it early.
+
+        Args:
+            sink: the store's.
+            scatter: the requests of the attempt it is computed in.
+            peers: who takes part in that.
+            is_last: no round follows.
+        """
+        limit = self._plan.rules.duplex_bytes
+        if not limit or not sink.spec.nbytes or is_last:
+            return sink, None
+        fan_out = FanOutSink(sink, limit)
+        return fan_out, _NextRound(self, fan_out, scatter, peers)
+
+    def forget(self, reason: str) -> None:
+        """Give up what the next round was given already."""
+        early, self._early = self._early, None
+        if early is not None:
+            early.end(reason)
+            early.join()
+
+    def offer(self, fan_out: FanOutSink, scatter: Scatter, peers: Sequence[Peer]) -> None:
+        """Offer the next round's task to those who have room for its model already."""
+        attempt = scatter.attempt
+        early = self._early = Scatter(self._plan, Attempt(attempt.job, attempt.round + 1, 1))
+        early.hold(self._held_interval)
+        for peer in peers:
+            if not scatter.exchanges[peer.name].incoming.update.takes_next:
+                continue
+            try:
+                self._offer_one(early, peer, fan_out)
+            except ContributorFailed as failed:  # this round will notice by itself
+                logger.debug("%s: not offered to %s: %s", early.attempt, peer.name, failed)
+
+    def _offer_one(self, early: Scatter, peer: Peer, fan_out: FanOutSink) -> None:
+        """Ask ``peer``, and feed it what ``fan_out`` gives as it is computed."""
+        source, held_interval = fan_out.open(peer.name), self._held_interval
+
+        def send(model: SendTransfer, seen: ModelSource) -> None:
+            def supply(offset: int, nbytes: int) -> Payload:
+                ready = fan_out.wait(offset, held_interval)
+                if not ready:  # an empty answer lets the word of it leave
+                    model.hold("duplex", "the round before")
+                    return ()
+                return seen.read(offset, min(nbytes, ready))
+
+            try:
+                _send_drawn(model, supply)
+            finally:
+                source.close()
+
+        try:
+            early.offer(peer, source, send=send)
+        except BaseException:
+            source.close()  # or everybody would wait for this reader
+            raise
+
+
+class _NextRound:
+    """The downstream of one attempt."""
+
+    def __init__(
+        self, early: Duplex, fan_out: FanOutSink, scatter: Scatter, peers: Sequence[Peer]
+    ) -> None:
+        self._early = early
+        self._fan_out = fan_out
+        self._scatter = scatter
+        self._peers = peers
+
+    def announced(self) -> None:
+        """Offer the next round's task: who has room has said so with its update."""
+        self._early.offer(self._fan_out, self._scatter, self._peers)
+
+    def wait_room(self, nbytes: int, seconds: float) -> str:
+        """Wait until ``nbytes`` more have room; returns "" then, else whom they wait for."""
+        return self._fan_out.wait_room(nbytes, seconds)
+
+
+def _send_drawn(model: SendTransfer, supply: Callable[[int, int], Payload]) -> None:
+    try:
+        model.pull(supply)
+        model.finish()
+    except BaseException as error:
+        model.abort(AbortCode.STALE_ATTEMPT, str(error))
+        raise
+    finally:
+        model.stop_pulling()

@@ -1,0 +1,177 @@
+"""Fan-out of the new model, while it is computed, to the store and to clients that take it early.
+
+Each piece is written to the store first. A copy waits here, in bounded memory, until every such
+client has read it. The last element is held back until the store has committed: no client can
+complete a model that the server may still discard.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from streamlink.errors import AbortCode, ModelError, StreamAborted
+from streamlink.model.interfaces import ModelSink, Payload, Progress
+from streamlink.model.spec import ModelSpec
+
+__all__ = ["FanOutSink", "FanOutSource"]
+
+_MARGIN = 16  # bytes kept behind every reader: whoever maps elements reads the one it is in again
+
+
+class FanOutSink:
+    """A sink that hands on what it is given, and keeps a copy for ``takers`` while it fits.
+
+    Args:
+        sink: the store's, which takes everything first.
+        limit: memory for copies (bytes); one piece of the gather is always let through.
+    """
+
+    def __init__(self, sink: ModelSink, limit: int) -> None:
+        self._sink = sink
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._pieces: deque[tuple[int, bytes]] = deque()
+        self._position = 0
+        self._kept = 0
+        self._readers: dict[str, int] = {}
+        self._is_committed = False
+        self._broken: str | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._sink.spec
+
+    # --- the gather's side ----------------------------------------------------------------
+
+    def wait_room(self, nbytes: int, seconds: float) -> str:
+        """Wait until ``nbytes`` more have room; returns "" then, else whom they wait for."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while not self._has_room(nbytes):
+                left = until - time.monotonic()
+                if left <= 0:
+                    return min(self._readers, key=self._readers.__getitem__)
+                self._changed.wait(left)
+        return ""
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Give ``payload`` to the store, and keep a copy where somebody takes it."""
+        self._sink.write(offset, payload)
+        with self._changed:
+            if self._readers:
+                self._pieces.append((offset, bytes(payload)))
+                self._kept += payload.nbytes
+            self._position = offset + payload.nbytes
+            self._changed.notify_all()
+
+    def commit(self, progress: Progress | None = None) -> None:
+        """Commit the store's sink; the last element may be read from then on."""
+        self._sink.commit(progress)
+        with self._changed:
+            self._is_committed = True
+            self._changed.notify_all()
+
+    def discard(self) -> None:
+        """Discard the store's sink; readers are told that there will be no such model."""
+        self._sink.discard()
+        with self._changed:
+            if not self._is_committed:
+                self._broken = "the round it was computed in failed"
+            self._pieces.clear()
+            self._changed.notify_all()
+
+    # --- the clients' side ------------------------------------------------------------------
+
+    def open(self, peer: str) -> FanOutSource:
+        """Return what ``peer`` reads; only before the first byte was written."""
+        with self._changed:
+            if self._position:
+                raise ModelError(f"{peer} comes too late for the model that is being computed")
+            self._readers[peer] = 0
+        return FanOutSource(self, peer)
+
+    def leave(self, peer: str) -> None:
+        """Note that ``peer`` reads no more: nobody waits for it."""
+        with self._changed:
+            self._readers.pop(peer, None)
+            self._drop()
+            self._changed.notify_all()
+
+    def wait(self, offset: int, seconds: float) -> int:
+        """Return how many bytes from ``offset`` on may be read now; 0: none within ``seconds``.
+
+        Raises:
+            StreamAborted: there will be no such model.
+        """
+        until = time.monotonic() + seconds
+        with self._changed:
+            while (ready := self._readable - offset) <= 0 and self._broken is None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return 0
+                self._changed.wait(left)
+            self._check()
+            return ready
+
+    def read(self, peer: str, offset: int, length: int) -> Payload:
+        """Return the bytes of that range, which has been computed."""
+        with self._changed:
+            self._check()
+            views = []
+            for start, piece in self._pieces:
+                first, last = max(offset, start), min(offset + length, start + len(piece))
+                if first < last:
+                    views.append(memoryview(piece)[first - start : last - start])
+            if sum(view.nbytes for view in views) != length:
+                raise ModelError(f"bytes {offset} to {offset + length} are not here any more")
+            self._readers[peer] = max(self._readers.get(peer, 0), offset + length)
+            self._drop()
+            self._changed.notify_all()
+        return tuple(views)
+
+    @property
+    def _readable(self) -> int:
+        """Bytes that may be read: whole elements, since readers may map them."""
+        if self._position == self.spec.nbytes and self._is_committed:
+            return self._position
+        end = min(self._position, self.spec.nbytes - 1)
+        index, inside = self.spec.locate(end)
+        return end - inside % self.spec.tensors[index].itemsize
+
+    def _has_room(self, nbytes: int) -> bool:
+        # Where nobody has anything left to read, waiting would be for ever.
+        is_read = min(self._readers.values(), default=self._position) >= self._readable
+        return is_read or self._kept + nbytes <= self._limit
+
+    def _drop(self) -> None:
+        taken = min(self._readers.values(), default=self._position) - _MARGIN
+        while self._pieces and self._pieces[0][0] + len(self._pieces[0][1]) <= taken:
+            self._kept -= len(self._pieces.popleft()[1])
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, self._broken, by_peer=False)
+
+
+class FanOutSource:
+    """One client's view of a fan_out: a source whose ranges are there once they are computed."""
+
+    def __init__(self, fan_out: FanOutSink, peer: str) -> None:
+        self._fan_out = fan_out
+        self._peer = peer
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._fan_out.spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return bytes that were computed and not yet read by everybody."""
+        return self._fan_out.read(self._peer, offset, length) if length else ()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._fan_out.leave(self._peer)

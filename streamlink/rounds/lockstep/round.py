@@ -1,0 +1,233 @@
+"""Rounds in lockstep: attempt after attempt, as the rule decides (``rule``)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+from streamlink.clock import running_time
+from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
+from streamlink.link import Attempt
+from streamlink.link.faults import abort_reason
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
+from streamlink.model.part import part_of
+from streamlink.rounds.aggregate.combiner import ContributorFailed
+from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, OutOfTime
+from streamlink.rounds.events import Happening
+from streamlink.rounds.filters import ModelFacts, functions_of
+from streamlink.rounds.lockstep.duplex import Duplex
+from streamlink.rounds.lockstep.resume import LockstepResume, answer_to
+from streamlink.rounds.lockstep.rule import LockstepRule
+from streamlink.rounds.lockstep.source import LiveSource
+from streamlink.rounds.plan import Plan
+from streamlink.rounds.report import RoundReport, Standing, ended, log_traceback, wait_reply_of
+from streamlink.rounds.scatter import Scatter
+
+__all__ = ["Lockstep"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+
+class Lockstep:
+    """Runs rounds in lockstep."""
+
+    def __init__(self, server: Server, store: ModelStore, plan: Plan) -> None:
+        self._server = server
+        self._store = store
+        self._plan = plan
+        self._scatter: Scatter | None = None
+        self._early = Duplex(plan, server.config.timeouts.held_interval)
+        self.ended: Sequence[Standing] = ()
+        """How those ended whose updates counted in the last round."""
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """The requests of the attempt that runs."""
+        running = self._scatter  # it may be over before the next line
+        return list(running.exchanges.values()) if running is not None else []
+
+    def run_round(self, number: int, *, is_last: bool) -> RoundReport:
+        """Run one round, over as many attempts as it needs.
+
+        Args:
+            number: of the round.
+            is_last: nothing goes down early.
+
+        Raises:
+            QuorumNotReached: too few clients are left, ``train_timeout`` passed, or there were
+                ``max_attempts`` attempts; the last model stands.
+            StoreError: the model cannot be read or stored.
+        """
+        began, rule = time.monotonic(), LockstepRule(self._plan.rules, number, now=running_time())
+        while True:
+            here = {peer.name: peer for peer in self._server.peers}
+            peers = [here[name] for name in rule.begin(here)]
+            attempt = Attempt(self._plan.job, number, rule.attempt)
+            try:
+                return self._run_attempt(attempt, peers, rule, began, is_last)
+            except ContributorFailed as failed:
+                logger.debug("%s: %s", attempt, failed)  # who is dropped is told with the reason
+                cause = failed.__cause__
+                error = cause if isinstance(cause, StreamlinkError) else failed
+                rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
+                self._wait_for_lost(peers, rule)
+                self._tell_dropped(attempt, peers, rule)
+            except OutOfTime as late:
+                raise QuorumNotReached(f"round {number}: {late}", rule.failures) from late
+
+    def forget(self, reason: str) -> None:
+        """Give up what the next round was given already."""
+        self._early.forget(reason)
+
+    # --- between two attempts -----------------------------------------------------------------
+
+    def _wait_for_lost(self, peers: Sequence[Peer], rule: LockstepRule) -> None:
+        """Wait for those of ``peers`` that dropped out.
+
+        Whoever is here and failed all the same is not waited for: its task raised, or its stream
+        stalled. Here is the session that was asked: another process may have its name by now.
+        """
+
+        def gone() -> list[str]:
+            return [peer.name for peer in peers if not peer.is_here]
+
+        while names := rule.lose(gone(), now=running_time()):  # meanwhile more may be lost
+            reasons = self._server.barred
+            for name in reasons.keys() & set(names):
+                reason = reasons[name]
+                rule.exclude(name, StreamAborted(AbortCode.CANCELLED, reason, by_peer=False))
+            if rule.lost:
+                awaited = ", ".join(rule.lost)
+                logger.info("waiting up to %g s for %s to come back", rule.grace, awaited)
+            while lost := rule.lost:
+                self._wait_for_one(lost[0], rule)
+
+    def _wait_for_one(self, name: str, rule: LockstepRule) -> None:
+        left, check = rule.grace_left(name, now=running_time()), self._plan.stop.check
+        if self._server.wait_for_peer(name, left, check) is not None:
+            rule.come_back(name)
+        else:
+            rule.expire(name, now=running_time())
+
+    def _tell_dropped(self, attempt: Attempt, peers: Sequence[Peer], rule: LockstepRule) -> None:
+        for peer in peers:
+            if (error := rule.failures.get(peer.name)) is not None:
+                self._plan.emit(Happening.CLIENT_DROPPED, attempt, peer.name, str(error))
+
+    # --- one attempt --------------------------------------------------------------------------
+
+    def _run_attempt(
+        self,
+        attempt: Attempt,
+        peers: Sequence[Peer],
+        rule: LockstepRule,
+        began: float,
+        is_last: bool,
+    ) -> RoundReport:
+        logger.info("%s: offered to %s", attempt, ", ".join(peer.name for peer in peers))
+        with closing(self._store.open()) as source:
+            scatter = self._scatter = self._early.take(attempt)
+            try:
+                scatter.begin(peers)
+                gather = self._gathered(scatter, peers, source, rule, is_last)
+                return self._close(scatter, peers, gather, rule, began)
+            finally:
+                self._scatter = None
+                scatter.join()
+
+    def _gathered(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        source: ModelSource,
+        rule: LockstepRule,
+        is_last: bool,
+    ) -> Gather:
+        sink, downstream = self._early.attach(
+            self._store.begin(source.spec), scatter, peers, is_last=is_last
+        )
+        try:
+            for peer in peers:  # one by one: those asked before one that fails are told so
+                if peer.name not in scatter.exchanges:
+                    scatter.offer(peer, source)
+            gather = self._gather(scatter, peers, source, sink, downstream, rule)
+            gather.run()
+        except BaseException as error:
+            self._give_up(scatter, sink, error)
+            raise
+        return gather
+
+    def _gather(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        source: ModelSource,
+        sink: ModelSink,
+        downstream: Downstream | None,
+        rule: LockstepRule,
+    ) -> Gather:
+        rules = self._plan.rules
+        return Gather(
+            source,
+            part_of(source.spec, rules.part),
+            [self._contributor(scatter, peer, source, rule) for peer in peers],
+            sink,
+            GatherRules(
+                held_interval=self._server.config.timeouts.held_interval,
+                deadline=rule.deadline,
+                train_timeout=rules.train_timeout,
+                non_finite=rules.non_finite,
+                on_step=lambda step: self._plan.emit_step(step, scatter.attempt),
+                downstream=downstream,
+                check=self._plan.stop.check,
+            ),
+        )
+
+    def _contributor(
+        self, scatter: Scatter, peer: Peer, source: ModelSource, rule: LockstepRule
+    ) -> LiveSource:
+        return LiveSource(
+            peer.name,
+            answer_to(scatter.exchanges[peer.name]),
+            weigh=lambda given: self._plan.weigh(peer.name, given),
+            filters=lambda update: functions_of(
+                self._plan.filters_up, ModelFacts(scatter.attempt, peer.name, update)
+            ),
+            way_back=LockstepResume(self._server, scatter, source, peer, rule),
+        )
+
+    def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:
+        reason = f"{scatter.attempt} is over: {abort_reason(error)}"
+        try:
+            if isinstance(error, ContributorFailed) and error.peer in scatter.exchanges:
+                log_traceback(scatter.exchanges[error.peer])
+            scatter.end(reason)
+        finally:
+            sink.discard()
+            self.forget(reason)
+        scatter.join()  # clients may hear of our own fault before it is noted here
+        if scatter.fault is not None:
+            raise scatter.fault from error  # our own store's, not that client's
+
+    def _close(
+        self,
+        scatter: Scatter,
+        peers: Sequence[Peer],
+        gather: Gather,
+        rule: LockstepRule,
+        began: float,
+    ) -> RoundReport:
+        metadata = {}
+        for peer in peers:
+            exchange = scatter.exchanges[peer.name]
+            metadata[peer.name] = wait_reply_of(exchange)
+            exchange.close()
+        self.ended = ended(scatter.exchanges.values(), gather.weights)
+        return RoundReport(
+            scatter.attempt.round, scatter.attempt.attempt, time.monotonic() - began,
+            gather.weights, gather.metrics, rule.missing(gather.weights), metadata,
+            client_metrics=gather.client_metrics,
+        )  # fmt: skip

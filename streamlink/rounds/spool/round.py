@@ -1,0 +1,315 @@
+"""A round through the spool: whoever is quick counts, and stragglers are let go by the rule."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from streamlink.clock import running_time
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    QuorumNotReached,
+    StreamAborted,
+    StreamlinkError,
+)
+from streamlink.link import Attempt
+from streamlink.link.faults import abort_reason
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.model.part import part_of
+from streamlink.rounds.aggregate.combiner import ContributorFailed
+from streamlink.rounds.aggregate.gather import Gather, GatherRules
+from streamlink.rounds.events import Happening
+from streamlink.rounds.filters import ModelFacts, functions_of
+from streamlink.rounds.ledger import Run
+from streamlink.rounds.lockstep.resume import is_lost
+from streamlink.rounds.plan import Plan
+from streamlink.rounds.report import RoundReport, log_traceback, wait_reply_of
+from streamlink.rounds.scatter import Scatter
+from streamlink.rounds.spool.rule import SpoolRule
+from streamlink.rounds.spool.source import StoredSource
+from streamlink.rounds.spool.spool import Spool
+from streamlink.rounds.spool.stored import StoredUpdate
+from streamlink.stores.safetensors import SafetensorsStore
+
+__all__ = ["SpooledRound", "store_at"]
+
+logger = logging.getLogger("streamlink.rounds")
+
+_LOOK_SECONDS = 1.0  # whether a client came back is looked at this often
+
+
+class SpooledRound:
+    """Runs one round: asks, stores what comes, decides by the rule, and averages what is stored."""
+
+    def __init__(
+        self,
+        server: Server,
+        store: ModelStore,
+        plan: Plan,
+        directory: Path,
+        number: int,
+        *,
+        run: Run = Run(),
+        recovered: Sequence[StoredUpdate] = (),
+    ) -> None:
+        self._server = server
+        self._store = store
+        self._plan = plan
+        self._directory = directory
+        self._attempt = Attempt(plan.job, number, 1)
+        self._run = run
+        self._recovered = recovered
+        self._scatter = Scatter(plan, self._attempt)
+        self._attempts: dict[str, int] = {}  # an update that goes on stays in its attempt
+        self._asked: Counter[str] = Counter()  # so often
+        self._peers: dict[str, Peer] = {}
+        self._failures: dict[str, StreamlinkError] = {}
+        self._metadata: dict[str, Mapping[str, str]] = {}
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """The requests that are made."""
+        return list(self._scatter.exchanges.values())
+
+    def run(self, peers: Sequence[Peer]) -> RoundReport:
+        """Run it with ``peers``, and with what was recovered; those clients are not asked.
+
+        Raises:
+            QuorumNotReached: too few updates came; the last model stands.
+            StoreError: this side's disk failed.
+        """
+        began = time.monotonic()
+        names = [peer.name for peer in peers]
+        rule = SpoolRule(self._plan.rules, names, now=running_time())
+        with closing(self._store.open()) as source:
+            part = part_of(source.spec, self._plan.rules.part)
+            spool = Spool(
+                self._directory, source.spec, part, self._attempt,
+                store_at=store_at, clients=len(peers), run=self._run, recovered=self._recovered,
+                expiry=self._server.config.timeouts.partial_expiry,
+            )  # fmt: skip
+            is_interrupted = False
+            try:
+                self._take_recovered(rule)
+                self._gather(peers, source, spool, rule)
+                return self._combine(source, spool, rule, began)
+            except BaseException as error:
+                is_interrupted = isinstance(error, Cancelled) or not isinstance(error, Exception)
+                self._scatter.end(f"{self._attempt} is over: {abort_reason(error)}")
+                self._blame_ourselves(error)
+                raise
+            finally:
+                spool.close(keeps_whole=is_interrupted and bool(self._run.id))
+                self._scatter.join()
+
+    def _blame_ourselves(self, error: BaseException) -> None:
+        """Raise what went wrong with our own store, where that is why the updates failed."""
+        if isinstance(error, QuorumNotReached):
+            self._scatter.join()  # clients may hear of it before it is noted here
+            if self._scatter.fault is not None:
+                raise self._scatter.fault from error
+
+    # --- gathering ------------------------------------------------------------------------
+
+    def _take_recovered(self, rule: SpoolRule) -> None:
+        for update in self._recovered:
+            rule.arrive(update.peer, now=running_time())
+            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, update.peer, "recovered")
+
+    def _gather(
+        self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: SpoolRule
+    ) -> None:
+        logger.info("%s: offered to %s", self._attempt, ", ".join(peer.name for peer in peers))
+        for peer in peers:
+            self._ask(peer, source, spool, rule)
+        while (left := rule.seconds_left(now=running_time())) > 0:
+            spool.wait(min(left, _LOOK_SECONDS))
+            if spool.fault is not None:
+                raise spool.fault
+            self._plan.stop.check()
+            if self._scatter.fault is not None:
+                raise self._scatter.fault
+            self._note(spool, rule)
+            self._ask_those_back(source, spool, rule)
+        self._note(spool, rule)  # who arrived while we decided is not late
+        for name in sorted(rule.asked):
+            self._leave_out(name, spool, rule)
+
+    def _ask(self, peer: Peer, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
+        self._peers[peer.name] = peer
+        self._asked[peer.name] += 1
+        mark = spool.mark_of(peer.name)
+        number = self._attempts.get(peer.name, 0) + (0 if mark else 1)
+        self._attempts[peer.name] = number
+        attempt = Attempt(self._attempt.job, self._attempt.round, number)
+        try:
+            exchange = self._scatter.offer(peer, source, attempt, mark=mark)
+        except ContributorFailed as failed:
+            cause = failed.__cause__
+            error = cause if isinstance(cause, StreamlinkError) else failed
+            self._drop(peer.name, error, spool, rule)
+            return
+        if mark:
+            logger.info("%s: the update of %s goes on at byte %d", attempt, peer.name, mark)
+        spool.start(
+            peer.name,
+            exchange.incoming,
+            on_begin=exchange.reply_began,
+            failure=lambda: exchange.failure,
+        )
+
+    def _note(self, spool: Spool, rule: SpoolRule) -> None:
+        """Take over what has arrived and what has failed since the last look."""
+        now = running_time()
+        for name in spool.arrived.keys() & rule.asked:
+            rule.arrive(name, now=now)
+            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
+        for name, error in spool.failed.items():
+            if name in rule.asked:
+                self._drop(name, error, spool, rule)
+        for name in (rule.arrived | rule.away(now=now)) & self._server.barred.keys():
+            self._forget(name, self._thrown_out(name), spool, rule)
+
+    def _forget(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
+        """Leave out a client whose update is stored whole, or its beginning."""
+        rule.forget(name)
+        spool.drop(name)
+        self._drop(name, error, spool, rule)
+
+    def _thrown_out(self, name: str) -> StreamAborted:
+        reason = self._server.barred.get(name, "thrown out by the operator")  # let in again by now
+        return StreamAborted(AbortCode.CANCELLED, reason, by_peer=False)
+
+    def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
+        logger.debug("%s: the update of %s failed: %s", self._attempt, name, error)
+        exchange = self._scatter.exchanges.pop(name, None)
+        if exchange is not None:
+            log_traceback(exchange)
+            exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
+        peer = self._peers.get(name)  # None: its update was recovered, and nobody was asked
+        may_return = peer is not None and is_lost(peer, error)
+        if not may_return:
+            spool.drop(name)
+            # Who cannot go on, for whatever reason, can still begin again.
+            may_return = exchange is not None and exchange.incoming.start > 0
+        is_tired = self._asked[name] >= self._plan.rules.max_attempts
+        is_gone = may_return and not is_tired and not self._server.is_barred(name)
+        rule.drop(name, is_gone=is_gone, now=running_time())
+        self._failures[name] = error
+        self._plan.emit(Happening.CLIENT_DROPPED, self._attempt, name, str(error))
+
+    def _ask_those_back(self, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
+        away = rule.away(now=running_time())
+        for peer in self._server.peers:
+            if peer.name in away and not peer.is_lost:
+                logger.info("%s: %s is here, and asked again", self._attempt, peer.name)
+                rule.ask_again(peer.name)
+                self._failures.pop(peer.name, None)
+                self._ask(peer, source, spool, rule)
+
+    def _leave_out(self, name: str, spool: Spool, rule: SpoolRule) -> None:
+        """End the task of a client that is too late for this round, unless it just was not."""
+        why = self._why_late(name, rule)
+        if not spool.leave_out(name, f"{self._attempt} goes on without it: {why}"):
+            rule.arrive(name, now=running_time())
+            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
+            return
+        exchange = self._scatter.exchanges.pop(name, None)
+        if exchange is not None:
+            exchange.end(AbortCode.STALE_ATTEMPT, f"{self._attempt} goes on without it: {why}")
+        logger.warning("%s goes on without %s: %s", self._attempt, name, why)
+        self._failures[name] = QuorumNotReached(why)
+        self._plan.emit(Happening.CLIENT_DROPPED, self._attempt, name, why)
+
+    def _why_late(self, name: str, rule: SpoolRule) -> str:
+        """Return what there was of an update that does not count, and what nobody waits for."""
+        ended, exchange = rule.why_over(now=running_time()), self._scatter.exchanges.get(name)
+        if exchange is None or not exchange.incoming.is_announced:
+            return f"no update of it came before {ended}"
+        stats = exchange.incoming.stats
+        return (
+            f"its update came too late: {stats.received_bytes} of {stats.total_bytes} bytes were "
+            f"here when {ended}"
+        )
+
+    # --- combining ------------------------------------------------------------------------
+
+    def _combine(
+        self, source: ModelSource, spool: Spool, rule: SpoolRule, began: float
+    ) -> RoundReport:
+        gather = None
+        while gather is None:
+            self._require_enough(rule)
+            try:
+                gather = self._combined(source, spool)
+            except ContributorFailed as failed:  # such as NaN in it: the others do not need it
+                self._forget(failed.peer, failed, spool, rule)
+        for name in spool.arrived:
+            self._close(name)
+        missing = {name: str(error) for name, error in self._failures.items()}
+        seconds = time.monotonic() - began
+        recovered = {each.peer for each in self._recovered} & gather.weights.keys()
+        return RoundReport(
+            self._attempt.round, max(self._attempts.values(), default=1), seconds, gather.weights,
+            gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
+            gather.client_metrics,
+        )  # fmt: skip
+
+    def _combined(self, source: ModelSource, spool: Spool) -> Gather:
+        updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
+        sink = self._store.begin(source.spec)
+        rules = GatherRules(
+            non_finite=self._plan.rules.non_finite,
+            on_step=lambda step: self._plan.emit_step(step, self._attempt),
+            check=lambda: self._check(updates),
+        )
+        part = part_of(source.spec, self._plan.rules.part)
+        gather = Gather(source, part, updates, sink, rules)
+        try:
+            gather.run()
+        except BaseException:
+            sink.discard()
+            raise
+        return gather
+
+    def _check(self, updates: Sequence[StoredSource]) -> None:
+        """Raise where an operator wants no more of the job, or of one whose update is used."""
+        self._plan.stop.check()
+        for update in updates:
+            if self._server.is_barred(update.peer):
+                raise ContributorFailed(update.peer, self._thrown_out(update.peer))
+
+    def _contributor(self, name: str, update: StoredUpdate) -> StoredSource:
+        facts = ModelFacts(self._attempt, name, update.update)
+        filters = functions_of(self._plan.filters_up, facts)
+        return StoredSource(
+            update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)
+        )
+
+    def _require_enough(self, rule: SpoolRule) -> None:
+        if rule.is_enough:
+            return
+        why = "train_timeout passed" if rule.is_late(now=running_time()) else "the others failed"
+        raise QuorumNotReached(
+            f"round {self._attempt.round}: {len(rule.arrived)} of {self._plan.rules.min_clients} "
+            f"updates came (min_clients), and {why}; the last whole model stands",
+            self._failures,
+        )
+
+    def _close(self, name: str) -> None:
+        exchange = self._scatter.exchanges.get(name)
+        if exchange is None:  # its update was recovered; what it said beside it is lost
+            return
+        self._metadata[name] = wait_reply_of(exchange)
+        exchange.close()
+
+
+def store_at(path: Path) -> SafetensorsStore:
+    """Return the store of an update in a directory of the spool."""
+    return SafetensorsStore(path, cache_blocks=2)  # it is read once, from front to back

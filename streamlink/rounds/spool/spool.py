@@ -1,0 +1,450 @@
+"""Spooled gathering: every update is stored whole, so that stragglers can be let go.
+
+The first phase of a spooled round. A ``Spool`` receives each client's update into a store of its
+own, beside a small manifest; a client hears that its update is here when both are durable. Then the
+updates that came are combined: ``stored``. Of a client that is lost the beginning of a pure update
+is kept: ``partial``. Memory grows with the number of clients by their windows, the disk by their
+updates.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.errors import (
+    AbortCode,
+    StoreError,
+    StoreFull,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+)
+from streamlink.link import Attempt
+from streamlink.link.faults import abort_reason
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.model.commit import CommitSink
+from streamlink.model.interfaces import ModelSink, ModelStore, Progress
+from streamlink.model.spec import ModelSpec
+from streamlink.rounds.aggregate.validate import check_announced, check_metrics
+from streamlink.rounds.durable import spool_errors, sync_directory
+from streamlink.rounds.ledger import Run
+from streamlink.rounds.spool.partial import PartialSink, ReadBackSink, StoredPartial
+from streamlink.rounds.spool.recovery import path_name
+from streamlink.rounds.spool.stored import MANIFEST_NAME, StoreAt, StoredUpdate, stored_digest
+from streamlink.stores.files import remove_tree
+from streamlink.stores.preflight import require_writable
+from streamlink.stores.safetensors.expiry import expire_updates
+
+__all__ = ["Spool", "check_spool"]
+
+_OURS = (MANIFEST_NAME, f"{MANIFEST_NAME}.part")
+_CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon
+
+
+def check_spool(directory: Path) -> None:
+    """Find out whether updates could be stored in ``directory``, before a client is asked for one.
+
+    Raises:
+        StoreError: this process may not write there, or it is no directory.
+        StoreFull: the disk takes no file.
+    """
+    require_writable(directory, "the spool cannot be used")
+
+
+class Spool:
+    """Receives the updates of one attempt, each into the directory ``<directory>/<number>``.
+
+    With a ledger that is ``<run>-<number>``, so that a server that comes back knows its own. What
+    other crashed runs left there is not touched: their numbers are passed over. Safe to be used by
+    one thread; the receiving threads are its own.
+
+    Args:
+        directory: made if it is missing; names of clients never become part of a path.
+        base: the model that was sent out; an update is of it, or of its ``part``.
+        part: the tensors every update must have.
+        attempt: whose job and round every update must belong to; each client has attempts of its
+            own, which its stream checks.
+        store_at: gives the store in a directory; of safetensors files, say, so that what is stored
+            is verified when it is read.
+        clients: so many updates must find room at once.
+        run: what stored updates belong to, where the job has a ledger.
+        recovered: updates that are here already (see ``recovery``).
+        expiry: what nobody has changed there for so long is removed first (seconds).
+
+    Raises:
+        StoreFull: the disk has no room for ``clients`` updates; says how much is needed.
+        StoreError: the directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        base: ModelSpec,
+        part: ModelSpec,
+        attempt: Attempt,
+        *,
+        store_at: StoreAt,
+        clients: int,
+        run: Run = Run(),
+        recovered: Sequence[StoredUpdate] = (),
+        expiry: float = math.inf,
+    ) -> None:
+        self._directory = Path(directory)
+        self._base = base
+        self._part = part
+        self._attempt = attempt
+        self._store_at = store_at
+        self._changed = threading.Condition()
+        self._entries: dict[str, _Entry] = {}
+        self._beginnings: dict[str, StoredPartial] = {}
+        self._failed: dict[str, StreamlinkError] = {}
+        self._fault: Exception | None = None
+        self._run = run
+        self._recovered = {each.peer: each for each in recovered}
+        self._paths: list[Path] = [each.path for each in recovered]
+        self._threads: list[threading.Thread] = []
+        self._changes = self._seen = self._number = 0
+        self._is_closed = threading.Event()
+        self._has_made_directory = not self._directory.exists() or bool(recovered)
+        with spool_errors(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+        self._expiry = expiry
+        self._touch()
+        expire_updates(self._directory, expiry, _OURS)
+        try:
+            self._require_room(clients)
+        except StoreFull:
+            self._remove_directory()
+            raise
+        watcher = threading.Thread(target=self._watch, name="spool-watch", daemon=True)
+        self._threads.append(watcher)
+        watcher.start()
+
+    # --- what there is --------------------------------------------------------------------
+
+    @property
+    def arrived(self) -> dict[str, StoredUpdate]:
+        """The updates that are stored, ordered by the names of their clients."""
+        with self._changed:
+            entries = [entry for entry in self._entries.values() if entry.is_over]
+            stored = {each.peer: each.stored for each in entries if each.stored is not None}
+            return dict(sorted((self._recovered | stored).items()))
+
+    @property
+    def failed(self) -> dict[str, StreamlinkError]:
+        """Clients whose update cannot be had, and why. A client started anew is not among them."""
+        with self._changed:
+            return dict(self._failed)
+
+    @property
+    def waiting(self) -> set[str]:
+        """Clients whose update is still to come or on its way."""
+        with self._changed:
+            return {name for name, entry in self._entries.items() if not entry.is_over}
+
+    @property
+    def fault(self) -> Exception | None:
+        """What failed on this side, such as a full disk: nobody's update is to blame."""
+        with self._changed:
+            return self._fault
+
+    def mark_of(self, peer: str) -> int:
+        """The byte that the update of a client that was lost can go on at; 0: its beginning."""
+        with self._changed:
+            beginning = self._beginnings.get(peer)
+            return 0 if beginning is None else beginning.mark
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until anything has changed since the last ``wait``; False: not within ``seconds``.
+
+        Changes are: an update arrived or failed, this side failed, a client was dropped.
+        """
+        with self._changed:
+            has_changed = self._changed.wait_for(lambda: self._changes != self._seen, seconds)
+            self._seen = self._changes
+            return has_changed
+
+    # --- what is done ---------------------------------------------------------------------
+
+    def start(
+        self,
+        peer: str,
+        incoming: ReceiveTransfer,
+        *,
+        on_begin: Callable[[], None] = lambda: None,
+        failure: Callable[[], StreamlinkError | None] = lambda: None,
+    ) -> None:
+        """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
+
+        Args:
+            peer: the client; what it sent or failed before no longer counts.
+            incoming: its stream. Where that starts at ``mark_of(peer)``, not at 0, what the client
+                sent before counts, and this brings the rest.
+            on_begin: called once, when the client's answer has begun.
+            failure: tells what is known from elsewhere of why the update cannot be had; asked twice
+                a second while it is awaited.
+
+        Raises:
+            StoreError: the directory cannot be used.
+        """
+        with self._changed:
+            beginning = self._beginnings.pop(peer, None) if incoming.start else None
+        self.drop(peer)
+        path = self._new_path() if beginning is None else beginning.path
+        entry = _Entry(peer, incoming, path, on_begin, failure, beginning)
+        with self._changed:
+            self._failed.pop(peer, None)
+            self._entries[peer] = entry
+        thread = threading.Thread(
+            target=self._receive, args=(entry,), name=f"spool-{peer}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def drop(self, peer: str, reason: str = "the round goes on without it") -> None:
+        """Let go of a client, wherever its update is; harmless where there is none.
+
+        It is told so if its update is not stored yet. What it had stored is removed.
+        """
+        with self._changed:
+            recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
+            beginning = self._beginnings.pop(peer, None)
+            if recovered is not None:
+                self._note_change()
+        if recovered is not None:
+            self._remove(recovered.path)
+        if beginning is not None:
+            beginning.discard()
+        if entry is not None:
+            self._end(entry, reason)
+
+    def leave_out(self, peer: str, reason: str) -> bool:
+        """Let go of a client that is late; False: its update is stored by now, and so it counts.
+
+        One or the other, decided at once: nobody hears *commit* whose update is left out.
+        """
+        with self._changed:
+            late = self._entries.get(peer)
+            if late is not None and late.stored is not None:
+                self._changed.wait_for(lambda: late.is_over)  # it says so and waits for nothing
+                return False
+            self._give_up(peer)
+        if late is not None:
+            self._end(late, reason)
+        return True
+
+    def close(self, *, keeps_whole: bool = False) -> None:
+        """End what still comes in, and remove everything that was stored here.
+
+        Args:
+            keeps_whole: what is stored whole stays, for a server that goes on with this run.
+        """
+        self._is_closed.set()
+        kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
+        with self._changed:
+            peers = [name for name, each in self._entries.items() if each.path not in kept]
+            peers += self._beginnings
+        for peer in peers:
+            self.drop(peer, "the spool is closed")
+        for thread in self._threads:
+            thread.join()
+        for path in self._paths:
+            if path not in kept:
+                self._remove(path)
+        self._remove_directory()
+
+    # --- one client's thread --------------------------------------------------------------
+
+    def _receive(self, entry: _Entry) -> None:
+        error: Exception | None = None
+        try:
+            receive_model(entry.incoming, lambda model: self._sink_for(entry, model))
+        except Exception as raised:
+            error = raised
+        known = entry.failure()
+        with self._changed:
+            entry.is_over = True
+            # What is stored counts, even if its sender left before it could be told.
+            is_kept = entry.stored is not None and not entry.is_dropped
+            if not is_kept and not entry.is_dropped:
+                del self._entries[entry.peer]
+                self._note_failure(entry.peer, known, error)
+                is_kept = self._keep_beginning(entry)
+            self._note_change()
+        if not is_kept:
+            entry.forget_beginning()
+            self._remove(entry.path)
+
+    def _keep_beginning(self, entry: _Entry) -> bool:
+        """Keep what can go on when the client comes back; under the lock."""
+        beginning = entry.beginning
+        if beginning is None or not beginning.mark:
+            return False
+        self._beginnings[entry.peer] = beginning
+        return True
+
+    def _note_failure(
+        self, peer: str, known: StreamlinkError | None, error: Exception | None
+    ) -> None:
+        is_ours = isinstance(error, StoreError) or not isinstance(error, StreamlinkError)
+        if error is not None and is_ours:  # whatever its client says since it was told so
+            self._fault = self._fault or error
+        elif (why := known or error) is not None and isinstance(why, StreamlinkError):
+            self._failed[peer] = why
+
+    def _sink_for(self, entry: _Entry, model: ReceiveTransfer) -> ModelSink:
+        """Return where the update goes, or raise to refuse it, before a byte of it is stored."""
+        entry.on_begin()
+        sent, ours = model.attempt, self._attempt
+        if (sent.job, sent.round) != (ours.job, ours.round):
+            reason = f"{entry.peer} sent an update of {sent}; this is {ours}"
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
+        check_announced(entry.peer, model.spec, model.update, self._part, self._base)
+        store = self._store_at(entry.path)
+        beginning = entry.beginning
+        sink = self._begin(entry, store) if beginning is None else beginning.go_on(model)
+
+        def commit(progress: Progress | None) -> None:
+            self._check_whole(entry)
+            sink.commit(progress)
+            self._keep(entry, store)
+
+        if entry.beginning is None:
+            return CommitSink(sink, commit)
+        return PartialSink(sink, commit, entry.forget_beginning)
+
+    def _begin(self, entry: _Entry, store: ModelStore) -> ModelSink:
+        sink, update = store.begin(self._part), entry.incoming.update
+        if update.is_pure and isinstance(sink, ReadBackSink):
+            entry.beginning = StoredPartial(entry.peer, update, entry.path, sink)
+        return sink
+
+    def _check_whole(self, entry: _Entry) -> None:
+        check_metrics(entry.peer, entry.incoming.metrics)
+        with self._changed:
+            entry.require_wanted()
+
+    def _keep(self, entry: _Entry, store: ModelStore) -> None:
+        """Note an update that is durable; its sender is told right after this."""
+        model = entry.incoming
+        metrics, digest = dict(model.metrics), model.digest
+        if model.start:  # that is the digest of the rest
+            with closing(store.open()) as source:
+                digest = stored_digest(source)
+        stored = StoredUpdate(
+            entry.peer, model.attempt, model.update, metrics, digest, entry.path, store,
+            self._run.id, self._run.base,
+        )  # fmt: skip
+        stored.write()
+        with self._changed:
+            entry.require_wanted()
+            entry.stored, entry.beginning = stored, None
+
+    def _watch(self) -> None:
+        """End the streams of clients that are known to have failed."""
+        touched = time.monotonic()
+        while not self._is_closed.wait(_CHECK_SECONDS):
+            if time.monotonic() - touched > self._expiry / 4:
+                touched = time.monotonic()
+                self._touch()
+            with self._changed:
+                awaited = [each for each in self._entries.values() if each.stored is None]
+            for entry in awaited:
+                if (error := entry.failure()) is not None:
+                    entry.incoming.abort(code_of(error), abort_reason(error))
+
+    # --- small parts ----------------------------------------------------------------------
+
+    def _give_up(self, peer: str) -> _Entry | None:
+        """Forget a client's entry; under the lock."""
+        entry = self._entries.pop(peer, None)
+        if entry is not None:
+            entry.is_dropped = True
+            self._note_change()
+        return entry
+
+    def _end(self, entry: _Entry, reason: str) -> None:
+        """Clean up behind an entry that was given up."""
+        if entry.is_over:
+            self._remove(entry.path)
+        else:  # its thread cleans up behind itself
+            entry.incoming.abort(AbortCode.STALE_ATTEMPT, reason)
+
+    def _touch(self) -> None:
+        """Keep what is here young, so that nobody takes it for what a crashed run has left."""
+        for path in list(self._paths):
+            with suppress(OSError):  # gone by now
+                os.utime(path)
+
+    def _note_change(self) -> None:
+        self._changes += 1
+        self._changed.notify_all()
+
+    def _new_path(self) -> Path:
+        with spool_errors(self._directory):
+            while True:
+                path = self._directory / path_name(self._run.id, self._number)
+                self._number += 1
+                with suppress(FileExistsError):
+                    path.mkdir()
+                    sync_directory(self._directory)
+                    self._paths.append(path)
+                    return path
+
+    def _require_room(self, clients: int) -> None:
+        needed, free = clients * self._part.nbytes, shutil.disk_usage(self._directory).free
+        if free < needed:
+            raise StoreFull(
+                f"{self._directory.resolve()}: {clients} updates of {self._part.nbytes / 1e6:.1f} "
+                f"MB each need {needed / 1e6:.1f} MB there, but only {free / 1e6:.1f} MB are free; "
+                "make room, put the spool on a larger disk, or gather in lockstep"
+            )
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        remove_tree(path)
+
+    def _remove_directory(self) -> None:
+        if self._has_made_directory:
+            with suppress(OSError):  # not empty: something of a crashed run is in it
+                self._directory.rmdir()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One client that was started.
+
+    Its thread alone changes ``beginning``; the fields after that change under the spool's lock.
+    """
+
+    peer: str
+    incoming: ReceiveTransfer
+    path: Path
+    on_begin: Callable[[], None]
+    failure: Callable[[], StreamlinkError | None]
+    beginning: StoredPartial | None = None
+    """What of the update is kept if its client is lost now."""
+    stored: StoredUpdate | None = None
+    is_over: bool = False
+    is_dropped: bool = False
+
+    def require_wanted(self) -> None:
+        """Raise unless its update still counts, so that nobody is told so in vain."""
+        if self.is_dropped:
+            reason = "the round went on without it"
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
+
+    def forget_beginning(self) -> None:
+        """Let nothing of the update be kept."""
+        if self.beginning is not None:
+            self.beginning.discard()
+            self.beginning = None

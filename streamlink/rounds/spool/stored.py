@@ -1,0 +1,99 @@
+"""Stored updates: whose they are, and how they are read back.
+
+In the second phase of a spooled round those that count are sources of the aggregation loop, side by
+side (``gather``): the same code as in lockstep, and so the same bits.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore
+from streamlink.link import Attempt, Update, UpdateKind
+from streamlink.model.digest import HasBlockHashes, digest_of
+from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.rounds.durable import write_durably
+from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
+
+__all__ = ["MANIFEST_NAME", "StoreAt", "StoredUpdate", "stored_digest"]
+
+MANIFEST_NAME = "update.json"
+"""The file beside a stored update that says whose it is; it is there only once the update is."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+StoreAt = Callable[[Path], ModelStore]
+"""Gives a store in a directory, such as ``SafetensorsStore``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUpdate:
+    """An update that is stored, whole and durable."""
+
+    peer: str
+    attempt: Attempt
+    update: Update
+    """What its sender said of it: weight and kind."""
+    metrics: Mapping[str, float]
+    digest: str
+    """Of the whole update, hexadecimal, as it arrived; as its sender gave it, too, unless another
+    process of it had sent the beginning."""
+    path: Path
+    """The directory of its store and its manifest."""
+    store: ModelStore
+    """What is stored there."""
+    run: str = ""
+    """Which run of a job it was stored for, where that has a ledger (see ``ledger``)."""
+    base: str = ""
+    """Names the model it was made from, as ``ledger.name_of`` does; empty without a ledger."""
+
+    @classmethod
+    def read(cls, path: Path, store_at: StoreAt) -> StoredUpdate:
+        """Return what the manifest in directory ``path`` tells.
+
+        Raises:
+            CorruptStore: there is none, or it is not as it was written.
+        """
+        file = path / MANIFEST_NAME
+        try:
+            facts = decode_checked_json(patiently(file.read_bytes), file)
+            return cls(
+                peer=str(facts["peer"]),
+                attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
+                update=Update(float(facts["weight"]), UpdateKind[facts["kind"]]),
+                metrics={str(name): float(value) for name, value in facts["metrics"].items()},
+                digest=str(facts["digest"]),
+                path=path,
+                store=store_at(path),
+                run=str(facts.get("run", "")),
+                base=str(facts.get("base", "")),
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            why = error.what if isinstance(error, CorruptStore) else error
+            what = f"this is no manifest of an update: {why}"
+            raise CorruptStore(what, path=str(file)) from error
+
+    def write(self) -> None:
+        """Write the manifest: durable, at once or not at all."""
+        facts = {
+            "peer": self.peer,
+            "job": self.attempt.job,
+            "round": self.attempt.round,
+            "attempt": self.attempt.attempt,
+            "weight": self.update.weight,
+            "kind": self.update.kind.name,
+            "metrics": dict(self.metrics),
+            "digest": self.digest,
+            "run": self.run,
+            "base": self.base,
+        }
+        write_durably(self.path / MANIFEST_NAME, encode_checked_json(facts))
+
+
+def stored_digest(source: ModelSource) -> str:
+    """Return a model's digest, without reading it where its block hashes are stored."""
+    return source.digest() if isinstance(source, HasBlockHashes) else digest_of(source)

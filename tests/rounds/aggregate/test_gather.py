@@ -1,0 +1,476 @@
+"""The aggregation loop by itself: updates that arrive over streams joined in memory."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.clock import running_time
+from streamlink.errors import (
+    AbortCode,
+    ChecksumError,
+    QuorumNotReached,
+    SpecMismatch,
+    StreamAborted,
+)
+from streamlink.link import Update
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.model.copy import copy_model
+from streamlink.model.interfaces import ModelSink
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.protocol import frames as f
+from streamlink.rounds.aggregate.combiner import ContributorFailed, Step
+from streamlink.rounds.aggregate.gather import Gather, GatherRules, OutOfTime
+from streamlink.rounds.lockstep.source import Answer, LiveSource
+from streamlink.stores.memory import MemoryStore
+from tests.support.examples import examples
+from tests.support.memory_carrier import Transfer, Watch
+from tests.support.models import content, float_spec, model_specs, pattern_model
+from tests.support.peers import (
+    ODD,
+    SMALL,
+    WAIT,
+    Array,
+    assert_same,
+    config,
+    initial,
+    mean_of,
+    trained,
+)
+
+
+def updates(count: int) -> list[dict[str, Array]]:
+    """Return what ``count`` clients would send for the model ``initial()``."""
+    before = initial()
+    return [
+        {
+            tensor.name: trained(number)(tensor, 0, before[tensor.name].reshape(-1)).reshape(
+                tensor.shape
+            )
+            for tensor in ODD.tensors
+        }
+        for number in range(count)
+    ]
+
+
+class Gathering:
+    """Clients that send their updates, joined in memory to a gather into ``store``."""
+
+    def __init__(
+        self, models: Sequence[dict[str, Array]], spec: ModelSpec = ODD, **limits: float
+    ) -> None:
+        self.store, self._stack = MemoryStore(), ExitStack()
+        weight, metrics = limits.pop("weight", 1.0), limits.pop("loss", None)
+        self._spec, self._limits = spec, limits
+        self._metrics = {} if metrics is None else {"loss": metrics}
+        self.terms: dict[str, Any] = {}
+        self.transfers = [
+            self._stack.enter_context(
+                Transfer(
+                    MemoryStore(model).open().spec,
+                    config(stream={"chunk_bytes": 4096 + n}),
+                    update=Update(weight),
+                )
+            )
+            for n, model in enumerate(models)
+        ]
+        self._models = models
+        self._threads: list[threading.Thread] = []
+
+    def send(self, number: int) -> None:
+        """Let client ``number`` begin to send."""
+        self.transfers[number].carrier.join()
+        thread = threading.Thread(target=self._send, args=(number,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _send(self, number: int) -> None:
+        with suppress(StreamAborted):  # the gather's side says why
+            send_model(
+                self.transfers[number].outgoing,
+                MemoryStore(self._models[number]).open(),
+                self._metrics,
+            )
+
+    def gather(self, part: ModelSpec | None = None, **rules: Any) -> Gather:
+        """Return the gather, ready to run."""
+        contributors = [
+            LiveSource(f"site-{n}", Answer(transfer.incoming), **self.terms)
+            for n, transfer in enumerate(self.transfers)
+        ]
+        deadline = self._limits.get("deadline")
+        return Gather(
+            pattern_model(self._spec),
+            part or self._spec,
+            contributors,
+            self.sink(),
+            GatherRules(
+                held_interval=0.05,
+                deadline=None if deadline is None else running_time() + deadline,
+                train_timeout=deadline or 0.0,
+                **rules,
+            ),
+        )
+
+    def sink(self) -> ModelSink:
+        """Return where the new model goes."""
+        return self.store.begin(self._spec)
+
+    def close(self) -> None:
+        self._stack.close()
+        for thread in self._threads:
+            thread.join(WAIT)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[Gathering]]:
+    made: list[Gathering] = []
+    yield made
+    for gathering in made:
+        gathering.close()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_the_order_of_arrival_changes_no_bit(
+    order: tuple[int, ...], opened: list[Gathering]
+) -> None:
+    opened.append(gathering := Gathering(updates(3)))
+    for number in order:
+        gathering.send(number)
+    gather = gathering.gather()
+    gather.run()
+    assert gather.weights == {"site-0": 1.0, "site-1": 1.0, "site-2": 1.0}
+    assert_same(gathering.store.arrays, mean_of(initial(), dict.fromkeys(range(3), 1.0)))
+
+
+@given(model_specs(), st.integers(1, 2))  # of three, float64 may be off by its last bit
+@examples(25)
+def test_equal_updates_of_any_model_give_that_model(spec: ModelSpec, count: int) -> None:
+    whole = MemoryStore()
+    sink = whole.begin(spec)
+    if spec.nbytes:
+        sink.write(0, memoryview(content(pattern_model(spec, seed=1))))
+    sink.commit()
+    if any(np.isnan(array.astype(np.complex128)).any() for array in whole.arrays.values()):
+        return  # every NaN comes out as the default one, by promise
+    gathering = Gathering([whole.arrays] * count, spec)
+    try:
+        for number in range(count):
+            gathering.send(number)
+        gathering.gather().run()
+        assert content(gathering.store.open()) == content(whole.open())
+    finally:
+        gathering.close()
+
+
+def test_those_ahead_hear_whom_they_wait_for(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    held: list[f.Held] = []
+    told = threading.Event()
+
+    def watch(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Held):
+            held.append(frame)
+            told.set()
+        return True
+
+    gathering.transfers[0].carrier.watch = watch
+    gathering.send(0)
+    running = threading.Thread(target=gathering.gather().run)
+    running.start()
+    assert told.wait(WAIT)
+    gathering.send(1)
+    running.join(WAIT)
+    assert (held[0].reason, held[0].waiting_for) == ("lockstep", "site-1")
+    assert [frame.counter for frame in held] == list(range(1, len(held) + 1))
+
+
+def test_another_model_is_refused_by_name(opened: list[Gathering]) -> None:
+    other = {"w": np.zeros(3, np.float32)}
+    opened.append(gathering := Gathering([updates(1)[0], other]))
+    gathering.send(0)
+    gathering.send(1)
+    with pytest.raises(ContributorFailed, match="site-1 has another model") as failed:
+        gathering.gather().run()
+    assert failed.value.peer == "site-1"
+    assert isinstance(failed.value.__cause__, SpecMismatch)
+
+
+def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+
+    def break_off(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Chunk) and frame.offset > 10_000:
+            gathering.transfers[1].outgoing.abort(AbortCode.TASK_FAILED, "out of memory")
+        return True
+
+    gathering.transfers[1].carrier.watch = break_off
+    gathering.send(0)
+    gathering.send(1)
+    with pytest.raises(ContributorFailed, match="out of memory") as failed:
+        gathering.gather().run()
+    assert failed.value.peer == "site-1"
+
+
+def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
+    error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update")
+    contributor = LiveSource("site-1", Answer(model, failure=lambda: error))
+    with pytest.raises(ContributorFailed, match="no data") as failed:
+        contributor.open(WAIT)
+    assert failed.value.__cause__ is error
+
+
+def test_the_deadline_names_who_was_waited_for(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2), deadline=0.3))
+    gathering.send(0)
+    with pytest.raises(OutOfTime, match=r"train_timeout of 0.3 s passed while waiting for site-1"):
+        gathering.gather().run()
+
+
+def test_a_wrong_digest_fails_the_update(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1)))
+    model = gathering.transfers[0].incoming
+    gathering.send(0)
+    gather = gathering.gather()
+    assert model.open(WAIT)
+    finish = model._check_digest
+    model._check_digest = lambda sent: finish("0" * len(sent))  # type: ignore[method-assign]
+    with pytest.raises(ContributorFailed) as failed:
+        gather.run()
+    assert isinstance(failed.value.__cause__, ChecksumError)
+
+
+def test_pieces_are_taken_across_any_views() -> None:
+    data, dice = random.Random(5).randbytes(40_000), random.Random(7)
+    contributor = LiveSource(
+        "site-1", Answer(ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update"))
+    )
+    contributor._views.extend(memoryview(data)[at : at + 7] for at in range(0, len(data), 7))
+    taken = bytearray()
+    while len(taken) < len(data):
+        taken += contributor.take(min(dice.choice([1, 7, 13, 9000]), len(data) - len(taken)))
+    assert taken == data
+
+
+def test_a_piece_within_one_view_is_not_copied() -> None:
+    data = bytearray(100)
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="a", name="update")
+    contributor = LiveSource("a", Answer(model))
+    contributor._views.append(memoryview(data))
+    view = contributor.take(10)
+    data[3] = 9
+    assert view[3] == 9
+
+
+def test_a_model_without_bytes_is_gathered(opened: list[Gathering]) -> None:
+    spec = ModelSpec((TensorSpec("none", "F32", (0,)),))
+    opened.append(gathering := Gathering([initial(spec)] * 2, spec))
+    gathering.send(0)
+    gathering.send(1)
+    gathering.gather().run()
+    assert gathering.store.open().spec == spec
+    assert float_spec(0).nbytes == 0
+
+
+def test_a_lost_client_is_noticed_while_another_is_waited_for(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    gathering.send(1)  # and never 0, which the gather waits for
+    with ThreadPoolExecutor(1) as pool:
+        gathered = pool.submit(gathering.gather().run)
+        gathering.transfers[1].incoming.abort(AbortCode.SESSION_LOST, "site-1 is gone")
+        error = gathered.exception(WAIT)
+    assert isinstance(error, ContributorFailed)
+    assert error.peer == "site-1"
+
+
+def test_updates_that_all_weigh_nothing_have_no_mean(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), weight=0.0))
+    gathering.send(0)
+    with pytest.raises(QuorumNotReached, match="weight 0"):
+        gathering.gather().run()
+
+
+# --- parts, weights, metrics ----------------------------------------------------------------
+
+
+def test_clients_send_a_part_and_the_rest_is_the_base(opened: list[Gathering]) -> None:
+    part = ModelSpec(tuple(ODD.tensors[n] for n in (1, 2, 7)))
+    models = [{t.name: sent[t.name] for t in part.tensors} for sent in updates(2)]
+    opened.append(gathering := Gathering(models))
+    gathering.send(0)
+    gathering.send(1)
+    gathering.gather(part).run()
+    means = mean_of(initial(), dict.fromkeys(range(2), 1.0))
+    base = MemoryStore()
+    copy_model(pattern_model(ODD), base.begin(ODD))
+    assert_same(gathering.store.arrays, base.arrays | {name: means[name] for name in models[0]})
+
+
+def test_a_whole_model_where_a_part_was_asked_for_is_refused(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1)))
+    gathering.send(0)
+    with pytest.raises(ContributorFailed, match="site-0 has another part of the model: nobody as"):
+        gathering.gather(ModelSpec(ODD.tensors[:1])).run()
+
+
+def test_weights_may_be_overridden(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2), weight=7.0, loss=2.0))
+    gathering.terms = {"weigh": lambda given: given / 2}
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather()
+    gather.run()
+    assert gather.weights == {"site-0": 3.5, "site-1": 3.5}
+    assert gather.metrics == {"loss": 2.0}
+
+
+def test_metrics_that_are_not_finite_fail_the_update(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), loss=float("nan")))
+    gathering.send(0)
+    with pytest.raises(ContributorFailed, match="site-0 reported loss = nan") as failed:
+        gathering.gather().run()
+    assert failed.value.peer == "site-0"
+
+
+def test_those_who_wait_while_the_base_is_copied_are_held(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering([{"c64": updates(1)[0]["c64"]}]))  # the last tensor
+    held: list[f.Held] = []
+    told = threading.Event()
+
+    def watch(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Held):
+            held.append(frame)
+            told.set()
+        return True
+
+    gathering.transfers[0].carrier.watch = watch
+    gathering.send(0)
+    gathering.gather(ModelSpec(ODD.tensors[-1:])).run()
+    assert told.wait(WAIT)
+    assert held[0].waiting_for == "the server"
+
+
+# --- hooks ----------------------------------------------------------------------------------
+
+
+def test_the_steps_are_told_in_order(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    told: list[tuple[Step, int, bool]] = []
+
+    def note(step: Step) -> None:
+        has_new = bool(gathering.store._arrays)
+        told.append((step, gather.position, has_new))
+
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather(on_step=note)
+    gather.run()
+    assert told == [
+        (Step.AGGREGATING, 0, False),
+        (Step.AGGREGATED, ODD.nbytes, False),
+        (Step.PERSISTED, ODD.nbytes, True),
+    ]
+    assert gathering.transfers[0].incoming.is_complete
+
+
+def seen_in(frames: list[f.Frame]) -> Watch:
+    def watch(frame: f.Frame) -> bool:
+        frames.append(frame)
+        return True
+
+    return watch
+
+
+# Once it is persisted the clients are told, whatever a hook thinks of it: their updates count.
+@pytest.mark.parametrize("at", [Step.AGGREGATING, Step.AGGREGATED])
+def test_what_a_hook_raises_fails_the_round_and_nobody_is_told(
+    at: Step, opened: list[Gathering]
+) -> None:
+    opened.append(gathering := Gathering(updates(1)))
+    frames: list[f.Frame] = []
+    gathering.transfers[0].carrier.watch = seen_in(frames)
+
+    def fail(step: Step) -> None:
+        if step is at:
+            raise OSError(f"at {step.value}")
+
+    gathering.send(0)
+    with pytest.raises(OSError, match=f"at {at.value}"):
+        gathering.gather(on_step=fail).run()
+    assert not [frame for frame in frames if isinstance(frame, f.Commit)]
+
+
+# --- where the new model goes on to ---------------------------------------------------------
+
+
+class Narrow:
+    """An downstream that has no room until it is opened; then it has for all."""
+
+    def __init__(self) -> None:
+        self.asked, self.opens = list[int](), threading.Event()
+        self.is_announced = False
+
+    def announced(self) -> None:
+        assert not self.asked
+        self.is_announced = True
+
+    def wait_room(self, nbytes: int, seconds: float) -> str:
+        self.asked.append(nbytes)
+        return "" if self.opens.wait(seconds) else "site-9"
+
+
+def test_no_piece_is_computed_before_there_is_room_for_it(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    downstream, held, told = Narrow(), set[tuple[str, str]](), threading.Event()
+
+    def watch(frame: f.Frame) -> bool:
+        if isinstance(frame, f.Held):
+            held.add((frame.reason, frame.waiting_for))
+            if ("lockstep", "site-9") in held:
+                told.set()
+        return True
+
+    gathering.transfers[1].carrier.watch = watch
+    gathering.send(0)
+    gathering.send(1)
+    gather = gathering.gather(downstream=downstream)
+    with ThreadPoolExecutor(1) as pool:
+        gathered = pool.submit(gather.run)
+        assert told.wait(WAIT)
+        assert gather.position == 0
+        downstream.opens.set()
+        gathered.result(WAIT)
+    assert_same(gathering.store.arrays, mean_of(initial(), dict.fromkeys(range(2), 1.0)))
+    assert max(downstream.asked) <= ODD.nbytes
+
+
+def test_an_downstream_hears_that_all_is_announced_before_it_is_asked_for_room(
+    opened: list[Gathering],
+) -> None:
+    opened.append(gathering := Gathering(updates(2)))
+    downstream = Narrow()
+    downstream.opens.set()
+    gathering.send(0)
+    gathering.send(1)
+    gathering.gather(downstream=downstream).run()
+    assert downstream.is_announced
+    assert downstream.asked
+
+
+def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> None:
+    opened.append(gathering := Gathering(updates(1), deadline=0.3))
+    gathering.send(0)
+    with pytest.raises(OutOfTime, match="while waiting for site-9") as late:
+        gathering.gather(downstream=Narrow()).run()
+    assert late.value.peer == "site-9"

@@ -1,0 +1,311 @@
+"""A client that is killed in lockstep, and started again: its update goes on at the mark."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.executors.executor import Executor, Task
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
+from streamlink.link import Update
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.model.computed import RangeFunction
+from streamlink.model.digest import digest_of
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
+from streamlink.rounds.lockstep.source import Answer, LiveSource
+from tests.support.jobs import Job as Rounds
+from tests.support.peers import (
+    ODD,
+    SMALL,
+    WAIT,
+    Array,
+    Gate,
+    assert_same,
+    executor,
+    initial,
+    mean_of,
+    trained,
+)
+from tests.support.processes import fact
+from tests.support.round_processes import Job
+
+FOUR = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (1 << 16,)) for n in range(4)))
+"""Of 1 MiB: far more than the windows, so that the mark of a client is near where it stopped."""
+
+LONG = 60
+
+Make = Callable[[RangeFunction], Executor]
+
+
+def a_job(folder: Path, fate: str, **facts: Any) -> Job:
+    """Two clients; the second meets its ``fate``."""
+    rules = {"gather": "lockstep", "wait_time_after_min_received": LONG, "model": FOUR}
+    return Job(folder, **{**rules, "fates": {0: "", 1: fate}, **facts})
+
+
+def assert_undisturbed(job: Job, attempt: int = 1) -> None:
+    """Both count, in this attempt, and the model is bit for bit that of a round without a loss."""
+    report = fact(job.server, "contributors")
+    assert report["contributors"] == ["site-0", "site-1"]
+    assert (report["attempt"], report["failures"]) == (attempt, {})
+    assert fact(job.server, "digest")
+    assert_same(job.model(), mean_of(initial(FOUR), {0: 1.0, 1: 1.0}))
+
+
+@pytest.mark.processes
+def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path: Path) -> None:
+    with a_job(tmp_path, "hang@t3") as job:
+        job.reached(1).kill()
+        again = job.client(1)
+        report = fact(job.server, "contributors")
+        assert (report["attempt"], report["contributors"]) == (1, ["site-0", "site-1"])
+        sent, received = fact(job.server, "digest")["wire"]
+        assert_same(job.model(), mean_of(initial(FOUR), {0: 1.0, 1: 1.0}))
+        assert fact(job.clients[0], "seen") == FOUR.nbytes  # each range once
+        assert fact(again, "seen") < FOUR.nbytes // 3
+    # Two clients, a model each; to begin again would have taken another three quarters.
+    assert sent < 2.2 * FOUR.nbytes
+    assert received < 2.2 * FOUR.nbytes
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("place", ["weight", "t0", "metrics"])
+def test_a_client_may_be_killed_before_its_first_byte_and_after_its_last(
+    place: str, tmp_path: Path
+) -> None:
+    with a_job(tmp_path, f"hang@{place}") as job:
+        job.reached(1).kill()
+        job.client(1)
+        assert_undisturbed(job)
+
+
+@pytest.mark.processes
+def test_a_client_that_is_killed_before_the_commit_counts(tmp_path: Path) -> None:
+    with a_job(tmp_path, "", pauses_at="before persist") as job:
+        while fact(job.server, "event") != "before persist":
+            pass
+        job.clients[1].kill()
+        job.clients[1].wait()
+        job.go_on()
+        assert_undisturbed(job)
+
+
+@pytest.mark.processes
+def test_a_client_that_is_not_pure_costs_an_attempt(tmp_path: Path) -> None:
+    with a_job(tmp_path, "hang@t3", is_pure=False) as job:
+        job.reached(1).kill()
+        again = job.client(1, is_pure=False)
+        assert_undisturbed(job, attempt=2)
+        assert fact(again, "seen") == FOUR.nbytes
+
+
+# --- in one process: what may surround an update that goes on --------------------------------
+
+
+@on_floats
+def halved(tensor: TensorSpec, start: int, values: Array) -> Array:
+    return (values / 2).astype(values.dtype)
+
+
+def seeded(facts: ModelFacts) -> RangeFunction:
+    """Add noise that is a function of the attempt and the position."""
+    seed = zlib.crc32(str(facts.attempt).encode())
+
+    @on_floats
+    def noise(tensor: TensorSpec, start: int, values: Array) -> Array:
+        steps = np.arange(start, start + values.size) * (seed % 31) % 17
+        sums: Array = values + steps.astype(values.dtype)
+        return sums
+
+    return noise
+
+
+def digest_of_rounds(stops_at: str = "", first: Make = StreamingExecutor, **facts: Any) -> str:
+    """Run rounds of two clients; the second is lost where it stops, and comes back."""
+    with Rounds(arrays=initial(), wait_time_after_min_received=WAIT, **facts) as job:
+        job.site(0, first(trained(0)))
+        gate = Gate(1, stops_at)
+        leaving = job.site(1, differences(gate if stops_at else trained(1)))
+        job.start(2)
+        if stops_at:
+            assert gate.reached.wait(WAIT)
+            leaving.leave()
+            gate.opens.set()
+            job.federation.wait_left("site-1")
+            job.site(1, differences(trained(1)))
+        assert all(report.attempt == 1 for report in job.reports())
+        return digest_of(job.store.open())
+
+
+def differences(function: RangeFunction) -> StreamingExecutor:
+    return StreamingExecutor(function, returns="differences", filter_up=PerModel(seeded))
+
+
+def whole(function: RangeFunction) -> WholeExecutor:
+    """Return an executor that has room for the next model while its update is on its way."""
+
+    def train(arrays: dict[str, Array], task: Task) -> None:
+        for tensor in ODD.tensors:
+            flat = arrays[tensor.name].reshape(-1)
+            flat[:] = function(tensor, 0, flat)
+
+    return WholeExecutor(train, initial(), next_model="memory")
+
+
+@pytest.mark.parametrize(
+    ("place", "facts"),
+    [
+        ("f64", {}),
+        ("i8", {}),
+        ("bf16", {}),
+        ("bf16", {"extras": {"filters_down": [PerModel(seeded)], "filters_up": [halved]}}),
+        ("bf16", {"part": ["f64", "i8", "bf16", "c64"]}),
+        ("bf16", {"duplex_bytes": 1 << 20, "num_rounds": 2, "first": whole}),
+    ],
+    ids=["at once", "between", "late", "filters", "part", "duplex"],
+)
+def test_the_new_model_is_that_of_a_round_without_a_loss(place: str, facts: dict[str, Any]) -> None:
+    assert digest_of_rounds(place, **facts) == digest_of_rounds(**facts)
+
+
+def test_a_client_that_is_lost_before_it_answers_begins_again_whatever_its_executor() -> None:
+    began, ends = threading.Event(), threading.Event()
+
+    def train(arrays: dict[str, Array], task: Task) -> None:
+        began.set()
+        ends.wait(WAIT)
+
+    with Rounds(wait_time_after_min_received=WAIT) as job:
+        calls: list[Task] = []
+        job.site(0, WholeExecutor(lambda arrays, task: calls.append(task), initial()))
+        leaving = job.site(1, WholeExecutor(train, initial()))
+        job.start(2)
+        assert began.wait(WAIT)
+        leaving.leave()
+        ends.set()
+        job.federation.wait_left("site-1")
+        job.site(1, WholeExecutor(train, initial()))
+        assert job.report().attempt == 1
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        StreamingExecutor(trained(1), weight=2.0),
+        StreamingExecutor(trained(1), is_pure=False),
+        WholeExecutor(lambda arrays, task: None, initial()),
+    ],
+    ids=["another weight", "not pure", "whole"],
+)
+def test_who_comes_back_with_another_update_counts_in_a_new_attempt(other: Executor) -> None:
+    with Rounds(wait_time_after_min_received=WAIT) as job:
+        gate, leaving = job.gated(1)
+        job.site(0)
+        job.start(2)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        gate.opens.set()
+        job.federation.wait_left("site-1")
+        job.site(1, other)
+        report = job.report()
+    assert (report.attempt, sorted(report.weights)) == (2, ["site-0", "site-1"])
+    assert report.failures == {}
+
+
+def test_who_does_not_come_back_is_waited_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with Rounds(wait_time_after_min_received=0.2) as job:
+        gate, leaving = job.gated(1)
+        job.site(0)
+        job.site(2)
+        job.start(3)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        report = job.report()
+        job.assert_mean_of(0, 2)
+    assert (report.attempt, list(report.failures)) == (2, ["site-1"])
+    assert "if it is back within 0.2 s" in caplog.text
+    assert "for site-1 to come back" not in caplog.text
+
+
+def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
+    with Rounds(wait_time_after_min_received=WAIT, max_attempts=2) as job:
+        gate, site = job.gated(1)
+        job.site(0)
+        job.start(2)
+        for _ in range(3):
+            assert gate.reached.wait(WAIT)
+            site.leave()
+            gate.opens.set()
+            job.federation.wait_left("site-1")
+            gate, site = job.gated(1)
+        gate.opens.set()
+        assert job.report().attempt == 2
+        job.assert_mean_of(0, 1)
+
+
+def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
+    lost, again = (ReceiveTransfer(SMALL, stream_id=n, peer="a", name="update") for n in (1, 2))
+    asked: list[int] = []
+
+    class Back:
+        seconds = WAIT
+
+        def is_open(self, error: StreamlinkError) -> bool:
+            return True
+
+        def ask(self, mark: int, seconds: float) -> Answer | None:
+            asked.append(mark)
+            return Answer(again)
+
+    contributor = LiveSource("a", Answer(lost), way_back=Back())
+    contributor._announced = Update(is_pure=True), ODD
+    contributor._views.append(memoryview(bytes(100)))
+    contributor.end = 100
+    contributor.take(64)
+    lost.abort(AbortCode.SESSION_LOST, "it is gone")
+    contributor.look_after()
+    contributor.release(64)  # nobody hears it, and nothing is raised
+    assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
+    assert (asked, contributor.end, contributor.model) == ([64], 64, again)
+    assert not contributor._views
+
+
+def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_away, told, hold = threading.Event(), Future[tuple[str, str]](), ReceiveTransfer.hold
+    stays = executor(0)
+
+    def noted(model: ReceiveTransfer, reason: str, waiting_for: str) -> None:
+        hold(model, reason, waiting_for)
+        # Of the one that stays, which passes on what the server says. Until the server has caught
+        # up with that, it says of the lost one that it is held for the one that stays.
+        is_told = stays.watched is not None and model is stays.watched[0]
+        if is_told and is_away.is_set() and not told.done():
+            told.set_result((reason, waiting_for))
+
+    monkeypatch.setattr(ReceiveTransfer, "hold", noted)
+    with Rounds(wait_time_after_min_received=LONG) as job:
+        gate, leaving = job.gated(1)
+        job.site(0, stays)
+        job.start(2)
+        assert gate.reached.wait(WAIT)
+        leaving.leave()
+        gate.opens.set()
+        job.federation.wait_left("site-1")
+        is_away.set()
+        assert told.result(WAIT) == ("lockstep", "site-1")
+        job.site(1)
+        assert job.report().attempt == 1
