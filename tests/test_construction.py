@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from streamlink.errors import AddressInUse, ConnectFailed
+from streamlink.executors.client import Client
+from streamlink.executors.streaming import StreamingExecutor
 from streamlink.fleet import Fleet
 from streamlink.link.client import ClientLink
 from streamlink.link.server import Server
 from streamlink.operate.metrics import MetricsCollector, MetricsServer
-from streamlink.rounds.client import Client
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.streaming import StreamingExecutor
 from streamlink.stores import MemoryStore
 from tests.support.peers import SMALL, config, echo
 
