@@ -22,7 +22,7 @@ from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
-from streamlink.transport.connect import dial
+from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
@@ -214,6 +214,7 @@ class ClientLink:
         config: settings of this end; chunk size and limits are negotiated with the server.
         cancel: ends every wait of this client.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
+        dial: makes what reaches the server; another one goes over other carriers.
     """
 
     _dialer: Dialer
@@ -229,8 +230,9 @@ class ClientLink:
         config: LinkConfig | None = None,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
+        dial: Dial = dial,
     ) -> None:
-        self._address, self._name = address, name
+        self._address, self._name, self._dial = address, name, dial
         self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         self._on_transfer = on_transfer
         self._traffic = Traffic()
@@ -261,7 +263,7 @@ class ClientLink:
             raise RuntimeError(f"the client {self._name!r} was closed; make another one")
         if self._is_started:
             return self
-        self._dialer = dial(
+        self._dialer = self._dial(
             self._address,
             self._config,
             name=self._name,

@@ -136,6 +136,11 @@ class Peer:
         return not (self._session.closed.is_set() or self._session.is_leaving)
 
     @property
+    def error(self) -> StreamlinkError | None:
+        """Why its session ended, once it has."""
+        return self._session.error
+
+    @property
     def is_away(self) -> bool:
         """Whether its connection is lost and another is waited for."""
         return self.is_here and self._session.is_away
@@ -372,6 +377,23 @@ class Server:
                 check()
                 self._changed.wait(min(left, _CHECK_SECONDS))
             return peer
+
+    def wait_until_left(self, name: str, seconds: float) -> bool:
+        """Wait until the client called ``name`` has left and its place is free.
+
+        Returns:
+            Whether it left within ``seconds``.
+
+        Raises:
+            Cancelled: the server's token was.
+        """
+
+        def has_left() -> bool:
+            self.cancel.check()
+            return name not in self._peers
+
+        with self.cancel.calling(self._wake), self._changed:
+            return self._changed.wait_for(has_left, seconds)
 
     def _wake(self, reason: str) -> None:
         with self._changed:

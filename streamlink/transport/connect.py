@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
@@ -17,7 +18,22 @@ from streamlink.transport.identity import Guard, token_reader
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["check_dialing", "check_listening", "dial", "hub_at", "listen"]
+__all__ = ["Dial", "carriers_to", "check_dialing", "check_listening", "dial", "hub_at", "listen"]
+
+
+class Dial(Protocol):
+    """Makes what a client reaches its server with; ``dial`` is one."""
+
+    def __call__(
+        self,
+        address: str,
+        config: LinkConfig,
+        *,
+        name: str,
+        traffic: Traffic | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Dialer:
+        """Return a dialer for the server at ``address``; nothing connects yet."""
 
 
 def listen(
@@ -84,11 +100,20 @@ def dial(
     Raises:
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
+    carriers = carriers_to(address, config)
+    return Dialer(address, config, carriers, name=name, traffic=traffic, cancel=cancel)
+
+
+def carriers_to(address: str, config: LinkConfig) -> Carriers:
+    """Return what calls to the server at ``address`` go over; nothing connects yet.
+
+    Raises:
+        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+    """
     new_channel = Connector(address, config).channel
-    carriers = Carriers(
+    return Carriers(
         GrpcCarrier("Session", new_channel, address), GrpcCarrier("Transfer", new_channel, address)
     )
-    return Dialer(address, config, carriers, name=name, traffic=traffic, cancel=cancel)
 
 
 def check_listening(address: str, config: LinkConfig) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import Future
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,8 @@ from streamlink.link.rejoin import is_goodbye, is_lost
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
+from streamlink.transport.connect import Dial, dial
+from tests.support.dialing import Dialing
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
 from tests.support.relay import Relay
@@ -48,13 +48,16 @@ def test_a_session_is_lost_or_ends_with_the_servers_word(
     assert (is_lost(error), is_goodbye(error)) == expected
 
 
-def joined(relay: Relay, serve: object = echo, rejoin_timeout: float = WAIT) -> ClientLink:
+def joined(
+    relay: Relay, serve: object = echo, rejoin_timeout: float = WAIT, dial: Dial = dial
+) -> ClientLink:
     timeouts = PATIENT.timeouts.model_copy(update={"rejoin_timeout": rejoin_timeout})
     link = ClientLink(
         f"127.0.0.1:{relay.port}",
         name="site-1",
         serve=serve,  # type: ignore[arg-type]
         config=PATIENT.model_copy(update={"timeouts": timeouts}),
+        dial=dial,
     )
     return link.start()
 
@@ -115,14 +118,15 @@ def test_a_server_that_has_given_the_client_up_takes_it_in_again() -> None:
 def test_a_client_that_gave_its_session_up_is_not_taken_for_another_process() -> None:
     with Federation(config(reconnect_timeout=60)) as federation:
         with Relay("127.0.0.1", federation.server.port) as relay:
-            link = joined(relay)
-            first, given_up = federation.peer("site-1")._session, link._session
+            dialing = Dialing()
+            link = joined(relay, dial=dialing)
+            first, (given_up,) = federation.peer("site-1"), dialing.sessions
             relay.refuse()
             relay.reset()
             assert given_up.closed.wait(WAIT)
-            assert not first.closed.is_set()  # the server would wait longer
+            assert first.is_here  # the server would wait longer
             relay.allow()
-            assert first.closed.wait(WAIT)
+            until(lambda: not first.is_here)
             assert isinstance(first.error, StreamAborted)
             assert first.error.code is AbortCode.SESSION_LOST
             assert first.error.reason == "site-1 gave this session up and began another"
@@ -140,23 +144,16 @@ def test_a_server_that_stays_away_ends_the_client_in_time() -> None:
         link.close()
 
 
-def test_a_client_can_leave_while_it_tries_to_join_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_can_leave_while_it_tries_to_join_again() -> None:
     with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
-        link = joined(relay, rejoin_timeout=300)
-        tries, connect = threading.Event(), link._dialer.connect
-
-        def trying(*given: Any, **named: Any) -> Any:
-            tries.set()
-            return connect(*given, **named)
-
-        monkeypatch.setattr(link._dialer, "connect", trying)
+        dialing = Dialing()
+        link = joined(relay, rejoin_timeout=300, dial=dialing)
+        assert dialing.tries.acquire(timeout=WAIT)
         relay.refuse()
         relay.reset()
-        assert tries.wait(WAIT)
-        began = time.monotonic()
+        assert dialing.tries.acquire(timeout=WAIT)
         link.close()
         assert link.wait(0)
-        assert time.monotonic() - began < WAIT
         assert not [each for each in threading.enumerate() if each.name == "keep-session"]
 
 
@@ -179,13 +176,11 @@ def test_a_client_whose_name_another_process_took_does_not_come_back() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_client_that_cannot_even_try_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*given: Any, **named: Any) -> Any:
-        raise RuntimeError  # as if anything had gone wrong that nobody thought of
-
+def test_a_client_that_cannot_even_try_ends_all_the_same() -> None:
     with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
-        link = joined(relay, rejoin_timeout=300)
-        monkeypatch.setattr(link._dialer, "connect", broken)
+        dialing = Dialing()
+        link = joined(relay, rejoin_timeout=300, dial=dialing)
+        dialing.fault = RuntimeError("what nobody has thought of")
         relay.refuse()
         relay.reset()
         assert link.wait(WAIT)

@@ -27,6 +27,7 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores.memory import MemoryStore, spec_of
+from streamlink.transport.connect import Dial, dial
 
 Array = npt.NDArray[Any]
 KiB = 1 << 10
@@ -103,9 +104,12 @@ class Federation:
         name: str,
         serve: Callable[[Assignment], None] = echo,
         config: LinkConfig | None = None,
+        dial: Dial = dial,
     ) -> ClientLink:
         """Join a client whose work is ``serve``."""
-        link = ClientLink(self.address, name=name, serve=serve, config=config or self.config)
+        link = ClientLink(
+            self.address, name=name, serve=serve, config=config or self.config, dial=dial
+        )
         self._links.append(link)
         return link.start()
 
@@ -123,8 +127,7 @@ class Federation:
 
     def wait_left(self, name: str) -> None:
         """Wait until the server knows that a client has gone and its place is free."""
-        with self.server._changed:
-            assert self.server._changed.wait_for(lambda: name not in self.server._peers, WAIT)
+        assert self.server.wait_until_left(name, WAIT), f"{name} did not leave"
 
     def __enter__(self) -> Self:
         return self

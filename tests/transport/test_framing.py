@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from streamlink.transport import messages
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.send_pump import SendPump
 from streamlink.transport.wire import SessionWire, TransferWire
+from tests.support.dialing import Dialing, Once, TappedCall, hold
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, config, exchange_models
 
@@ -133,41 +133,26 @@ def test_a_chunk_that_was_lost_is_found_with_the_next() -> None:
 # --- over gRPC ---------------------------------------------------------------------
 
 
-def damaged_once(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> threading.Event:
-    """Damage the first session frame of ``kind`` that leaves, and say when."""
-    done, encode = threading.Event(), messages.encode_session
-
-    def wrapped(frame: f.SessionFrame, *place: int) -> bytes:
-        raw = encode(frame, *place)
-        if isinstance(frame, kind) and not done.is_set():
-            done.set()
-            return raw[:1] + bytes([raw[1] ^ 4]) + raw[2:]
-        return raw
-
-    monkeypatch.setattr(messages, "encode_session", wrapped)
-    return done
+def flip(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
+    return raw[:1] + bytes([raw[1] ^ 4]) + raw[2:]
 
 
 @pytest.mark.parametrize("kind", [f.Hello, f.Welcome])
-def test_a_damaged_greeting_does_not_end_connect(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any]
-) -> None:
-    done = damaged_once(monkeypatch, kind)
+def test_a_damaged_greeting_does_not_end_connect(kind: type[Any]) -> None:
+    damage = Once(kind, flip)
     with Federation() as federation:
-        federation.link("site-1")
-        assert done.is_set()
+        federation.link("site-1", dial=Dialing(damage))
+        assert damage.done.is_set()
         assert federation.peer("site-1").is_here
 
 
 @pytest.mark.parametrize("kind", [f.Request, f.Reply])
-def test_a_damaged_request_or_reply_is_made_good_over_another_call(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any]
-) -> None:
-    done = damaged_once(monkeypatch, kind)
+def test_a_damaged_request_or_reply_is_made_good_over_another_call(kind: type[Any]) -> None:
+    damage = Once(kind, flip)
     with Federation() as federation:
-        link = federation.link("site-1")
+        link = federation.link("site-1", dial=Dialing(damage))
         there_and_back(federation)
-        assert done.is_set()
+        assert damage.done.is_set()
         assert not link.wait(0.0)
 
 
@@ -185,43 +170,25 @@ def there_and_back(federation: Federation) -> Exchange:
 
 
 @pytest.mark.parametrize("kind", [f.Open, f.Accept, f.Ack, f.Chunk, f.Finish, f.Commit])
-def test_a_call_that_is_stuck_is_given_up_and_another_goes_on(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any]
-) -> None:
-    is_stuck, is_over, encode = threading.Event(), threading.Event(), messages.encode_transfer
-
-    def wrapped(frame: f.TransferFrame, *place: int) -> bytes:
-        if isinstance(frame, kind) and not is_stuck.is_set():
-            is_stuck.set()
-            is_over.wait(WAIT)
-        return encode(frame, *place)
-
-    monkeypatch.setattr(messages, "encode_transfer", wrapped)
-    try:
-        with Federation(config(call_timeout=0.1, open_timeout=2.0)) as federation:
-            federation.link("site-1")
-            exchange = there_and_back(federation)
-            assert is_stuck.is_set()
-            assert exchange.outgoing.stats.resumes + exchange.incoming.stats.resumes > 0
-            is_over.set()
-    finally:
-        is_over.set()
+def test_a_call_that_is_stuck_is_given_up_and_another_goes_on(kind: type[Any]) -> None:
+    stuck = Once(kind, hold)
+    with Federation(config(call_timeout=0.1, open_timeout=2.0)) as federation:
+        federation.link("site-1", dial=Dialing(stuck))
+        exchange = there_and_back(federation)
+        assert stuck.done.is_set()
+        assert exchange.outgoing.stats.resumes + exchange.incoming.stats.resumes > 0
 
 
-def test_a_flipped_bit_of_any_control_frame_of_a_transfer_costs_one_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    left, encode = [f.Attach, f.Open, f.Accept, f.Finish, f.Commit], messages.encode_transfer
+def test_a_flipped_bit_of_any_control_frame_of_a_transfer_costs_one_call() -> None:
+    left = [f.Attach, f.Open, f.Accept, f.Finish, f.Commit]
 
-    def wrapped(frame: f.TransferFrame, *place: int) -> bytes:
-        raw = encode(frame, *place)
+    def flipped(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
         if type(frame) in left:
             left.remove(type(frame))
             return raw[:-12] + bytes([raw[-12] ^ 16]) + raw[-11:]
         return raw
 
-    monkeypatch.setattr(messages, "encode_transfer", wrapped)
     with Federation() as federation:
-        federation.link("site-1")
+        federation.link("site-1", dial=Dialing(flipped))
         there_and_back(federation)
     assert left == []

@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-import grpc
 import pytest
 
 import streamlink as sl
@@ -26,7 +25,10 @@ from streamlink.link.transfer import Receipt
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import SessionLost
 from streamlink.stores.memory import MemoryStore
+from streamlink.transport.dialer import Carriers
+from streamlink.transport.grpc.client import GrpcCarrier
 from streamlink.transport.grpc.credentials import Connector
+from tests.support.dialing import Dialing
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import (
     ODD,
@@ -202,15 +204,15 @@ def test_a_line_that_swallows_one_direction_is_replaced(way: Direction) -> None:
 class Lines:
     """A relay for the session's connection, and one for the data, of every client."""
 
-    def __init__(self, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, port: int) -> None:
         self.session, self.data = (Relay("127.0.0.1", port) for _ in range(2))
-        through = iter([self.session, self.data])
-        channel = Connector.channel
 
-        def relayed(connector: Connector) -> grpc.Channel:
-            return channel(Connector(f"127.0.0.1:{next(through).port}", SMALL))
-
-        monkeypatch.setattr(Connector, "channel", relayed)
+    def carriers(self, config: LinkConfig) -> Carriers:
+        session, data = (f"127.0.0.1:{each.port}" for each in (self.session, self.data))
+        return Carriers(
+            GrpcCarrier("Session", Connector(session, config).channel),
+            GrpcCarrier("Transfer", Connector(data, config).channel),
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -220,10 +222,10 @@ class Lines:
         self.data.close()
 
 
-def test_a_broken_data_connection_leaves_the_session_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_data_connection_leaves_the_session_alone() -> None:
     store = MemoryStore()
-    with Federation() as federation, Lines(federation.server.port, monkeypatch) as lines:
-        link = federation.link("site-1")
+    with Federation() as federation, Lines(federation.server.port) as lines:
+        link = federation.link("site-1", dial=Dialing(carriers=lines.carriers))
         exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
         lines.data.cut_after(300_000, "down")
         lines.data.cut_after(300_000, "up")
@@ -236,10 +238,10 @@ def test_a_broken_data_connection_leaves_the_session_alone(monkeypatch: pytest.M
     assert 0 < sent.stats.resent_bytes <= WINDOW
 
 
-def test_a_broken_session_leaves_the_data_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_session_leaves_the_data_alone() -> None:
     store = MemoryStore()
-    with Federation() as federation, Lines(federation.server.port, monkeypatch) as lines:
-        link = federation.link("site-1")
+    with Federation() as federation, Lines(federation.server.port) as lines:
+        link = federation.link("site-1", dial=Dialing(carriers=lines.carriers))
         exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
         lines.data.play(
             [Step(action=lambda _: lines.session.reset(), after_bytes=300_000, direction="down")]
@@ -381,13 +383,15 @@ def test_a_server_that_does_not_come_back_is_an_error_in_time() -> None:
         assert not peer.is_here
 
 
-def test_a_transfer_that_does_not_come_back_is_an_error_at_both_ends_in_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_transfer_that_does_not_come_back_is_an_error_at_both_ends_in_time() -> None:
     told: Future[StreamlinkError] = Future()
+
+    def serve(assignment: Assignment) -> None:
+        told.set_result(_failure(assignment))
+
     with Federation(IMPATIENT) as federation:
-        with Lines(federation.server.port, monkeypatch) as lines:
-            link = federation.link("site-1", lambda each: told.set_result(_failure(each)))
+        with Lines(federation.server.port) as lines:
+            link = federation.link("site-1", serve, dial=Dialing(carriers=lines.carriers))
             exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
             lines.data.play([Step(action=_lose, after_bytes=300_000)])
             with pytest.raises(StreamlinkError, match="raise reconnect_timeout"):
@@ -428,15 +432,16 @@ def test_a_client_whose_process_was_started_again_takes_its_place() -> None:
         through.address = f"127.0.0.1:{through.server.port}"  # not through the relay
         through.link("site-1")
         until(lambda: not first.is_here)
-        assert "site-1 came back as another process" in str(first._session.error)
+        assert "site-1 came back as another process" in str(first.error)
         assert through.peer("site-1").is_here
 
 
 def test_a_client_that_closes_without_a_goodbye_is_noticed_at_once() -> None:
     with Through(config(reconnect_timeout=300)) as through:
-        link = through.link("site-1")
+        dialing = Dialing()
+        through.link("site-1", dial=dialing)
         through.peer("site-1")
-        link._dialer.close()
+        dialing.dialer.close()
         through.wait_left("site-1")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,10 @@ from streamlink.link import Attempt, Update
 from streamlink.link.client import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.send_transfer import SendTransfer
 from streamlink.stores.memory import MemoryStore, spec_of
+from tests.support.dialing import Dialing
 from tests.support.jobs import Job
-from tests.support.peers import WAIT, Array, initial, trained
-from tests.support.pumps import pump_of
+from tests.support.peers import WAIT, Array, initial, trained, until
 
 
 def answer_of(number: int) -> dict[str, Array]:
@@ -53,25 +54,18 @@ class Twice:
         return TaskOutcome(task, received, sent)
 
 
-class ForAnotherRound:
-    """Sends an update that says it belongs to the round before."""
+def answering_for_the_round_before(dialing: Dialing, number: int) -> Callable[[Assignment], None]:
+    """Return the work of a client whose update says that it belongs to the round before."""
+    answer = MemoryStore(answer_of(number)).open()
 
-    def __init__(self, number: int) -> None:
-        self._answer = MemoryStore(answer_of(number)).open()
+    def serve(assignment: Assignment) -> None:
+        receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
+        now = assignment.attempt
+        older = dialing.answer(answer.spec, Attempt(now.job, now.round - 1, now.attempt))
+        with suppress(StreamlinkError):
+            send_model(older, answer)
 
-    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        received = receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
-        older = Attempt(task.job, task.round - 1, task.attempt)
-        model = SendTransfer(
-            assignment._session.config,
-            self._answer.spec,
-            stream_id=assignment._request.returns,
-            peer="server",
-            name="an older update",
-            attempt=older,
-        )
-        assignment._dialer.open_transfer(assignment._session, pump_of(model))
-        return TaskOutcome(task, received, send_model(model, self._answer))
+    return serve
 
 
 @pytest.fixture(params=["lockstep", "spool"])
@@ -94,7 +88,8 @@ def test_a_second_answer_is_refused_and_the_first_counts_once(job: Job) -> None:
 def test_an_update_of_another_round_is_refused_by_name(job: Job) -> None:
     job.rules = job.rules.model_copy(update={"start_round": 7})
     job.site(0)
-    job.site(1, ForAnotherRound(1))
+    dialing = Dialing()
+    job.federation.link("site-1", answering_for_the_round_before(dialing, 1), dial=dialing)
     job.site(2)
     job.start(3)
     report = job.report()
@@ -108,10 +103,13 @@ def test_a_late_client_hears_that_nobody_waits(tmp_path: Path) -> None:
     class Late(Twice):
         def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
             receive_model(assignment.incoming(), lambda m: MemoryStore().begin(m.spec))
-            try:
-                while not assignment._called_off.wait(WAIT):
-                    raise AssertionError("nobody said so")
+
+            def look() -> bool:
                 task.progress()
+                return False
+
+            try:
+                until(look)
             except StreamAborted as error:
                 heard.set_result(error)
                 raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -17,12 +16,12 @@ from streamlink.errors import (
 )
 from streamlink.link.server import Server
 from streamlink.protocol import frames as f
-from streamlink.transport import messages
 from streamlink.transport.connect import dial, listen
-from streamlink.transport.dialer import Dialer
 from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
+from tests.support.hostile import HostileClient
+from tests.support.machines import a_hello
 from tests.support.peers import SMALL, Federation, config
 
 
@@ -105,40 +104,30 @@ def test_a_place_that_becomes_free_is_given_again(federation: Federation) -> Non
     assert federation.peer("site-3").is_here
 
 
-def said_hello(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    """Change what clients say in their hello."""
-    hello = Dialer.hello
-    monkeypatch.setattr(Dialer, "hello", lambda self: dataclasses.replace(hello(self), **changes))
+def answer_to(federation: Federation, frame: f.SessionFrame) -> f.Abort:
+    """Return what a client is told that begins with ``frame``, and is not let in."""
+    with HostileClient(federation.address) as client:
+        told = client.session().say(frame).abort_heard()
+    assert told is not None
+    return told
 
 
-def test_a_client_without_a_common_version_is_told_both(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said_hello(monkeypatch, version_min=7, version_max=9)
-    told = refusal(lambda: federation.link("site-1"))
+def test_a_client_without_a_common_version_is_told_both(federation: Federation) -> None:
+    told = answer_to(federation, a_hello(version_min=7, version_max=9))
     assert told.code is AbortCode.VERSION
-    assert "site-1 speaks versions 7 to 9, this server 1 to 1; upgrade the older side" in str(told)
+    assert "site-1 speaks versions 7 to 9, this server 1 to 1; upgrade the older" in told.reason
 
 
 @pytest.mark.parametrize("changes", [{"chunk_bytes": 1000}, {"max_message_bytes": 2000}])
 def test_sizes_too_small_to_agree_on_are_refused_in_words(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch, changes: dict[str, int]
+    federation: Federation, changes: dict[str, int]
 ) -> None:
-    said_hello(monkeypatch, **changes)
-    told = refusal(lambda: federation.link("site-1"))
+    told = answer_to(federation, a_hello(**changes))
     assert "the smallest chunk that can be agreed on is 1024 bytes" in told.reason
 
 
-def test_a_client_that_never_says_hello_takes_no_place(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    encode = messages.encode_session
-
-    def mute(frame: f.SessionFrame, *place: int) -> bytes:
-        return encode(f.Heartbeat(1) if isinstance(frame, f.Hello) else frame, *place)
-
-    monkeypatch.setattr(messages, "encode_session", mute)
-    told = refusal(lambda: federation.link("site-1"))
+def test_a_client_that_never_says_hello_takes_no_place(federation: Federation) -> None:
+    told = answer_to(federation, f.Heartbeat(1))
     assert "sent heartbeat while session is waiting" in told.reason
     assert federation.server.peers == []
 

@@ -18,9 +18,9 @@ from streamlink.protocol.frames import Attempt
 from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.stream_state import State
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport import messages
 from streamlink.transport.connect import dial, listen
 from streamlink.transport.hub import STREAMS_PER_SESSION
+from tests.support.dialing import Dialing, Once, lose
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, exchange_models
 from tests.support.pumps import pump_of
@@ -108,30 +108,14 @@ def _ignore() -> None:
     pass
 
 
-def lost_once(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> threading.Event:
-    """Break the call that would carry the first frame of ``kind``, which is lost; say when."""
-    lost, encode = threading.Event(), messages.encode_transfer
-
-    def wrapped(frame: f.TransferFrame, *place: int) -> bytes:
-        if isinstance(frame, kind) and not lost.is_set():
-            lost.set()
-            raise RuntimeError("the network is gone")  # ends the call, as gRPC sees it
-        return encode(frame, *place)
-
-    monkeypatch.setattr(messages, "encode_transfer", wrapped)
-    return lost
-
-
 @pytest.mark.parametrize("kind", [f.Open, f.Accept, f.Ack, f.Chunk, f.Finish, f.Commit])
-def test_any_frame_may_be_the_last_of_a_call(
-    kind: type[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lost, store = lost_once(monkeypatch, kind), MemoryStore()
+def test_any_frame_may_be_the_last_of_a_call(kind: type[Any]) -> None:
+    loss, store = Once(kind, lose), MemoryStore()
     with Federation() as federation:
-        federation.link("site-1")
+        federation.link("site-1", dial=Dialing(loss))
         exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
         exchange_models(exchange, pattern_model(SPEC), store)
-    assert lost.is_set()
+    assert loss.done.is_set()
     assert content(store.open()) == content(pattern_model(SPEC))
 
 

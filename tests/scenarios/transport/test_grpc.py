@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +24,7 @@ from streamlink.link.server import Exchange
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport import messages
+from tests.support.dialing import Dialing, TappedCall, hold
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models
 from tests.support.pumps import pump_of
@@ -56,14 +56,17 @@ def test_a_model_goes_there_and_back(federation: Federation) -> None:
     assert content(store.open()) == content(pattern_model(SPEC))
 
 
-def test_a_description_known_before_does_not_travel_again(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pages = sent_frames(monkeypatch, f.SpecPage)
-    federation.link("site-1")
+def test_a_description_known_before_does_not_travel_again(federation: Federation) -> None:
+    travelled: list[type[f.Frame]] = []
+
+    def note(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
+        travelled.append(type(frame))
+        return raw
+
+    federation.link("site-1", dial=Dialing(note))
     for _ in range(2):
         exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
-    assert len(pages) == 1
+    assert travelled.count(f.SpecPage) == 1
 
 
 def test_facts_of_the_request_reach_the_client(federation: Federation) -> None:
@@ -77,50 +80,20 @@ def test_facts_of_the_request_reach_the_client(federation: Federation) -> None:
 
 
 @pytest.mark.parametrize("is_server_small", [True, False])
-def test_no_message_exceeds_the_smaller_limit(
-    is_server_small: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_message_exceeds_the_smaller_limit(is_server_small: bool) -> None:
+    sizes: list[int] = []
+
+    def note(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
+        sizes.append(len(raw))
+        return raw
+
     stream = {"chunk_bytes": "64KiB", "min_chunk_bytes": "64KiB", "window_bytes": "256KiB"}
     small = config(stream=stream, grpc={"max_message_bytes": "20KiB"})
     large = config(stream=stream)
-    sizes = wire_sizes(monkeypatch)
     with Federation(small if is_server_small else large) as federation:
-        federation.link("site-1", config=large if is_server_small else small)
+        federation.link("site-1", config=large if is_server_small else small, dial=Dialing(note))
         exchange_models(asked(federation), pattern_model(SPEC), MemoryStore())
     assert 19 * 1024 < max(sizes) <= 20 * 1024
-
-
-def wire_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Note the size of every message either side encodes."""
-    sizes: list[int] = []
-
-    def noted(name: str) -> None:
-        encode = getattr(messages, name)
-
-        def wrapped(*arguments: Any) -> bytes:
-            raw: bytes = encode(*arguments)
-            sizes.append(len(raw))
-            return raw
-
-        monkeypatch.setattr(messages, name, wrapped)
-
-    noted("encode_transfer")
-    noted("encode_session")
-    return sizes
-
-
-def sent_frames(monkeypatch: pytest.MonkeyPatch, kind: type[Any]) -> list[Any]:
-    """Note every frame of ``kind`` that either side sends on a transfer."""
-    seen: list[Any] = []
-    encode = messages.encode_transfer
-
-    def wrapped(frame: f.TransferFrame, *place: int) -> bytes:
-        if isinstance(frame, kind):
-            seen.append(frame)
-        return encode(frame, *place)
-
-    monkeypatch.setattr(messages, "encode_transfer", wrapped)
-    return seen
 
 
 def test_the_server_counts_what_its_transfers_put_on_the_wire(federation: Federation) -> None:
@@ -138,13 +111,15 @@ def test_a_stream_never_offered_is_refused_by_name(federation: Federation) -> No
     told: Future[BaseException] = Future()
 
     def serve(assignment: Assignment) -> None:
-        assignment._request = f.Request(1, "echo", FIRST, sends=901, returns=902)
         try:
             assignment.incoming().open(WAIT)
         except StreamlinkError as error:
             told.set_result(error)
 
-    federation.link("site-1", serve)
+    def never_offered(request: f.Request) -> f.Request:
+        return replace(request, sends=901, returns=902)
+
+    federation.link("site-1", serve, dial=Dialing(change=never_offered))
     asked(federation)
     error = told.result(WAIT)
     assert isinstance(error, StreamAborted)
@@ -157,15 +132,16 @@ def test_another_clients_stream_is_refused(federation: Federation) -> None:
     theirs: Future[int] = Future()
 
     def steal(assignment: Assignment) -> None:
-        request = assignment._request
-        assignment._request = f.Request(request.request_id, "echo", FIRST, theirs.result(WAIT), 0)
         try:
             assignment.incoming().open(WAIT)
         except StreamlinkError as error:
             told.set_result(error)
 
+    def of_another(request: f.Request) -> f.Request:
+        return replace(request, sends=theirs.result(WAIT), returns=0)
+
     federation.link("site-1", lambda _: None)
-    federation.link("site-2", steal)
+    federation.link("site-2", steal, dial=Dialing(change=of_another))
     theirs.set_result(pump_of(asked(federation, "site-1").outgoing).stream.stream_id)
     asked(federation, "site-2")
     error = told.result(WAIT)
@@ -196,20 +172,17 @@ def test_streams_of_an_attempt_that_is_over_are_refused(federation: Federation) 
 
 def test_an_update_of_another_attempt_is_refused_by_name(federation: Federation) -> None:
     told: Future[BaseException] = Future()
+    dialing = Dialing()
 
     def answer_for_an_old_round(assignment: Assignment) -> None:
         store, model = MemoryStore(), assignment.incoming()
         receive_model(model, lambda model: store.begin(model.spec))
-        request = assignment._request
-        assignment._request = f.Request(
-            request.request_id, "echo", Attempt("job", 7, 1), request.sends, request.returns
-        )
         try:
-            send_model(assignment.outgoing(SPEC), store.open())
+            send_model(dialing.answer(SPEC, Attempt("job", 7, 1)), store.open())
         except StreamlinkError as error:
             told.set_result(error)
 
-    federation.link("site-1", answer_for_an_old_round)
+    federation.link("site-1", answer_for_an_old_round, dial=dialing)
     exchange = asked(federation)
     with pytest.raises(StreamAborted, match="job 'job' round 7 attempt 1"):
         exchange_models(exchange, pattern_model(SPEC), MemoryStore())
@@ -303,22 +276,16 @@ def test_heartbeats_keep_an_idle_session_alive() -> None:
         assert federation.peer("site-1").is_here
 
 
-def test_a_session_that_brings_nothing_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_brings_nothing_is_dead() -> None:
     short = config(session_timeout=0.6, heartbeat_interval=0.3, reconnect_timeout=0.3)
-    encode = messages.encode_session
-    is_silent = threading.Event()
 
-    def silent(frame: f.SessionFrame, *place: int) -> bytes:
-        if isinstance(frame, f.Heartbeat) and is_silent.wait(WAIT):
-            pass
-        return encode(frame, *place)
+    def silent(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
+        return hold(call, frame, raw) if isinstance(frame, f.Heartbeat) else raw
 
-    monkeypatch.setattr(messages, "encode_session", silent)
     with Federation(short) as federation:
-        link = federation.link("site-1")
+        link = federation.link("site-1", dial=Dialing(silent))
         assert link.wait(WAIT)  # it greets again, but never says more
         assert "did not come back for" in str(link.error)
-        is_silent.set()
 
 
 def test_a_lost_session_aborts_its_streams(federation: Federation) -> None:

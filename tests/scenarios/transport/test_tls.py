@@ -35,6 +35,7 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.transport.connect import dial
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
 from tests.support.certificates import Authority, secured
+from tests.support.dialing import Dialing
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, Federation, echo, exchange_models
 
@@ -226,8 +227,9 @@ def answer(authority: Authority, site: str, address: str, first: f.Hello | f.Att
 def test_a_transfer_must_come_from_the_identity_of_its_session(
     federation: Federation, authority: Authority
 ) -> None:
-    link = federation.link("site-1", config=authority.site())
-    attach = f.Attach(link._session.session_id, 7)
+    dialing = Dialing()
+    federation.link("site-1", config=authority.site(), dial=dialing)
+    attach = f.Attach(dialing.sessions[0].session_id, 7)
     stolen = answer(authority, "site-2", federation.address, attach)
     assert stolen.code is AbortCode.UNAUTHENTICATED
     assert "the certificate is that of site-2" in stolen.reason
@@ -243,8 +245,10 @@ def test_a_transfer_must_come_from_the_identity_of_its_session(
 def test_a_session_goes_on_for_its_own_identity_only(
     federation: Federation, authority: Authority, site: str, changes: dict[str, Any]
 ) -> None:
-    link = federation.link("site-1", config=authority.site())
-    hello = dataclasses.replace(link._dialer.hello(), resume=link._session.session_id, **changes)
+    dialing = Dialing()
+    federation.link("site-1", config=authority.site(), dial=dialing)
+    resume = dialing.sessions[0].session_id
+    hello = dataclasses.replace(dialing.dialer.hello(), resume=resume, **changes)
     told = answer(authority, site, federation.address, hello)
     assert told.code is AbortCode.UNAUTHENTICATED
     swap(federation, "site-1")  # and the session is none the worse for it
@@ -253,8 +257,9 @@ def test_a_session_goes_on_for_its_own_identity_only(
 def test_a_session_goes_on_over_new_connections_with_its_identity(
     federation: Federation, authority: Authority
 ) -> None:
-    link = federation.link("site-1", config=authority.site())
-    link._dialer.renew()
+    dialing = Dialing()
+    link = federation.link("site-1", config=authority.site(), dial=dialing)
+    dialing.dialer.renew()
     swap(federation, "site-1")
     assert link.error is None
 
@@ -298,11 +303,12 @@ def test_a_client_reads_its_files_anew_for_new_connections(
     live: Authority, other: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Federation(live.server(tokens=None)) as federation:
-        link = federation.link("site-1", config=live.site())
+        dialing = Dialing()
+        federation.link("site-1", config=live.site(), dial=dialing)
         for folder in ("server", "site-1"):
             for name in ("certificate.pem", "key.pem", "ca.pem"):
                 put(other.folder / folder / name, live.folder / folder / name)
-        link._dialer.renew()
+        dialing.dialer.renew()
         swap(federation, "site-1")
         assert "this end's certificate was renewed" in caplog.text
 
