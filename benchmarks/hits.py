@@ -20,7 +20,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -114,6 +114,7 @@ class OneByOne:
         rng: decides where.
         lines: what both ends log, as it comes.
         most: how many have to hit messages.
+        aims: how often a bit is flipped in each place, in relation to the others.
         clock: seconds.
     """
 
@@ -123,11 +124,13 @@ class OneByOne:
         lines: Sequence[str],
         most: int,
         *,
+        aims: Mapping[tuple[Direction, Place], float] = AIMS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.hits: list[Hit] = []
         self._clock = clock
         self._rng, self._lines, self._most = rng, lines, most
+        self._aims = aims
         self._lock = threading.Lock()
         self._left = most
         self._calls = self._connections = 0
@@ -188,7 +191,7 @@ class OneByOne:
 
     def _aim(self) -> None:
         ((self._at_direction, self._at_place),) = self._rng.choices(
-            list(AIMS), weights=list(AIMS.values())
+            list(self._aims), weights=list(self._aims.values())
         )
         is_rare = self._at_direction == "down" or self._at_place in ("other message", "frame")
         self._skips = self._rng.randrange(3 if is_rare else 30)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
@@ -126,7 +126,7 @@ class Fleet:
         self._told = threading.Condition()
 
     def run(
-        self, server: Sequence[str], clients: Callable[[int], Sequence[tuple[str, Sequence[str]]]]
+        self, server: Sequence[str], clients: Callable[[int], Iterable[tuple[str, Sequence[str]]]]
     ) -> Member:
         """Run them to the end and return the server's member.
 

@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from streamlink.fleet import MAX_SAMPLES, Fleet, FleetError, Member, Reporter, peak_rss_bytes
 from tests.support.commands import Command, environment
+from tests.support.peers import WAIT, until
 
 # A child that needs nothing of ours: `tell(...)` writes to the pipe it was handed.
 CHILD = """
@@ -63,22 +65,30 @@ def test_a_fleet_runs_to_its_end_and_has_everybodys_facts() -> None:
     assert_all_ended(fleet)
 
 
-@pytest.mark.processes
-def test_a_running_process_is_sampled_from_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fleet, sample, gate = Fleet(sample_seconds=0.01), Fleet._sample, tmp_path / "gate"
+@contextmanager
+def opening(gate: Path, when: Callable[[], bool]) -> Iterator[None]:
+    """Let the process that reads ``gate`` go on once it is so."""
     os.mkfifo(gate)
-    told: list[int] = []
 
-    def sampled(fleet: Fleet) -> None:
-        sample(fleet)
-        # Once: a server that has ended is not sampled again, and reads no more.
-        if len(fleet.members[0].samples) == 3 and not told:
-            told.append(gate.write_bytes(b"the server may end"))
+    def watch() -> None:
+        until(when)
+        gate.write_bytes(b"go on")
 
-    monkeypatch.setattr(Fleet, "_sample", sampled)
-    head = fleet.run(child(f"{SERVER} open({str(gate)!r}).read()"), lambda port: crew("base()"))
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    yield
+    watcher.join(WAIT)
+
+
+@pytest.mark.processes
+def test_a_running_process_is_sampled_from_outside(tmp_path: Path) -> None:
+    fleet, gate = Fleet(sample_seconds=0.01), tmp_path / "gate"
+
+    def is_sampled() -> bool:
+        return bool(fleet.members) and len(fleet.members[0].samples) >= 3
+
+    with opening(gate, is_sampled):
+        head = fleet.run(child(f"{SERVER} open({str(gate)!r}).read()"), lambda port: crew("base()"))
     assert len(head.samples) >= 3
     assert min(rss for _, rss, _ in head.samples) > 1_000_000
     assert head.report()["peak_rss_bytes"] == max(rss for _, rss, _ in head.samples)
@@ -86,21 +96,15 @@ def test_a_running_process_is_sampled_from_outside(
 
 
 @pytest.mark.processes
-def test_a_server_may_go_on_for_long_after_its_clients_have_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fleet, sample, gate = Fleet(sample_seconds=0.01), Fleet._sample, tmp_path / "gate"
-    os.mkfifo(gate)
+def test_a_server_may_go_on_for_long_after_its_clients_have_left(tmp_path: Path) -> None:
+    fleet, gate = Fleet(sample_seconds=0.01), tmp_path / "gate"
 
-    def sampled(fleet: Fleet) -> None:
-        sample(fleet)
-        if fleet.members[1].process.returncode is not None and not released:
-            released.append(gate.write_bytes(b"the server may end"))
+    def have_left() -> bool:
+        return len(fleet.members) == 2 and fleet.members[1].process.returncode is not None
 
-    released = list[int]()
-    monkeypatch.setattr(Fleet, "_sample", sampled)
     program = f"{SERVER} open({str(gate)!r}).read(); tell(verified=True)"
-    head = fleet.run(child(program), lambda port: crew("base()"))
+    with opening(gate, have_left):
+        head = fleet.run(child(program), lambda port: crew("base()"))
     assert head.facts["verified"] is True
 
 
@@ -148,17 +152,14 @@ def test_a_client_that_ends_before_it_began_ends_the_fleet() -> None:
 def test_an_interrupt_ends_everyone_even_those_who_do_not_listen() -> None:
     fleet = Fleet(end_seconds=0.3)
 
-    def interrupted(port: int) -> list[tuple[str, list[str]]]:
-        fleet._start("client", "deaf", crew(f"{deaf} base(); tell(deaf=1); {STAYS}")[0][1])
-        with fleet._told:
-            fleet._told.wait_for(lambda: "deaf" in fleet.members[1].facts, 60)
+    def interrupted() -> Iterator[tuple[str, list[str]]]:
+        yield from crew(f"base(); {STAYS}")  # it has begun when the next one is asked for
         raise KeyboardInterrupt
 
     deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     with pytest.raises(KeyboardInterrupt):
-        fleet.run(child(SERVER + STAYS), interrupted)
-    assert fleet.members[0].process.returncode == -signal.SIGTERM
-    assert fleet.members[1].process.returncode == -signal.SIGKILL
+        fleet.run(child(f"{deaf} {SERVER} {STAYS}"), lambda port: interrupted())
+    assert [each.process.returncode for each in fleet.members] == [-signal.SIGKILL, -signal.SIGTERM]
     assert_all_ended(fleet)
 
 
@@ -247,6 +248,7 @@ def test_a_reporter_tells_a_line_of_json_for_each_fact() -> None:
 
 PARENT = """
 import sys
+import threading
 from streamlink.fleet import Fleet
 Fleet().run([sys.executable, "-c", sys.argv[1]], lambda port: [])
 """

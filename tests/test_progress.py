@@ -153,12 +153,14 @@ def test_threads_may_report_at_once(quiet: LinkProgress) -> None:
     assert all(each.is_complete for each in quiet.rows())
 
 
-def test_a_call_between_samples_only_leaves_its_numbers(quiet: LinkProgress) -> None:
-    quiet.update("site-1", "sending", 1, 1000)
-    with quiet._lock:  # a call that took it would wait for ever
-        for done in range(2, 1000):
-            quiet.update("site-1", "sending", done, 1000)
-    assert row(quiet).done == 999
+def test_a_call_between_samples_only_leaves_its_number(
+    quiet: LinkProgress, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    play(quiet, clock, (59.95, "sending", 1), (60.01, "sending", 2))
+    assert not caplog.messages  # a line is due, and is left to the next sample
+    assert row(quiet).done == 2 * MB
+    play(quiet, clock, (60.06, "sending", 3))
+    assert len(caplog.messages) == 1
 
 
 # --- the screen -----------------------------------------------------------------------------

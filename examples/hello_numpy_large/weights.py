@@ -88,6 +88,10 @@ def _fill_pattern(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None
         out[at : at + tile.size] = tile[: out.size - at]
 
 
+PRIMES = (65521, 65519)
+"""After so many elements each of the two tables of the random weights repeats."""
+
+
 class _RandomWeights:
     """Sums of two tables of random numbers that repeat after different primes.
 
@@ -95,14 +99,13 @@ class _RandomWeights:
     for each element: much faster than drawing numbers.
     """
 
-    PRIMES = (65521, 65519)
     STRIDES = (40503, 24697)  # how far apart in each table two neighbouring keys begin
 
     def __init__(self) -> None:
-        self._first, self._second = (_random_table(prime) for prime in self.PRIMES)
+        self._first, self._second = (_random_table(prime) for prime in PRIMES)
 
     def fill(self, tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
-        (p, q), (i, j) = self.PRIMES, self.STRIDES
+        (p, q), (i, j) = PRIMES, self.STRIDES
         key, at = key_index(tensor), 0
         while at < out.size:
             a, b = (start + at + i * key) % p, (start + at + j * key) % q

@@ -45,21 +45,18 @@ class First(random.Random):
 class Line:
     """A line with one call, number 1, on connection 2, whose bits are flipped at one ``place``."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, direction: Direction, place: Place, most: int = 1
-    ) -> None:
-        monkeypatch.setattr(hits, "AIMS", {(direction, place): 1.0})
-        self.now = 0.0
+    def __init__(self, direction: Direction, place: Place, most: int = 1) -> None:
+        self.now = -1.0  # before zero nothing is flipped: the calls open undamaged
         self.log: list[str] = []
-        self.tap = OneByOne(First(1), self.log, most, clock=lambda: self.now)
+        aims = {(direction, place): 1.0}
+        self.tap = OneByOne(First(1), self.log, most, aims=aims, clock=lambda: self.now)
         self.flipped = 0
-        self.tap._at_place = "grpc prefix"  # nothing of what opens the calls
         self.up(PREFACE, connection=1)
         self.up(PREFACE)
         self.up(frame(HEADERS, 1), connection=1)
         self.up(frame(HEADERS, 1))
         self.down(frame(HEADERS, 1))
-        self.tap._at_place = place
+        self.now = 0.0
 
     def up(self, piece: bytes, connection: int = 2) -> None:
         self.flipped += self.tap.passing(connection, "up", piece) != piece
@@ -74,10 +71,8 @@ class Line:
         return [hit.outcome for hit in self.tap.hits]
 
 
-def test_a_chunk_is_repaired_when_its_own_number_is_asked_for_on_its_own_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = Line(monkeypatch, "up", "chunk payload")
+def test_a_chunk_is_repaired_when_its_own_number_is_asked_for_on_its_own_call() -> None:
+    line = Line("up", "chunk payload")
     line.up(chunk(1, 7))
     assert line.flipped == 1
     for stream, number, connection in ((1, 6, 2), (3, 7, 2), (1, 7, 1)):
@@ -88,17 +83,15 @@ def test_a_chunk_is_repaired_when_its_own_number_is_asked_for_on_its_own_call(
     assert line.tap.is_done
 
 
-def test_the_first_chunk_has_a_repair_of_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Line(monkeypatch, "up", "chunk header")
+def test_the_first_chunk_has_a_repair_of_its_own_form() -> None:
+    line = Line("up", "chunk header")
     line.up(chunk(1, 0))
     line.down(repair(1, 0))
     assert line.after(0.1) == ["repaired"]
 
 
-def test_a_message_is_damaged_when_the_log_says_so_and_its_call_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = Line(monkeypatch, "down", "other message")
+def test_a_message_is_damaged_when_the_log_says_so_and_its_call_ends() -> None:
+    line = Line("down", "other message")
     line.down(message(1, b"an ack"))
     assert line.flipped == 1
     line.log.append(LINE)
@@ -110,10 +103,8 @@ def test_a_message_is_damaged_when_the_log_says_so_and_its_call_ends(
 
 
 @pytest.mark.parametrize("by", ["trailers", "connection"])
-def test_a_message_whose_call_ends_without_a_word_was_not_delivered(
-    monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    line = Line(monkeypatch, "up", "other message")
+def test_a_message_whose_call_ends_without_a_word_was_not_delivered(by: str) -> None:
+    line = Line("up", "other message")
     line.up(message(1, b"finish"))
     if by == "trailers":
         line.down(frame(HEADERS, 1, flags=END_STREAM))
@@ -123,10 +114,8 @@ def test_a_message_whose_call_ends_without_a_word_was_not_delivered(
     assert line.after(hits.GRACE_SECONDS) == ["not delivered"]
 
 
-def test_a_message_behind_the_end_of_its_call_was_not_delivered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = Line(monkeypatch, "up", "other message")
+def test_a_message_behind_the_end_of_its_call_was_not_delivered() -> None:
+    line = Line("up", "other message")
     line.down(frame(HEADERS, 1, flags=END_STREAM))
     line.up(message(1, b"a beat"))
     assert line.flipped == 1
@@ -134,8 +123,8 @@ def test_a_message_behind_the_end_of_its_call_was_not_delivered(
     assert line.after(hits.GRACE_SECONDS + 0.1) == ["not delivered"]
 
 
-def test_a_message_that_nobody_missed_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Line(monkeypatch, "up", "chunk payload")
+def test_a_message_that_nobody_missed_is_called_so() -> None:
+    line = Line("up", "chunk payload")
     line.up(chunk(1, 7))
     line.up(chunk(1, 8))
     line.down(message(1, b"an ack"))
@@ -143,10 +132,8 @@ def test_a_message_that_nobody_missed_is_called_so(monkeypatch: pytest.MonkeyPat
     assert line.after(hits.UNDETECTED_SECONDS) == ["without effect"]
 
 
-def test_no_bit_is_flipped_before_the_last_one_is_settled_and_its_call_is_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = Line(monkeypatch, "up", "chunk payload", most=2)
+def test_no_bit_is_flipped_before_the_last_one_is_settled_and_its_call_is_back() -> None:
+    line = Line("up", "chunk payload", most=2)
     line.up(chunk(1, 7) + chunk(1, 8))
     assert line.flipped == 1
     line.log.append(LINE)
@@ -160,10 +147,8 @@ def test_no_bit_is_flipped_before_the_last_one_is_settled_and_its_call_is_back(
     assert not line.tap.is_done
 
 
-def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = Line(monkeypatch, "up", "frame header")
+def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew() -> None:
+    line = Line("up", "frame header")
     line.up(message(1, b"an ack"))
     line.down(frame(HEADERS, 1, flags=END_STREAM))
     assert line.after(1.0) == []
@@ -177,10 +162,8 @@ def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew(
     ("words", "outcome"),
     [("its call brings nothing", "silent"), ("nothing was heard", "silent"), (LINE, "damaged")],
 )
-def test_a_flip_outside_messages_is_what_the_log_says(
-    monkeypatch: pytest.MonkeyPatch, words: str, outcome: Outcome
-) -> None:
-    line = Line(monkeypatch, "up", "grpc prefix")
+def test_a_flip_outside_messages_is_what_the_log_says(words: str, outcome: Outcome) -> None:
+    line = Line("up", "grpc prefix")
     line.up(message(1, b"an ack"))
     line.log.append(words)
     assert line.after(0.0) == [outcome]
@@ -191,9 +174,9 @@ def test_a_flip_outside_messages_is_what_the_log_says(
     [("chunks", 2, hits.MOVED_SECONDS), ("the session", 1, hits.SILENT_SECONDS)],
 )
 def test_a_flip_is_without_effect_when_all_goes_on_for_longer_than_a_silent_call_would(
-    monkeypatch: pytest.MonkeyPatch, carries: str, connection: int, seconds: float
+    carries: str, connection: int, seconds: float
 ) -> None:
-    line = Line(monkeypatch, "down", "frame")
+    line = Line("down", "frame")
     line.up(chunk(1, 7))
     line.down(frame(PING, 0, bytes(8)), connection)
     assert line.flipped == 1
@@ -205,8 +188,8 @@ def test_a_flip_is_without_effect_when_all_goes_on_for_longer_than_a_silent_call
     assert line.tap.hits[0].label == "PING"
 
 
-def test_the_end_of_a_line_settles_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = Line(monkeypatch, "down", "frame")
+def test_the_end_of_a_line_settles_what_is_left() -> None:
+    line = Line("down", "frame")
     line.down(frame(PING, 0, bytes(8)))
     line.tap.end_line()
     line.tap.end_line()

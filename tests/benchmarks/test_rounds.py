@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -169,7 +170,7 @@ def test_differences_in_memory_cost_two_models_and_nothing_is_promised_of_the_di
 
 
 def test_a_case_whose_library_is_missing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     missing = [case.missing for case in executors.CASES if case.missing]
     assert len(missing) == 3
     assert "torch is not installed" in missing[0]

@@ -150,11 +150,11 @@ def test_what_cannot_be_run_is_said_before_anything_is_started(
 def test_the_published_size_is_64_arrays_of_2_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
-    def stop(server: list[str], clients: int) -> dict[str, Any]:
-        asked.append(server)
+    def stop(command: list[str], **_: object) -> None:
+        asked.append(command)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(example, "run", stop)
+    monkeypatch.setattr(subprocess, "Popen", stop)
     with pytest.raises(Exit) as stopped:
         example.main(full=True, compress="zstd")
     assert stopped.value.exit_code == 130

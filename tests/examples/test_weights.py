@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import weights
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from weights import (
     CLIENTS,
     KINDS,
+    PRIMES,
     UNIT,
     delta,
     expected_shift,
@@ -96,9 +96,8 @@ def test_random_weights_are_the_ones_of_every_other_machine() -> None:
 
 
 def test_random_weights_do_not_repeat_with_either_table() -> None:
-    primes = weights._RandomWeights.PRIMES
-    assert all(all(p % d for d in range(2, 257)) for p in primes)
-    assert len(set(primes)) == 2
+    assert all(all(prime % d for d in range(2, 257)) for prime in PRIMES)
+    assert len(set(PRIMES)) == 2
 
 
 # --- the training -----------------------------------------------------------
