@@ -32,7 +32,7 @@ from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
 
-__all__ = ["receive", "send"]
+__all__ = ["outcome", "receive", "send"]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -120,7 +120,7 @@ def receive(
             raise  # the command was wrong, not the transfer
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
-    _show(f"{target}: received", receipt)
+    typer.echo(outcome(f"{target}: received", receipt))
 
 
 @command(*LINK, *VISITING)
@@ -178,7 +178,7 @@ def send(
             raise
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
-    _show(f"{source}: sent to {to}", receipt)
+    typer.echo(outcome(f"{source}: sent to {to}", receipt))
 
 
 def _both(first: oneshot.Told, second: oneshot.Told) -> oneshot.Told:
@@ -191,15 +191,15 @@ def _both(first: oneshot.Told, second: oneshot.Told) -> oneshot.Told:
     return told
 
 
-def _show(what: str, receipt: Receipt) -> None:
+def outcome(what: str, receipt: Receipt) -> str:
+    """Return the lines that end a copy: what moved and how fast, and the model's digest."""
     total = receipt.stats.total_bytes
     moved = total - receipt.resumed_at
     # The time in which bytes moved: where all came at once there is nothing to tell of it.
     seconds, rate = receipt.stats.moving_seconds, receipt.stats.mean_rate
     how = f" in {seconds:.3g} s, {rate / 1e6:.4g} MB/s" if rate is not None else ""
     before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""
-    typer.echo(escape(f"{what}: {moved} bytes{how}{before}"))
-    typer.echo(f"digest {receipt.digest}")
+    return f"{escape(f'{what}: {moved} bytes{how}{before}')}\ndigest {receipt.digest}"
 
 
 def _require_seconds(option: str, seconds: float | None) -> None:

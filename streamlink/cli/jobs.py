@@ -34,20 +34,18 @@ from streamlink.cli.places import (
 )
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
 from streamlink.cli.tasks import maker_of
+from streamlink.cli.work import WatchedWork
 from streamlink.config import RoundConfig
 from streamlink.executors.client import Client
-from streamlink.executors.executor import Executor, Task, TaskOutcome
 from streamlink.fleet import Reporter
-from streamlink.link.client import Assignment
 from streamlink.link.server import Server
-from streamlink.link.transfer import WAITING
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobDesk, Memory, Reception
 from streamlink.progress import show_progress
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.ledger import Ledger
-from streamlink.rounds.report import RoundReport, Standing
+from streamlink.rounds.report import RoundReport
 from streamlink.transport.addresses import listening_at
 
 __all__ = ["client", "server"]
@@ -220,7 +218,7 @@ def client(
         common.passed()
         return
     reporter = Reporter(report_fd)
-    work = _Told(make(name), name)
+    work = WatchedWork(make(name), name)
     reporter.tell_base()
     with Client(server, name, work, common.config, cancel=common.cancel) as taking_part:
         logger.info("connected to %s as %s", server, name)
@@ -234,54 +232,6 @@ def client(
             taking_part.run()
     logger.info("tasks done: %d", taking_part.tasks_done)
     reporter.tell_usage()
-
-
-class _Told:
-    """An executor whose transfers are watched while they run."""
-
-    def __init__(self, work: Executor, name: str) -> None:
-        self._work = work
-        self._name = name
-        self._task: Task | None = None
-        self._ended: list[Standing] = []  # how the last task that was done has ended
-        self.overlaps = bool(getattr(work, "overlaps", False))
-        self.is_pure = bool(getattr(work, "is_pure", False))
-
-    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        self._task, self._ended = task, []
-        outcome = self._work.execute(task, assignment)
-        down, up = (receipt.stats.total_bytes for receipt in (outcome.received, outcome.sent))
-        self._ended = [Standing("server", "done", up, down, up, down)]
-        return outcome
-
-    def headline(self) -> str:
-        """Return what the bars are about."""
-        task = self._task
-        if task is None:
-            return f"{self._name}: waiting for the first task"
-        attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
-        return f"{self._name}: {task.name}, job {task.job!r} round {task.round}{attempt}"
-
-    def standings(self) -> Sequence[Standing]:
-        """Return how far the task that runs is, or ran last, where the executor can say."""
-        watched = getattr(self._work, "watched", None)
-        if watched is None:
-            return self._ended
-        model, update = watched
-        down, up = model.stats, update.stats if update is not None else None
-        # Before the executor opens the update's stream it has the model to itself.
-        phase = "working" if model.is_complete and update is None else "streaming"
-        if any(each.is_waiting for each in watched if each is not None):
-            phase = WAITING
-        sent, total = (up.received_bytes, up.total_bytes) if up is not None else (0, 0)
-        # Whom the server waits for is told with the update; the model is held for the same one.
-        held_for = (up.held_for if up is not None else "") or down.held_for
-        return [
-            Standing(
-                "server", phase, sent, down.received_bytes, total or down.total_bytes,
-                down.total_bytes, held_for,
-            )
-        ]  # fmt: skip
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

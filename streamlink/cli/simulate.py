@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +32,7 @@ from streamlink.config import JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
 from streamlink.rounds.ledger import Ledger
 
-__all__ = ["simulate"]
+__all__ = ["show_usage", "simulate"]
 
 
 @command(*LINK, *ROUNDS)
@@ -89,7 +90,7 @@ def simulate(
                 for name in (f"site-{number + 1}" for number in range(clients))
             ],
         )  # fmt: skip
-    _show(_table(fleet.members))
+    show_usage([member.report() for member in fleet.members])
     if report is not None:
         text = json.dumps(_report(head, fleet.members, clients), indent=1)
         report.write_text(text + "\n", encoding="utf-8")
@@ -133,19 +134,22 @@ def _report(head: Member, members: list[Member], clients: int) -> dict[str, Any]
     return {**facts, "clients": clients, "processes": [member.report() for member in members]}
 
 
-def _show(table: Table) -> None:
-    """Print ``table`` as wide as it is: a narrow terminal folds its lines, and no figure is cut."""
-    console = Console()
+def show_usage(reports: Iterable[Mapping[str, Any]]) -> None:
+    """Print what each process took, as a table that is as wide as it has to be.
+
+    A narrow terminal folds its lines; no figure is cut.
+    """
+    table, console = _table(reports), Console()
     anything = console.options.update(max_width=1 << 16)
     table.width = Measurement.get(console, anything, table).maximum
     console.print(table, crop=False)
 
 
-def _table(members: list[Member]) -> Table:
+def _table(reports: Iterable[Mapping[str, Any]]) -> Table:
     table = Table("process")
     for heading in ("base MiB", "peak MiB", "over base", "CPU s"):
         table.add_column(heading, justify="right")
-    for each in (member.report() for member in members):
+    for each in reports:
         base, peak = each["base_rss_bytes"] / 2**20, each["peak_rss_bytes"] / 2**20
         row = (f"{base:.0f}", f"{peak:.0f}", f"{peak - base:.0f}", f"{each['cpu_seconds']:.1f}")
         table.add_row(each["name"], *row)

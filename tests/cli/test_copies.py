@@ -13,7 +13,7 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 from streamlink.cli import app
-from streamlink.cli.copies import _show
+from streamlink.cli.copies import outcome
 from streamlink.link.transfer import Receipt
 from streamlink.model.compare import difference
 from streamlink.model.digest import digest_of
@@ -319,7 +319,7 @@ MOVED = StreamStats(
     ],
 )
 def test_the_rate_is_told_over_the_time_in_which_bytes_moved(
-    stats: StreamStats, resumed_at: int, line: str, capsys: pytest.CaptureFixture[str]
+    stats: StreamStats, resumed_at: int, line: str
 ) -> None:
-    _show("x", Receipt("d1", 3600.0, stats, resumed_at=resumed_at))
-    assert capsys.readouterr().out == f"{line}\ndigest d1\n"
+    receipt = Receipt("d1", 3600.0, stats, resumed_at=resumed_at)
+    assert outcome("x", receipt) == f"{line}\ndigest d1"

@@ -1,4 +1,4 @@
-"""What a client's command tells of the task that runs, for its progress bars."""
+"""What a client's command shows of the task that runs: its progress bars."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.cli.jobs import _Told
+from streamlink.cli.work import WatchedWork
 from streamlink.executors.executor import Executor, Task
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.executors.streaming import StreamingExecutor
@@ -28,7 +28,7 @@ class Watched:
     def __init__(self, kind: str, path: Path) -> None:
         self.at_work: list[Standing] = []
         self.while_sent: list[Standing] = []
-        self.told = _Told(self._executor(kind, path), "site-1")
+        self.told = WatchedWork(self._executor(kind, path), "site-1")
 
     def _executor(self, kind: str, path: Path) -> Executor:
         match kind:
