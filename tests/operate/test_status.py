@@ -356,11 +356,14 @@ def test_an_order_that_is_none_is_refused(
     question: dict[str, Any], make: Callable[..., Watched]
 ) -> None:
     job = make()
-    job.prepare()
-    desk = JobDesk(job.federation.server, job.rounds, Memory())
+    gate, _ = job.gated(1)
+    job.site(0)
+    desk = job.begin(2)
+    assert gate.reached.wait(WAIT)
     with pytest.raises(ControlError):
         desk.answer(question)
-    assert not job.rounds._plan.stop.is_aborted
+    gate.opens.set()
+    assert set(job.report().weights) == {"site-0", "site-1"}  # it was not aborted
 
 
 def test_a_listener_hears_of_an_abort_as_a_round_that_failed(make: Callable[..., Watched]) -> None:

@@ -28,13 +28,26 @@ _PATIENCE = 0.2  # a call that was not ended by what was said on it is cut (seco
 
 
 class Line:
-    """One call of a hostile client: says what it is told to, and notes what it hears."""
+    """One call of a hostile client: says what it is told to, and notes what it hears.
 
-    def __init__(self, channel: grpc.Channel, method: str, wire: Wire) -> None:
+    Args:
+        channel: carries it.
+        wire: its frames.
+        stream_id: the stream it carries; 0: none.
+        said: how many frames were said on it before.
+    """
+
+    def __init__(
+        self, channel: grpc.Channel, wire: Wire, *, stream_id: int = 0, said: int = 0
+    ) -> None:
+        self.stream_id = stream_id
+        self.said = said
+        """How many frames but chunks it has said."""
         self._wire = wire
         self._says: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._heard: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.status = grpc.StatusCode.OK
+        method = "Session" if self.is_session else "Transfer"
         call = channel.stream_stream(f"/{SERVICE}/{method}", None, None)
         self._call: Any = call(iter(self._says.get, None))
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -44,6 +57,7 @@ class Line:
         """Send frames, checks and all."""
         for frame in frames:
             self.say_bytes(self._wire.encode(frame))
+            self.said += not isinstance(frame, f.Chunk)
         return self
 
     def say_bytes(self, raw: bytes) -> Self:
@@ -71,16 +85,6 @@ class Line:
     def is_session(self) -> bool:
         """Whether it is a session's call."""
         return isinstance(self._wire, SessionWire)
-
-    @property
-    def said(self) -> int:
-        """How many frames but chunks it has said."""
-        return self._wire._said
-
-    @property
-    def stream_id(self) -> int:
-        """The stream it carries; 0: none."""
-        return getattr(self._wire, "_stream_id", 0)
 
     def last_words(self) -> f.Abort | None:
         """Say no more, and return the server's last words, if it had any that can be read."""
@@ -119,7 +123,7 @@ class HostileClient:
 
     def session(self) -> Line:
         """Open a session call that has said nothing."""
-        return self._opened("Session", SessionWire())
+        return self._opened(Line(self._channel, SessionWire()))
 
     def greeted(self, name: str, **changes: Any) -> tuple[Line, f.Welcome]:
         """Open a session under ``name``."""
@@ -129,11 +133,12 @@ class HostileClient:
 
     def transfer(self) -> Line:
         """Open a transfer call that has said nothing."""
-        return self._opened("Transfer", TransferWire(0))
+        return self._opened(Line(self._channel, TransferWire(0)))
 
     def attached(self, session_id: str, stream_id: int) -> Line:
         """Open a transfer call for a stream."""
-        line = self._opened("Transfer", TransferWire(stream_id, said=1))
+        wire = TransferWire(stream_id, said=1)
+        line = self._opened(Line(self._channel, wire, stream_id=stream_id, said=1))
         return line.say_bytes(encode_transfer(f.Attach(session_id, stream_id), 0))
 
     def close(self) -> None:
@@ -142,8 +147,7 @@ class HostileClient:
             line.end()
         self._channel.close()
 
-    def _opened(self, method: str, wire: Wire) -> Line:
-        line = Line(self._channel, method, wire)
+    def _opened(self, line: Line) -> Line:
         self._lines.append(line)
         return line
 

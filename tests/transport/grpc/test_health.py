@@ -7,8 +7,10 @@ import threading
 import grpc
 import pytest
 
+from streamlink.protocol import frames as f
 from streamlink.transport.connect import listen
 from streamlink.transport.grpc.health import NOT_SERVING, SERVING, service_in
+from tests.support.hostile import HostileClient
 from tests.support.peers import SMALL, WAIT, Federation
 
 SERVICE = "streamlink.v1.Streamlink"
@@ -45,28 +47,16 @@ def test_who_would_watch_is_told_to_check() -> None:
 
 
 def test_a_server_that_says_goodbye_does_not_serve() -> None:
-    leaving, told = threading.Event(), threading.Event()
-
-    class Slow:
-        """A session whose goodbye is not acknowledged until the probe was answered."""
-
-        peer = "site-1"
-        is_away = False
-        closed = told
-
-        def leave(self, reason: str) -> None:
-            leaving.set()
-
-        def abort(self, *_: object) -> None: ...
-
     server = listen("127.0.0.1:0", SMALL)
-    server.registry._sessions["one"] = Slow()  # type: ignore[assignment]
     closing = threading.Thread(target=server.close)
-    closing.start()
-    assert leaving.wait(WAIT)
-    assert probe(server.port) == NOT_SERVING
-    told.set()
-    closing.join()
+    with HostileClient(f"127.0.0.1:{server.port}") as client:
+        line, _ = client.greeted("site-1")
+        closing.start()
+        line.hear(f.Goodbye)  # and does not acknowledge it
+        assert probe(server.port) == NOT_SERVING
+        line.say(f.Goodbye("site-1 leaves"))
+        closing.join(WAIT)
+    assert not closing.is_alive()
 
 
 def test_the_answers_are_those_of_the_standard() -> None:
