@@ -69,6 +69,15 @@ PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "tran
 # Only these know the pump and the machine of a transfer; everybody else asks the transfer.
 KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/receive_transfer.py")
 
+# What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
+# aggregation knows neither. Nobody else knows how an update is resumed within its round.
+ROUNDS_APART = {
+    "aggregate": ("lockstep", "spool", "controller", "ledger", "plan", "resume", "scatter"),
+    "lockstep": ("spool", "controller", "ledger"),
+    "spool": ("lockstep", "controller"),
+    "resume.py": ("lockstep", "spool", "controller", "ledger"),
+}
+
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADS = {"torch.load", "torch.save"}
 
@@ -229,6 +238,15 @@ def test_a_module_imports_only_what_its_layer_allows(path: Path) -> None:
     assert part in MAY_IMPORT, f"{part} has no line in MAY_IMPORT: decide where it stands"
     wrong = wrong_arrows(part, imported_by(path))
     assert not wrong, f"{part} must not import {sorted(wrong)}"
+
+
+@every("streamlink/rounds")
+def test_the_parts_of_the_rounds_stand_apart(path: Path) -> None:
+    part = path.relative_to(PACKAGE / "rounds").parts[0]
+    known = {each.removeprefix("streamlink.rounds.") for each in imported_by(path)}
+    known = {each for each in known if not each.startswith("streamlink.")}
+    apart = ROUNDS_APART.get(part, ("resume", "lockstep.resume", "spool.partial"))
+    assert not [each for each in known if is_under(each, *apart)]
 
 
 @every("streamlink/protocol", "streamlink/model")

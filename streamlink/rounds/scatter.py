@@ -51,7 +51,7 @@ class Scatter:
         source: ModelSource,
         attempt: Attempt | None = None,
         *,
-        mark: int = 0,
+        update_start: int = 0,
         send: Send = send_model,
     ) -> Exchange:
         """Ask ``peer``, and feed it the model of ``source``.
@@ -60,13 +60,13 @@ class Scatter:
             peer: who is asked.
             source: the model.
             attempt: to which attempt; None: to this one.
-            mark: its update is wanted from this byte on; the model goes down from there, too.
+            update_start: its update is wanted from this byte on; the model is sent from there, too.
             send: sends the model, in a thread of its own.
 
         Raises:
             ContributorFailed: it is not there any more.
         """
-        exchange = self._ask(peer, source, attempt or self.attempt, mark)
+        exchange = self._ask(peer, source, attempt or self.attempt, update_start)
         seen = self._filtered(source, peer.name)
         self._start(exchange, lambda: send(exchange.outgoing, seen))
         return exchange
@@ -110,11 +110,13 @@ class Scatter:
         """What went wrong with reading our own store, if that did."""
         return self._fault
 
-    def _ask(self, peer: Peer, source: ModelSource, attempt: Attempt, mark: int = 0) -> Exchange:
+    def _ask(
+        self, peer: Peer, source: ModelSource, attempt: Attempt, update_start: int = 0
+    ) -> Exchange:
         rules, metadata = self._plan.rules, self._facts(attempt, peer.name)
         spec, begin = source.spec, 0
-        if mark:
-            begin = place_in(spec, part_of(spec, rules.part), mark)
+        if update_start:
+            begin = place_in(spec, part_of(spec, rules.part), update_start)
         try:
             exchange = peer.ask(
                 rules.train_task_name,
@@ -122,7 +124,7 @@ class Scatter:
                 attempt=attempt,
                 metadata=metadata,
                 part=rules.part,
-                begins=(begin, mark),
+                begins=(begin, update_start),
             )
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error

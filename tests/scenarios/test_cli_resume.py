@@ -65,7 +65,7 @@ def test_a_client_that_is_killed_goes_on_at_its_mark(gather: str, tmp_path: Path
             client.interrupt(signal.SIGKILL)
             client.end()
         with Command(command, tmp_path, environment()) as client:
-            mark = int(server.until(r"update.* goes on at byte (\d+)")[1])
+            mark = int(server.until(r"update.* resumes at byte (\d+)")[1])
             assert server.end() == 0
             assert client.end() == 0
     assert mark >= 1 << 20, server.log

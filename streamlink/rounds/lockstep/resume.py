@@ -1,30 +1,49 @@
-"""How a client that was lost in lockstep is asked again: the same attempt, from the mark on."""
+"""Resuming in lockstep: the client rejoins the running attempt, while the others are held."""
 
 from __future__ import annotations
 
-import logging
+from typing import Protocol
 
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
-from streamlink.link.server import Exchange, Peer, Server
+from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ModelSource
 from streamlink.rounds.lockstep.rule import LockstepRule
-from streamlink.rounds.lockstep.source import Answer
+from streamlink.rounds.resume import PartialUpdate, ask_for_rest, is_lost
 from streamlink.rounds.scatter import Scatter
 
-__all__ = ["LockstepResume", "answer_to", "is_lost"]
+__all__ = ["LockstepResume", "Resume"]
 
-logger = logging.getLogger("streamlink.rounds")
+
+class Resume(Protocol):
+    """How a client that was lost gets back into the attempt it was lost from."""
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long the attempt waits for the client."""
+
+    def is_possible(self, error: StreamlinkError) -> bool:
+        """Return whether a client whose stream failed with ``error`` may resume its update."""
+
+    def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the client, and let it continue ``partial``.
+
+        Returns:
+            False: the client is not back yet.
+
+        Raises:
+            ContributorFailed: it came back, and is lost again.
+        """
 
 
 class LockstepResume:
-    """One client's way back into an attempt: it is waited for by name, and asked for the rest.
+    """Waits for one client by name, and asks it for the rest of its update.
 
     Args:
-        server: where it comes back to.
-        scatter: the attempt's requests; the new one takes the place of the lost one.
+        server: where the client comes back to.
+        scatter: the attempt's requests; the new one replaces the lost one.
         source: the model of the attempt.
         peer: the client as it was.
-        rule: tells how long and how often it is waited for.
+        rule: says how long the attempt waits, and how often one client may resume.
     """
 
     def __init__(
@@ -35,45 +54,32 @@ class LockstepResume:
         peer: Peer,
         rule: LockstepRule,
     ) -> None:
-        self.seconds = rule.grace
+        self.grace_seconds = rule.grace
         self._server = server
         self._scatter = scatter
         self._source = source
         self._peer = peer
         self._rule = rule
 
-    def is_open(self, error: StreamlinkError) -> bool:
-        """Whether the client is lost, and did not only fail; and has not come back too often."""
+    def is_possible(self, error: StreamlinkError) -> bool:
+        """Return whether the client is lost, is not excluded, and has not resumed too often."""
         name = self._peer.name
         if self._server.is_barred(name):
             return False
         return is_lost(self._peer, error) and self._rule.may_resume(name)
 
-    def ask(self, mark: int, seconds: float) -> Answer | None:
-        """Wait up to ``seconds`` for the client, and ask it for its update from byte ``mark`` on.
+    def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the client, and let it continue ``partial``.
 
         Raises:
-            ContributorFailed: it came, and is lost again.
+            ContributorFailed: it came back, and is lost again.
         """
         peer = self._server.wait_for_peer(self._peer.name, seconds, unless=self._peer)
         if peer is None:
-            return None
+            return False
         self._peer = peer
         self._rule.resume(peer.name)
-        attempt = self._scatter.attempt
-        logger.info("%s: %s is back; its update goes on at byte %d", attempt, peer.name, mark)
         lost = self._scatter.exchanges[peer.name]
         lost.end(AbortCode.STALE_ATTEMPT, f"{peer.name} was asked again in its place")
-        return answer_to(self._scatter.offer(peer, self._source, mark=mark))
-
-
-def is_lost(peer: Peer, error: StreamlinkError) -> bool:
-    """Whether a client whose update failed with ``error`` is lost, and did not only fail."""
-    # Of a session's end its streams may hear first.
-    is_told = isinstance(error, StreamAborted) and error.code is AbortCode.SESSION_LOST
-    return is_told or peer.is_lost
-
-
-def answer_to(exchange: Exchange) -> Answer:
-    """Return what a client answers to a request."""
-    return Answer(exchange.incoming, exchange.reply_began, lambda: exchange.failure)
+        partial.resume(ask_for_rest(self._scatter, peer, self._source, partial))
+        return True

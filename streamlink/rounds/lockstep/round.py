@@ -19,11 +19,12 @@ from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, 
 from streamlink.rounds.events import Happening
 from streamlink.rounds.filters import ModelFacts, functions_of
 from streamlink.rounds.lockstep.duplex import Duplex
-from streamlink.rounds.lockstep.resume import LockstepResume, answer_to
+from streamlink.rounds.lockstep.resume import LockstepResume
 from streamlink.rounds.lockstep.rule import LockstepRule
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.plan import Plan
 from streamlink.rounds.report import RoundReport, Standing, ended, log_traceback, wait_reply_of
+from streamlink.rounds.resume import answer_of
 from streamlink.rounds.scatter import Scatter
 
 __all__ = ["Lockstep"]
@@ -191,12 +192,12 @@ class Lockstep:
     ) -> LiveSource:
         return LiveSource(
             peer.name,
-            answer_to(scatter.exchanges[peer.name]),
+            answer_of(scatter.exchanges[peer.name]),
             weigh=lambda given: self._plan.weigh(peer.name, given),
             filters=lambda update: functions_of(
                 self._plan.filters_up, ModelFacts(scatter.attempt, peer.name, update)
             ),
-            way_back=LockstepResume(self._server, scatter, source, peer, rule),
+            resume=LockstepResume(self._server, scatter, source, peer, rule),
         )
 
     def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:

@@ -1,12 +1,12 @@
-"""One client's update in lockstep: its stream, the bytes of it that wait to be used, its way back.
+"""One client's update in lockstep: its stream, and the bytes that have arrived and are not used.
 
     announced ──▶ arriving ──▶ complete
         ▲             │
-        └── away ◀────┘  its session is lost: another process of its name may go on at the mark
+        └── away ◀────┘  its session is lost: its client may come back and resume the update
 
-The mark is how much of the update is used: whole elements, all before it are in the new model for
-good. Going on there needs a function that gives the same bits for the same range, so only an update
-that says of itself that it is *pure* can; at mark 0 nothing is used, and anybody may begin again.
+While its client is away, this is the ``PartialUpdate`` of lockstep: the bytes that were used are in
+the new model and cannot be taken back, so the update resumes right behind them. An update that is
+not pure can resume only while nothing of it is used: then it starts again at its beginning.
 """
 
 from __future__ import annotations
@@ -15,55 +15,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
 
 from streamlink.clock import running_time
-from streamlink.errors import ModelError, StreamlinkError
+from streamlink.errors import StreamlinkError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.validate import check_announced
+from streamlink.rounds.lockstep.resume import Resume
+from streamlink.rounds.resume import Answer, require_same_update
 
-__all__ = ["Answer", "LiveSource", "ResumeRequest"]
+__all__ = ["LiveSource"]
 
 logger = logging.getLogger("streamlink.rounds")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The stream that a client answers a request on, and what is known of it from elsewhere."""
-
-    model: ReceiveTransfer
-
-    on_begin: Callable[[], None] = lambda: None
-    """Called once, when the answer has begun."""
-
-    failure: Callable[[], StreamlinkError | None] = lambda: None
-    """Tells why the answer cannot be had, where the stream itself does not know."""
-
-
-class ResumeRequest(Protocol):
-    """How a client that was lost is asked again, in the attempt it was lost from."""
-
-    @property
-    def seconds(self) -> float:
-        """How long it is waited for."""
-
-    def is_open(self, error: StreamlinkError) -> bool:
-        """Whether the client is lost, and did not only fail; and has not come back too often."""
-
-    def ask(self, mark: int, seconds: float) -> Answer | None:
-        """Wait up to ``seconds`` for the client, and ask it for its update from byte ``mark`` on.
-
-        Returns:
-            None: it is not back yet.
-
-        Raises:
-            ContributorFailed: it came, and is lost again.
-        """
 
 
 class LiveSource:
@@ -75,7 +41,7 @@ class LiveSource:
         filters: gives, for what its client says of it, the functions that are applied to its
             elements, one after the other, before they are combined.
         weigh: gives the weight that counts for the one the client announced.
-        way_back: where the client may come back when it is lost; None: it may not.
+        resume: how the client gets back when it is lost; None: it cannot.
     """
 
     def __init__(
@@ -85,7 +51,7 @@ class LiveSource:
         *,
         filters: Callable[[Update], Sequence[RangeFunction]] = lambda update: (),
         weigh: Callable[[float], float] = lambda weight: weight,
-        way_back: ResumeRequest | None = None,
+        resume: Resume | None = None,
     ) -> None:
         self.peer = peer
         self.used = 0
@@ -96,7 +62,7 @@ class LiveSource:
         self._choose = filters
         self._filters: Sequence[RangeFunction] | None = None
         self._weigh = weigh
-        self._way_back = way_back
+        self._resume = resume
         self._announced: tuple[Update, ModelSpec] | None = None
         self._is_open = self._has_begun = False
         self._views: deque[memoryview] = deque()
@@ -172,6 +138,20 @@ class LiveSource:
         self._check()
         self._notice()
 
+    # --- while its client is away (``PartialUpdate``) -----------------------------------------
+
+    @property
+    def resume_offset(self) -> int:
+        """The end of what is used: that is in the new model, and cannot be taken back."""
+        return self.used
+
+    def resume(self, answer: Answer) -> None:
+        """Continue with ``answer``, which brings the bytes from ``resume_offset`` on."""
+        self._answer, self._lost = answer, None
+        self._is_open = self._has_begun = False
+        self._views.clear()  # what of the lost stream was not used is sent again
+        self.end = self.used
+
     # --- its bytes --------------------------------------------------------------------------
 
     def take(self, nbytes: int) -> memoryview:
@@ -240,10 +220,10 @@ class LiveSource:
         is_open = self.model.open(seconds)
         self._notice()
         if is_open:
-            said = self.model.update, self.model.spec
-            if self._announced is not None and said != self._announced:
-                raise ModelError(f"{self.peer} came back with another update than it had begun")
-            self._announced = said
+            update, spec = self.model.update, self.model.spec
+            if self._announced is not None:
+                require_same_update(self.peer, self._announced, (update, spec))
+            self._announced = update, spec
             self._is_open = True
         return is_open
 
@@ -272,35 +252,26 @@ class LiveSource:
     def _lose(self, error: StreamlinkError) -> None:
         """Wait for its client from now on; raises ``ContributorFailed`` where that is no use."""
         is_pure = self._announced is not None and self.update.is_pure
-        way_back = self._way_back
-        if way_back is None or not way_back.is_open(error) or (self.used and not is_pure):
+        resume = self._resume
+        if resume is None or not resume.is_possible(error) or (self.used and not is_pure):
             raise ContributorFailed(self.peer, error) from error
-        self._lost, self._until = error, running_time() + way_back.seconds
+        self._lost, self._until = error, running_time() + resume.grace_seconds
         logger.warning(
-            "%s is lost (%s); its update goes on at byte %d if it is back within %g s",
-            self.peer, error, self.used, way_back.seconds,
+            "%s is lost (%s); its update resumes at byte %d if it is back within %g s",
+            self.peer, error, self.used, resume.grace_seconds,
         )  # fmt: skip
 
     def _is_back(self, seconds: float) -> bool:
-        """Wait for the client's return; whether its update goes on."""
+        """Wait for the client; return whether its update has resumed."""
         assert self._lost is not None
-        assert self._way_back is not None
+        assert self._resume is not None
         left = max(0.0, self._until - running_time())
         try:
-            answer = self._way_back.ask(self.used, min(seconds, left))
+            is_back = self._resume.try_resume(self, min(seconds, left))
         except ContributorFailed as failed:
             cause = failed.__cause__
             self._lose(cause if isinstance(cause, StreamlinkError) else failed)
             return False
-        if answer is not None:
-            self._go_on(answer)
-        elif not left:
+        if not is_back and not left:
             raise ContributorFailed(self.peer, self._lost, was_awaited=True) from self._lost
-        return answer is not None
-
-    def _go_on(self, answer: Answer) -> None:
-        """Let the update come from ``answer``, from the mark on."""
-        self._answer, self._lost = answer, None
-        self._is_open = self._has_begun = False
-        self._views.clear()  # what of the lost stream was not used comes again
-        self.end = self.used
+        return is_back

@@ -1,10 +1,9 @@
-"""The beginning of an update whose client was lost: kept in the spool, and gone on with.
+"""A partial update in a spool: kept on the disk while its client is away, and resumed.
 
 It stays in its open sink, which has the hash of each whole block. Another process of the client
-sends the rest, from the last whole block on: that is the *mark*. What is here is read back first;
-the digest of the whole is that of the blocks as they arrived, from either process.
-
-Only an update that is *pure* can go on, as in lockstep (see ``lockstep.source``).
+sends the rest, from the last whole block on. First the server reads back what is on the disk and
+compares it with those hashes: a bit that flipped there would otherwise count. The digest of the
+whole update is computed from the hashes of the blocks as they arrived, from either process.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from streamlink.errors import AbortCode, CorruptStore, ModelError, StoreError, StreamAborted
+from streamlink.errors import AbortCode, CorruptStore, StoreError, StreamAborted
 from streamlink.link import Update
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, Progress
+from streamlink.rounds.resume import Answer, require_same_update
 from streamlink.stores.files import remove_tree
 
 __all__ = ["PartialSink", "ReadBackSink", "StoredPartial"]
@@ -26,7 +26,7 @@ __all__ = ["PartialSink", "ReadBackSink", "StoredPartial"]
 
 @runtime_checkable
 class ReadBackSink(ModelSink, Protocol):
-    """A sink that can tell whether what was written is still there."""
+    """A sink that can read back and verify what was written."""
 
     @property
     def whole(self) -> int:
@@ -41,46 +41,59 @@ class ReadBackSink(ModelSink, Protocol):
 
 
 class StoredPartial:
-    """What has come of one client's pure update.
+    """What is stored of one client's pure update; the ``PartialUpdate`` of a spool.
 
     Args:
         peer: the client.
-        update: what it said of it.
+        update: as the client announced it.
         path: the directory it is stored in.
-        sink: what takes it there.
+        sink: writes there.
+        receive: called with the answer that brings the rest; it receives that into ``rest_sink``.
     """
 
-    def __init__(self, peer: str, update: Update, path: Path, sink: ReadBackSink) -> None:
+    def __init__(
+        self,
+        peer: str,
+        update: Update,
+        path: Path,
+        sink: ReadBackSink,
+        receive: Callable[[StoredPartial, Answer], None],
+    ) -> None:
+        self.peer = peer
         self.path = path
-        self._peer = peer
         self._update = update
         self._sink = sink
+        self._receive = receive
 
     @property
-    def mark(self) -> int:
-        """The byte of the update that the rest is asked for from: whole elements lie before it."""
+    def resume_offset(self) -> int:
+        """The end of the last whole block, or of the last whole element before that."""
         spec, whole = self._sink.spec, self._sink.whole
         if whole == spec.nbytes:
             return whole
         index, inside = spec.locate(whole)
         return whole - inside % spec.tensors[index].itemsize
 
-    def go_on(self, model: ReceiveTransfer) -> ModelSink:
-        """Read back what is here, and return where the rest goes, which ``model`` brings.
+    def resume(self, answer: Answer) -> None:
+        """Receive the rest, in a thread of the spool; returns at once."""
+        self._receive(self, answer)
+
+    def rest_sink(self, model: ReceiveTransfer) -> ModelSink:
+        """Verify what is stored, and return the sink for the rest, which ``model`` brings.
 
         Raises:
             ModelError: the client announces another update than the one that was begun.
-            StreamAborted: what is here is damaged.
+            StreamAborted: what is stored is damaged.
             StoreError: it cannot be read.
         """
-        if model.update != self._update:
-            raise ModelError(f"{self._peer} came back with another update than it had begun")
+        spec = self._sink.spec
+        require_same_update(self.peer, (self._update, spec), (model.update, model.spec))
         pulse = model.pulse("reading what came before")
         try:
             for _ in self._sink.written():
                 pulse.beat()
         except CorruptStore as error:
-            reason = f"the beginning of the update of {self._peer} was damaged here: {error}"
+            reason = f"the beginning of the update of {self.peer} was damaged here: {error}"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False) from error
         return _Rest(self._sink)
 
@@ -92,15 +105,15 @@ class StoredPartial:
 
 
 class PartialSink(CommitSink):
-    """One that is left as it is where its client is lost; unless its bytes are to blame.
+    """A sink that is kept when its client is lost, and discarded when its bytes are to blame.
 
     Args:
         sink: where the bytes go.
         commit: makes the update whole.
-        forget: removes what has come.
+        forget: removes what is stored.
     """
 
-    durable = 0  # it is kept for this process only
+    durable = 0  # kept for this process only: a server that is killed keeps whole updates
 
     def __init__(
         self,
@@ -116,15 +129,15 @@ class PartialSink(CommitSink):
         return iter(())
 
     def suspend(self) -> None:
-        """Leave it as it is."""
+        """Keep it as it is."""
 
     def discard(self) -> None:
-        """Forget everything that has come, from processes before this stream's too."""
+        """Forget all that is stored, also what an earlier process of the client sent."""
         self._forget()
 
 
 class _Rest(CommitSink):
-    """Takes what comes from the mark on, but for the part of an element that is here already."""
+    """Takes the rest, and skips the bytes of a cut element that are stored already."""
 
     def __init__(self, sink: ReadBackSink) -> None:
         super().__init__(sink, sink.commit)

@@ -27,9 +27,9 @@ from streamlink.rounds.aggregate.gather import Gather, GatherRules
 from streamlink.rounds.events import Happening
 from streamlink.rounds.filters import ModelFacts, functions_of
 from streamlink.rounds.ledger import Run
-from streamlink.rounds.lockstep.resume import is_lost
 from streamlink.rounds.plan import Plan
 from streamlink.rounds.report import RoundReport, log_traceback, wait_reply_of
+from streamlink.rounds.resume import answer_of, ask_for_rest, is_lost
 from streamlink.rounds.scatter import Scatter
 from streamlink.rounds.spool.rule import SpoolRule
 from streamlink.rounds.spool.source import StoredSource
@@ -66,7 +66,7 @@ class SpooledRound:
         self._run = run
         self._recovered = recovered
         self._scatter = Scatter(plan, self._attempt)
-        self._attempts: dict[str, int] = {}  # an update that goes on stays in its attempt
+        self._attempts: dict[str, int] = {}  # an update that is resumed stays in its attempt
         self._asked: Counter[str] = Counter()  # so often
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, StreamlinkError] = {}
@@ -144,25 +144,19 @@ class SpooledRound:
     def _ask(self, peer: Peer, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
         self._peers[peer.name] = peer
         self._asked[peer.name] += 1
-        mark = spool.mark_of(peer.name)
-        number = self._attempts.get(peer.name, 0) + (0 if mark else 1)
+        partial = spool.partial(peer.name)
+        number = self._attempts.get(peer.name, 0) + (1 if partial is None else 0)
         self._attempts[peer.name] = number
         attempt = Attempt(self._attempt.job, self._attempt.round, number)
         try:
-            exchange = self._scatter.offer(peer, source, attempt, mark=mark)
+            if partial is None:
+                spool.start(peer.name, answer_of(self._scatter.offer(peer, source, attempt)))
+            else:
+                partial.resume(ask_for_rest(self._scatter, peer, source, partial, attempt))
         except ContributorFailed as failed:
             cause = failed.__cause__
             error = cause if isinstance(cause, StreamlinkError) else failed
             self._drop(peer.name, error, spool, rule)
-            return
-        if mark:
-            logger.info("%s: the update of %s goes on at byte %d", attempt, peer.name, mark)
-        spool.start(
-            peer.name,
-            exchange.incoming,
-            on_begin=exchange.reply_began,
-            failure=lambda: exchange.failure,
-        )
 
     def _note(self, spool: Spool, rule: SpoolRule) -> None:
         """Take over what has arrived and what has failed since the last look."""

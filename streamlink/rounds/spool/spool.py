@@ -1,10 +1,9 @@
-"""Spooled gathering: every update is stored whole, so that stragglers can be let go.
+"""The first phase of a spooled round: every update is stored, so that stragglers can be left out.
 
-The first phase of a spooled round. A ``Spool`` receives each client's update into a store of its
-own, beside a small manifest; a client hears that its update is here when both are durable. Then the
-updates that came are combined: ``stored``. Of a client that is lost the beginning of a pure update
-is kept: ``partial``. Memory grows with the number of clients by their windows, the disk by their
-updates.
+A ``Spool`` receives each client's update into a store of its own, beside a small manifest, and
+acknowledges it when both are durable. In the second phase the loop of ``aggregate`` reads them
+(``source``). Of a client that is lost, the stored part of a pure update is kept (``partial``).
+Memory grows with the number of clients by one window each, the disk by one update each.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +36,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.rounds.aggregate.validate import check_announced, check_metrics
 from streamlink.rounds.durable import spool_errors, sync_directory
 from streamlink.rounds.ledger import Run
+from streamlink.rounds.resume import Answer, PartialUpdate
 from streamlink.rounds.spool.partial import PartialSink, ReadBackSink, StoredPartial
 from streamlink.rounds.spool.recovery import path_name
 from streamlink.rounds.spool.stored import MANIFEST_NAME, StoreAt, StoredUpdate, stored_digest
@@ -105,7 +105,7 @@ class Spool:
         self._store_at = store_at
         self._changed = threading.Condition()
         self._entries: dict[str, _Entry] = {}
-        self._beginnings: dict[str, StoredPartial] = {}
+        self._partials: dict[str, StoredPartial] = {}
         self._failed: dict[str, StreamlinkError] = {}
         self._fault: Exception | None = None
         self._run = run
@@ -157,11 +157,10 @@ class Spool:
         with self._changed:
             return self._fault
 
-    def mark_of(self, peer: str) -> int:
-        """The byte that the update of a client that was lost can go on at; 0: its beginning."""
+    def partial(self, peer: str) -> PartialUpdate | None:
+        """What is stored of the update of a client that was lost; None: it must begin again."""
         with self._changed:
-            beginning = self._beginnings.get(peer)
-            return 0 if beginning is None else beginning.mark
+            return self._partials.get(peer)
 
     def wait(self, seconds: float) -> bool:
         """Wait until anything has changed since the last ``wait``; False: not within ``seconds``.
@@ -175,40 +174,18 @@ class Spool:
 
     # --- what is done ---------------------------------------------------------------------
 
-    def start(
-        self,
-        peer: str,
-        incoming: ReceiveTransfer,
-        *,
-        on_begin: Callable[[], None] = lambda: None,
-        failure: Callable[[], StreamlinkError | None] = lambda: None,
-    ) -> None:
+    def start(self, peer: str, answer: Answer) -> None:
         """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
 
         Args:
-            peer: the client; what it sent or failed before no longer counts.
-            incoming: its stream. Where that starts at ``mark_of(peer)``, not at 0, what the client
-                sent before counts, and this brings the rest.
-            on_begin: called once, when the client's answer has begun.
-            failure: tells what is known from elsewhere of why the update cannot be had; asked twice
-                a second while it is awaited.
+            peer: the client; what it sent before no longer counts.
+            answer: its stream. ``failure`` is polled twice a second until it has arrived.
 
         Raises:
             StoreError: the directory cannot be used.
         """
-        with self._changed:
-            beginning = self._beginnings.pop(peer, None) if incoming.start else None
         self.drop(peer)
-        path = self._new_path() if beginning is None else beginning.path
-        entry = _Entry(peer, incoming, path, on_begin, failure, beginning)
-        with self._changed:
-            self._failed.pop(peer, None)
-            self._entries[peer] = entry
-        thread = threading.Thread(
-            target=self._receive, args=(entry,), name=f"spool-{peer}", daemon=True
-        )
-        self._threads.append(thread)
-        thread.start()
+        self._start(_Entry(peer, answer, self._new_path()))
 
     def drop(self, peer: str, reason: str = "the round goes on without it") -> None:
         """Let go of a client, wherever its update is; harmless where there is none.
@@ -217,13 +194,13 @@ class Spool:
         """
         with self._changed:
             recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
-            beginning = self._beginnings.pop(peer, None)
+            partial = self._partials.pop(peer, None)
             if recovered is not None:
                 self._note_change()
         if recovered is not None:
             self._remove(recovered.path)
-        if beginning is not None:
-            beginning.discard()
+        if partial is not None:
+            partial.discard()
         if entry is not None:
             self._end(entry, reason)
 
@@ -252,7 +229,7 @@ class Spool:
         kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
         with self._changed:
             peers = [name for name, each in self._entries.items() if each.path not in kept]
-            peers += self._beginnings
+            peers += self._partials
         for peer in peers:
             self.drop(peer, "the spool is closed")
         for thread in self._threads:
@@ -264,13 +241,29 @@ class Spool:
 
     # --- one client's thread --------------------------------------------------------------
 
+    def _start(self, entry: _Entry) -> None:
+        with self._changed:
+            self._failed.pop(entry.peer, None)
+            self._entries[entry.peer] = entry
+        thread = threading.Thread(
+            target=self._receive, args=(entry,), name=f"spool-{entry.peer}", daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _resume(self, partial: StoredPartial, answer: Answer) -> None:
+        with self._changed:  # first, or ``drop`` would remove what is to be resumed
+            self._partials.pop(partial.peer, None)
+        self.drop(partial.peer)
+        self._start(_Entry(partial.peer, answer, partial.path, partial))
+
     def _receive(self, entry: _Entry) -> None:
         error: Exception | None = None
         try:
-            receive_model(entry.incoming, lambda model: self._sink_for(entry, model))
+            receive_model(entry.answer.model, lambda model: self._sink_for(entry, model))
         except Exception as raised:
             error = raised
-        known = entry.failure()
+        known = entry.answer.failure()
         with self._changed:
             entry.is_over = True
             # What is stored counts, even if its sender left before it could be told.
@@ -278,18 +271,18 @@ class Spool:
             if not is_kept and not entry.is_dropped:
                 del self._entries[entry.peer]
                 self._note_failure(entry.peer, known, error)
-                is_kept = self._keep_beginning(entry)
+                is_kept = self._keep_partial(entry)
             self._note_change()
         if not is_kept:
-            entry.forget_beginning()
+            entry.forget_partial()
             self._remove(entry.path)
 
-    def _keep_beginning(self, entry: _Entry) -> bool:
-        """Keep what can go on when the client comes back; under the lock."""
-        beginning = entry.beginning
-        if beginning is None or not beginning.mark:
+    def _keep_partial(self, entry: _Entry) -> bool:
+        """Keep what the client can resume when it comes back; under the lock."""
+        partial = entry.partial
+        if partial is None or not partial.resume_offset:
             return False
-        self._beginnings[entry.peer] = beginning
+        self._partials[entry.peer] = partial
         return True
 
     def _note_failure(
@@ -303,41 +296,41 @@ class Spool:
 
     def _sink_for(self, entry: _Entry, model: ReceiveTransfer) -> ModelSink:
         """Return where the update goes, or raise to refuse it, before a byte of it is stored."""
-        entry.on_begin()
+        entry.answer.on_begin()
         sent, ours = model.attempt, self._attempt
         if (sent.job, sent.round) != (ours.job, ours.round):
             reason = f"{entry.peer} sent an update of {sent}; this is {ours}"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
         check_announced(entry.peer, model.spec, model.update, self._part, self._base)
         store = self._store_at(entry.path)
-        beginning = entry.beginning
-        sink = self._begin(entry, store) if beginning is None else beginning.go_on(model)
+        partial = entry.partial
+        sink = self._begin(entry, store) if partial is None else partial.rest_sink(model)
 
         def commit(progress: Progress | None) -> None:
             self._check_whole(entry)
             sink.commit(progress)
             self._keep(entry, store)
 
-        if entry.beginning is None:
+        if entry.partial is None:
             return CommitSink(sink, commit)
-        return PartialSink(sink, commit, entry.forget_beginning)
+        return PartialSink(sink, commit, entry.forget_partial)
 
     def _begin(self, entry: _Entry, store: ModelStore) -> ModelSink:
-        sink, update = store.begin(self._part), entry.incoming.update
+        sink, update = store.begin(self._part), entry.answer.model.update
         if update.is_pure and isinstance(sink, ReadBackSink):
-            entry.beginning = StoredPartial(entry.peer, update, entry.path, sink)
+            entry.partial = StoredPartial(entry.peer, update, entry.path, sink, self._resume)
         return sink
 
     def _check_whole(self, entry: _Entry) -> None:
-        check_metrics(entry.peer, entry.incoming.metrics)
+        check_metrics(entry.peer, entry.answer.model.metrics)
         with self._changed:
             entry.require_wanted()
 
     def _keep(self, entry: _Entry, store: ModelStore) -> None:
         """Note an update that is durable; its sender is told right after this."""
-        model = entry.incoming
+        model = entry.answer.model
         metrics, digest = dict(model.metrics), model.digest
-        if model.start:  # that is the digest of the rest
+        if model.start:  # then ``digest`` is that of the rest only
             with closing(store.open()) as source:
                 digest = stored_digest(source)
         stored = StoredUpdate(
@@ -347,7 +340,7 @@ class Spool:
         stored.write()
         with self._changed:
             entry.require_wanted()
-            entry.stored, entry.beginning = stored, None
+            entry.stored, entry.partial = stored, None
 
     def _watch(self) -> None:
         """End the streams of clients that are known to have failed."""
@@ -359,8 +352,8 @@ class Spool:
             with self._changed:
                 awaited = [each for each in self._entries.values() if each.stored is None]
             for entry in awaited:
-                if (error := entry.failure()) is not None:
-                    entry.incoming.abort(code_of(error), abort_reason(error))
+                if (error := entry.answer.failure()) is not None:
+                    entry.answer.model.abort(code_of(error), abort_reason(error))
 
     # --- small parts ----------------------------------------------------------------------
 
@@ -377,7 +370,7 @@ class Spool:
         if entry.is_over:
             self._remove(entry.path)
         else:  # its thread cleans up behind itself
-            entry.incoming.abort(AbortCode.STALE_ATTEMPT, reason)
+            entry.answer.model.abort(AbortCode.STALE_ATTEMPT, reason)
 
     def _touch(self) -> None:
         """Keep what is here young, so that nobody takes it for what a crashed run has left."""
@@ -423,16 +416,14 @@ class Spool:
 class _Entry:
     """One client that was started.
 
-    Its thread alone changes ``beginning``; the fields after that change under the spool's lock.
+    Its thread alone changes ``partial``; the fields after that change under the spool's lock.
     """
 
     peer: str
-    incoming: ReceiveTransfer
+    answer: Answer
     path: Path
-    on_begin: Callable[[], None]
-    failure: Callable[[], StreamlinkError | None]
-    beginning: StoredPartial | None = None
-    """What of the update is kept if its client is lost now."""
+    partial: StoredPartial | None = None
+    """What is kept of the update if its client is lost now."""
     stored: StoredUpdate | None = None
     is_over: bool = False
     is_dropped: bool = False
@@ -443,8 +434,8 @@ class _Entry:
             reason = "the round went on without it"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
-    def forget_beginning(self) -> None:
-        """Let nothing of the update be kept."""
-        if self.beginning is not None:
-            self.beginning.discard()
-            self.beginning = None
+    def forget_partial(self) -> None:
+        """Keep nothing of the update."""
+        if self.partial is not None:
+            self.partial.discard()
+            self.partial = None

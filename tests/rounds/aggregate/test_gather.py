@@ -31,7 +31,8 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.rounds.aggregate.combiner import ContributorFailed, Step
 from streamlink.rounds.aggregate.gather import Gather, GatherRules, OutOfTime
-from streamlink.rounds.lockstep.source import Answer, LiveSource
+from streamlink.rounds.lockstep.source import LiveSource
+from streamlink.rounds.resume import Answer
 from streamlink.stores.memory import MemoryStore
 from tests.support.examples import examples
 from tests.support.memory_carrier import Transfer, Watch

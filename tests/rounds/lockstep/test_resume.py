@@ -22,7 +22,8 @@ from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
-from streamlink.rounds.lockstep.source import Answer, LiveSource
+from streamlink.rounds.lockstep.source import LiveSource
+from streamlink.rounds.resume import Answer, PartialUpdate
 from tests.support.jobs import Job as Rounds
 from tests.support.peers import (
     ODD,
@@ -260,16 +261,17 @@ def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
     asked: list[int] = []
 
     class Back:
-        seconds = WAIT
+        grace_seconds = WAIT
 
-        def is_open(self, error: StreamlinkError) -> bool:
+        def is_possible(self, error: StreamlinkError) -> bool:
             return True
 
-        def ask(self, mark: int, seconds: float) -> Answer | None:
-            asked.append(mark)
-            return Answer(again)
+        def try_resume(self, partial: PartialUpdate, seconds: float) -> bool:
+            asked.append(partial.resume_offset)
+            partial.resume(Answer(again))
+            return True
 
-    contributor = LiveSource("a", Answer(lost), way_back=Back())
+    contributor = LiveSource("a", Answer(lost), resume=Back())
     contributor._announced = Update(is_pure=True), ODD
     contributor._views.append(memoryview(bytes(100)))
     contributor.end = 100

@@ -27,7 +27,8 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate.combiner import ContributorFailed, Step
 from streamlink.rounds.aggregate.gather import Gather, GatherRules
 from streamlink.rounds.aggregate.update_source import UpdateSource
-from streamlink.rounds.lockstep.source import Answer, LiveSource
+from streamlink.rounds.lockstep.source import LiveSource
+from streamlink.rounds.resume import Answer
 from streamlink.rounds.spool.source import StoredSource
 from streamlink.rounds.spool.stored import StoredUpdate
 from streamlink.stores.memory import MemoryStore

@@ -33,6 +33,7 @@ from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelStore
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
+from streamlink.rounds.resume import Answer
 from streamlink.rounds.spool.spool import Spool
 from streamlink.rounds.spool.stored import MANIFEST_NAME, StoredUpdate
 from streamlink.stores.memory import MemoryStore
@@ -118,7 +119,7 @@ class Spooling:
         """Let the spool await a client."""
         site = self.sites[name] = Site(*(args or (initial(),)), **kwargs)
         self._stack.callback(site.close)
-        self.spool().start(name, site.incoming, on_begin=site.note_beginning, failure=site.failure)
+        self.spool().start(name, Answer(site.incoming, site.note_beginning, site.failure))
         return site
 
     def until(self, is_so: Callable[[Spool], object]) -> Spool:
@@ -257,7 +258,7 @@ def test_an_update_of_another_round_is_refused(spooling: Spooling) -> None:
     late = Spool(
         spooling.directory, ODD, ODD, Attempt("job", 7, 1), store_at=SafetensorsStore, clients=1
     )
-    late.start("site-1", site.incoming)
+    late.start("site-1", Answer(site.incoming))
     site.send()
     assert late.wait(WAIT)
     assert "sent an update of" in str(late.failed["site-1"])
