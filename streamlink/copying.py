@@ -19,7 +19,7 @@ from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
-from streamlink.stores.coercion import AnyPlace, AnySource, as_place, as_sink, as_source
+from streamlink.stores.coercion import AnySource, AnyTarget, as_sink, as_source, as_target
 from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "receive", "send"]
@@ -87,7 +87,7 @@ def send(
 
 
 def receive(
-    into: AnyPlace,
+    into: AnyTarget,
     listen: str = "127.0.0.1:0",
     *,
     config: LinkConfig | None = None,
@@ -105,7 +105,7 @@ def receive(
     process.
 
     Args:
-        into: see ``AnyPlace``. A sink that is no ``ModelInPlace`` gets one attempt only. Where this
+        into: see ``AnyTarget``. A sink that is no ``ModelInPlace`` gets one attempt only. If this
             raises, arrays and modules may be part old and part new.
         listen: ``host:port``; port 0 takes a free one.
         config: settings of this end.
@@ -124,7 +124,7 @@ def receive(
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     return oneshot.receive(
-        as_place(into),
+        as_target(into),
         listen,
         config=config,
         on_listening=on_listening,
@@ -137,7 +137,7 @@ def receive(
 
 def copy_model(
     source: AnySource,
-    into: AnyPlace,
+    into: AnyTarget,
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
@@ -146,7 +146,7 @@ def copy_model(
 
     Args:
         source: see ``AnySource``.
-        into: see ``AnyPlace``.
+        into: see ``AnyTarget``.
         piece_bytes: how much is read at a time (bytes).
         progress: told the bytes copied, then that number plus the steps of the commit.
         cancel: ends it, from any thread; a commit that has begun is not ended.

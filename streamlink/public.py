@@ -50,7 +50,7 @@ from streamlink.stores import (
     open_model,
     open_store,
 )
-from streamlink.stores.coercion import AnyPlace, AnySource
+from streamlink.stores.coercion import AnySource, AnyTarget
 
 __all__ = [
     # settings
@@ -71,7 +71,7 @@ __all__ = [
     "ModelStore",
     "ModelInPlace",
     "AnySource",
-    "AnyPlace",
+    "AnyTarget",
     "ArrayModel",
     "TorchModel",
     "as_model",

@@ -20,7 +20,7 @@ NAMES = [
     "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "SecurityConfig", "RoundConfig",
     "LimitsConfig", "JobConfig", "parse_size",
     "TensorSpec", "ModelSpec", "ModelSource", "ModelSink", "ModelStore", "ModelInPlace",
-    "AnySource", "AnyPlace", "ArrayModel", "TorchModel", "as_model", "GeneratedModel", "map_model",
+    "AnySource", "AnyTarget", "ArrayModel", "TorchModel", "as_model", "GeneratedModel", "map_model",
     "RangeFunction", "digest_of", "copy_model",
     "MemoryStore", "SafetensorsStore", "CompressedStore", "open_model", "open_store",
     "send", "receive", "Receipt", "TransferFacts",

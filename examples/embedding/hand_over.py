@@ -20,7 +20,7 @@ import numpy as np
 import streamlink
 
 
-def hand_over(model: streamlink.AnySource, into: streamlink.AnyPlace) -> None:
+def hand_over(model: streamlink.AnySource, into: streamlink.AnyTarget) -> None:
     """Bring ``model`` into ``into``; both ends say the same digest of it."""
     port: Future[int] = Future()
     with ThreadPoolExecutor(1) as pool:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from streamlink.cli.command import Common, command
-from streamlink.cli.faults import CommandError
+from streamlink.cli.errors import CommandError
 from streamlink.transport.identity import is_loopback
 
 __all__ = ["certs"]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamlink.cli.faults import CommandError
-from streamlink.cli.places import check_address
+from streamlink.cli.errors import CommandError
+from streamlink.cli.paths import check_address
 from streamlink.config import JobConfig, LinkConfig
 from streamlink.errors import ModelError
 from streamlink.model.interfaces import ChecksWriting, ModelStore

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from streamlink import logs
 from streamlink.cancel import CancelToken
-from streamlink.cli.faults import CommandError, JobFailed, exit_code, sentence
+from streamlink.cli.errors import CommandError, JobFailed, exit_code, sentence
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError

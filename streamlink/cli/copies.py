@@ -18,9 +18,15 @@ from streamlink.cli.checks import (
     check_visiting,
 )
 from streamlink.cli.command import Common, command
-from streamlink.cli.faults import CommandError, JobFailed, sentence
-from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
-from streamlink.cli.places import ADDRESS, check_address, place_at
+from streamlink.cli.errors import CommandError, JobFailed, sentence
+from streamlink.cli.paths import ADDRESS, COMPRESS, check_address, store_at
+from streamlink.cli.services import (
+    Control,
+    Metrics,
+    control_socket,
+    metrics_endpoint,
+    security_summary,
+)
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import Traffic, oneshot
@@ -57,7 +63,7 @@ def receive(
     compress: Annotated[
         str | None,
         typer.Option(
-            metavar="none|zstd",
+            metavar=COMPRESS,
             help="Safetensors or one compressed file [default: zstd where PATH ends in .slz]. "
             "Only safetensors can go on after an interruption of this end.",
         ),
@@ -81,9 +87,9 @@ def receive(
     tune_allocator()
     check_address("--listen", listen)
     check_metrics(metrics)
-    way = secured(common.config.security)
+    way = security_summary(common.config.security)
     _require_seconds("--timeout", timeout)
-    store = place_at(target, compress)
+    store = store_at(target, compress)
     check_store(store)
     if common.is_check:
         check_control(control)
@@ -100,8 +106,8 @@ def receive(
         logger.info("listening on %s (%s), waiting for a model", desk.listens, way)
 
     with (
-        heeding(desk.answer, target, control),
-        measured(metrics, traffic),
+        control_socket(desk.answer, target, control),
+        metrics_endpoint(metrics, traffic),
         LinkProgress(common.console) as progress,
     ):
         try:
@@ -162,7 +168,7 @@ def send(
         common.passed()
         return
     traffic = Traffic()
-    with measured(metrics, traffic), LinkProgress(common.console) as progress:
+    with metrics_endpoint(metrics, traffic), LinkProgress(common.console) as progress:
         try:
             receipt = oneshot.send(
                 model,

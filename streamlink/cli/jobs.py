@@ -23,17 +23,24 @@ from streamlink.cli.checks import (
     check_visiting,
 )
 from streamlink.cli.command import Common, a_job, command
-from streamlink.cli.operating import Control, Metrics, heeding, measured, secured
-from streamlink.cli.places import (
+from streamlink.cli.paths import (
     ADDRESS,
+    COMPRESS,
     check_address,
     ledger_of,
     model_digest,
     store_with_a_model,
     stored_bytes,
 )
+from streamlink.cli.services import (
+    Control,
+    Metrics,
+    control_socket,
+    metrics_endpoint,
+    security_summary,
+)
 from streamlink.cli.settings import LINK, ROUNDS, SERVING, VISITING
-from streamlink.cli.tasks import maker_of
+from streamlink.cli.user_code import maker_of
 from streamlink.cli.work import WatchedWork
 from streamlink.config import RoundConfig
 from streamlink.executors.client import Client
@@ -61,7 +68,7 @@ Store = Annotated[
 Compress = Annotated[
     str | None,
     typer.Option(
-        metavar="none|zstd",
+        metavar=COMPRESS,
         help="How it is stored: safetensors or one compressed file [default: as it is now].",
     ),
 ]
@@ -162,7 +169,7 @@ def server(
     reception = Reception()
     with ExitStack() as watching:
         # First of all: a second server of one store does nothing, and has said nothing.
-        watching.enter_context(heeding(reception.answer, store, control))
+        watching.enter_context(control_socket(reception.answer, store, control))
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
         reporter.tell_base()
         memory = Memory()
@@ -171,9 +178,9 @@ def server(
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
         reception.hand_over(JobDesk(listening, rounds, memory, kept.path).answer)
         reporter.tell(port=listening.port)
-        way, waits = secured(common.config.security), _waits(rules, kept)
+        way, waits = security_summary(common.config.security), _waits(rules, kept)
         logger.info("listening on %s (%s)%s", listening_at(listen, listening.port), way, waits)
-        serving.enter_context(measured(metrics, listening, rounds))
+        serving.enter_context(metrics_endpoint(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
@@ -228,7 +235,7 @@ def client(
             if report_fd is None
             else nullcontext()
         )
-        with measured(metrics, taking_part), a_job(), bars:
+        with metrics_endpoint(metrics, taking_part), a_job(), bars:
             taking_part.run()
     logger.info("tasks done: %d", taking_part.tasks_done)
     reporter.tell_usage()

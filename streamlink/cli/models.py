@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from streamlink.cli.command import Common, command
-from streamlink.cli.faults import CommandError
-from streamlink.cli.places import is_filled, model_digest, place_at, stored_bytes
+from streamlink.cli.errors import CommandError
+from streamlink.cli.paths import COMPRESS, holds_model, model_digest, store_at, stored_bytes
 from streamlink.copying import copy_model, digest_of
 from streamlink.logs import escape
 from streamlink.model.compare import difference
@@ -18,6 +18,7 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
+from streamlink.stores.registry import kind_by_suffix
 
 __all__ = ["export", "inspect"]
 
@@ -72,7 +73,7 @@ def export(
     compress: Annotated[
         str | None,
         typer.Option(
-            metavar="none|zstd",
+            metavar=COMPRESS,
             help="Safetensors, or one compressed file [default: none; zstd where TO ends in .slz].",
         ),
     ] = None,
@@ -86,8 +87,9 @@ def export(
 
     From safetensors to compressed, or back. What TO names appears at once or not at all.
     """
-    store = place_at(target, compress or ("zstd" if target.suffix == ".slz" else "none"))
-    if not force and is_filled(target, store):
+    compress = compress or kind_by_suffix(target).name
+    store = store_at(target, compress)
+    if not force and holds_model(target, compress):
         raise CommandError(f"{target} holds a model already; add --force to replace it")
     model = open_model(source)
     total = model.spec.nbytes

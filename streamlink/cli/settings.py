@@ -17,7 +17,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from streamlink.cli.faults import CommandError
+from streamlink.cli.errors import CommandError
 from streamlink.config import JobConfig
 
 __all__ = [

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from streamlink.cli.checks import check_job, check_report
 from streamlink.cli.command import Common, a_job, command
-from streamlink.cli.faults import CommandError
+from streamlink.cli.errors import CommandError
 from streamlink.cli.jobs import (
     Compress,
     ExecutorOption,
@@ -25,9 +25,9 @@ from streamlink.cli.jobs import (
     TaskOption,
     Weight,
 )
-from streamlink.cli.places import ledger_of, store_with_a_model
+from streamlink.cli.paths import ledger_of, store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
-from streamlink.cli.tasks import maker_of
+from streamlink.cli.user_code import maker_of
 from streamlink.config import JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
 from streamlink.rounds.ledger import Ledger

@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 
 from streamlink.cli.command import Common, a_job, command
-from streamlink.cli.faults import CommandError
-from streamlink.cli.operating import StoreOf, socket_of
-from streamlink.cli.places import ledger_of
-from streamlink.cli.watching import WATCH_SECONDS, how_it_ended, in_place, plain, watched
+from streamlink.cli.errors import CommandError
+from streamlink.cli.paths import ledger_of
+from streamlink.cli.services import StoreOf, socket_of
+from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
 from streamlink.rounds.ledger import unfinished_job

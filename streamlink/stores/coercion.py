@@ -15,16 +15,17 @@ from typing import Any, Protocol
 from streamlink.errors import ModelError
 from streamlink.model.interfaces import ModelInPlace, ModelSink, ModelSource, ModelStore
 from streamlink.model.spec import ModelSpec, require_same
-from streamlink.stores import ArrayModel, as_model, open_model, open_store
+from streamlink.stores.memory import ArrayModel
+from streamlink.stores.registry import open_model, open_store
 
 __all__ = [
-    "AnyPlace",
     "AnySource",
-    "Place",
-    "as_place",
+    "AnyTarget",
+    "Target",
     "as_sink",
     "as_source",
     "as_store",
+    "as_target",
     "require_fillable",
 ]
 
@@ -43,10 +44,10 @@ A source; a store, whose present model it is; a path (see ``open_model``); name 
 torch tensor; a torch module.
 """
 
-Place = ModelSink | ModelStore | Callable[[ModelSpec], ModelSink]
+Target = ModelSink | ModelStore | Callable[[ModelSpec], ModelSink]
 """A store, whose model is replaced; a sink; or a function that makes a sink for a model's spec."""
 
-AnyPlace = Place | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
+AnyTarget = Target | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 """What a model can be received into.
 
 A store, whose model is replaced; a path, where there is a store then, one compressed file if it
@@ -58,7 +59,7 @@ _SOURCES = (
     "a path, a store, a dict of NumPy arrays or torch tensors, a torch module, or an object with "
     "spec, read and close"
 )
-_PLACES = (
+_TARGETS = (
     "a path, a store, a dict of NumPy arrays or torch tensors, a torch module, an object with "
     "spec, write, commit and discard, or a function that makes one for a ModelSpec"
 )
@@ -83,7 +84,7 @@ def as_source(what: AnySource) -> ModelSource:
     raise ModelError(f"this is {_kind(what)}, which cannot be read as a model; pass {_SOURCES}")
 
 
-def as_place(what: AnyPlace) -> Place:
+def as_target(what: AnyTarget) -> Target:
     """Return ``what`` as a place to receive into. Nothing of it is touched yet.
 
     Tensors of a dict or a module are filled whatever the order in which a model has them.
@@ -103,19 +104,19 @@ def as_place(what: AnyPlace) -> Place:
     if callable(what) and not isinstance(what, ModelSource):
         function = what
         return lambda spec: _made_by(function, spec)
-    raise ModelError(f"this is {_kind(what)}, which no model can go into; pass {_PLACES}")
+    raise ModelError(f"this is {_kind(what)}, which no model can go into; pass {_TARGETS}")
 
 
-def as_sink(what: AnyPlace) -> Callable[[ModelSpec], ModelSink]:
-    """Return a function that gives the sink in ``what`` for a model; raises as ``as_place`` does.
+def as_sink(what: AnyTarget) -> Callable[[ModelSpec], ModelSink]:
+    """Return a function that gives the sink in ``what`` for a model; raises as ``as_target`` does.
 
     The function raises ``SpecMismatch`` where a dict or a module has other tensors.
     """
-    place = as_place(what)
-    if isinstance(place, ModelSink):
-        sink = place
+    target = as_target(what)
+    if isinstance(target, ModelSink):
+        sink = target
         return lambda spec: sink
-    return place.begin if isinstance(place, ModelStore) else place
+    return target.begin if isinstance(target, ModelStore) else target
 
 
 def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
@@ -137,6 +138,40 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
 
 
 # --- memory -----------------------------------------------------------------
+
+
+def as_model(what: Any) -> ModelInPlace:
+    """Return a model over the memory of ``what``: read from there, received into there.
+
+    Args:
+        what: name → NumPy array, a ``torch.nn.Module``, name → ``torch.Tensor``, or what is a
+            model in place already, which is returned as it is.
+
+    Raises:
+        ModelError: it is none of these, or something in it cannot travel.
+    """
+    if isinstance(what, ModelInPlace):
+        return what
+    if _has_tensors(what):
+        from streamlink.stores.torch import TorchModel
+
+        return TorchModel(what)
+    if isinstance(what, Mapping):
+        return ArrayModel(what)
+    raise ModelError(
+        f"a {type(what).__name__} is no model that can be read and filled in place; pass a dict of "
+        "NumPy arrays, a torch module, a dict of torch tensors, or an object with spec, read, "
+        "write, commit, discard, close and is_torn"
+    )
+
+
+def _has_tensors(what: Any) -> bool:
+    """Tell a module, and a mapping with a tensor in it, without importing PyTorch."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None:  # then nobody can have made a tensor
+        return False
+    entries = what.values() if isinstance(what, Mapping) else ()
+    return isinstance(what, torch.nn.Module) or any(isinstance(e, torch.Tensor) for e in entries)
 
 
 def _is_in_memory(what: Any) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 import torch
 
-from streamlink.cli.places import place_at
+from streamlink.cli.paths import store_at
 from streamlink.errors import ModelError, SpecMismatch, StoreError
 from streamlink.model.interfaces import ModelSink, ModelStore
 from streamlink.stores import (
@@ -21,7 +21,7 @@ from streamlink.stores import (
     SafetensorsStore,
     open_store,
 )
-from streamlink.stores.coercion import as_place, as_sink, as_source, as_store
+from streamlink.stores.coercion import as_sink, as_source, as_store, as_target
 from tests.support.models import content, float_spec, pattern_model, save
 
 SPEC = float_spec(3, 2)
@@ -143,7 +143,7 @@ def test_a_sink_a_function_and_a_store_give_their_sinks(tmp_path: Path) -> None:
     for what in (sink, lambda spec: sink):
         assert as_sink(what)(SPEC) is sink
     store = SafetensorsStore(tmp_path)
-    assert as_place(store) is store
+    assert as_target(store) is store
     assert as_sink(store)(SPEC).spec == SPEC
 
 
@@ -175,7 +175,7 @@ def frozen() -> dict[str, Any]:
 )
 def test_what_cannot_be_filled_is_refused_in_words(what: Any, said: str) -> None:
     with pytest.raises(ModelError, match=said):
-        as_place(what)
+        as_target(what)
 
 
 # --- paths and stores -------------------------------------------------------
@@ -184,7 +184,7 @@ def test_what_cannot_be_filled_is_refused_in_words(what: Any, said: str) -> None
 def test_a_path_becomes_the_store_that_it_names(tmp_path: Path) -> None:
     save(CompressedStore(tmp_path / "b.slz", reserve_bytes=0), pattern_model(SPEC))
     kinds = {"a": SafetensorsStore, "a.slz": CompressedStore, "b": CompressedStore}
-    for as_anything in (as_store, as_place):
+    for as_anything in (as_store, as_target):
         assert {name: type(as_anything(tmp_path / name)) for name in kinds} == kinds
     assert {path.name for path in tmp_path.iterdir()} == {"b.slz"}  # nothing was made
 
@@ -193,9 +193,9 @@ def test_a_path_that_no_store_can_be_at_is_refused(tmp_path: Path) -> None:
     safetensors.numpy.save_file(arrays(), tmp_path / "file")
     (tmp_path / "d.slz").mkdir()
     for name in ("file", "new.safetensors"):
-        with pytest.raises(StoreError, match="a store of safetensors is a directory"):
+        with pytest.raises(StoreError, match="a safetensors store is a directory"):
             as_store(tmp_path / name)
-    with pytest.raises(StoreError, match="this is a directory; a compressed model is one file"):
+    with pytest.raises(StoreError, match="this is a directory; a compressed store is one file"):
         as_store(tmp_path / "d.slz")
 
 
@@ -226,7 +226,7 @@ def test_python_and_the_command_line_take_a_path_for_the_same_store(
         (tmp_path / there).mkdir()
     elif there:
         (tmp_path / there).touch()
-    for way in (open_store, as_store, lambda path: place_at(path, None)):
+    for way in (open_store, as_store, lambda path: store_at(path, None)):
         assert type(way(tmp_path / name)) is kind
 
 

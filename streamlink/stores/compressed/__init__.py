@@ -4,6 +4,6 @@
 bytes.
 """
 
-from streamlink.stores.compressed.store import CompressedSource, CompressedStore
+from streamlink.stores.compressed.store import KIND, CompressedSource, CompressedStore
 
-__all__ = ["CompressedSource", "CompressedStore"]
+__all__ = ["KIND", "CompressedSource", "CompressedStore"]

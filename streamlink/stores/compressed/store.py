@@ -20,13 +20,14 @@ from streamlink.model.interfaces import Check, Payload
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.block_cache import BlockCache, corrupt_block, verify
-from streamlink.stores.compressed.format import read_contents
+from streamlink.stores.compressed.format import MAGIC, read_contents
 from streamlink.stores.compressed.sink import MIN_SAVING, CompressedSink, partial_path
 from streamlink.stores.expiry import expire_file
 from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_bytes, read_into
+from streamlink.stores.kind import StoreKind
 from streamlink.stores.preflight import require_replaceable
 
-__all__ = ["CompressedSource", "CompressedStore"]
+__all__ = ["KIND", "CompressedSource", "CompressedStore"]
 
 _IDLE_BUFFER_BYTES = 8 << 20
 _RESERVED_SHARE, _LARGEST_RESERVE = 16, 1 << 30
@@ -213,3 +214,15 @@ class CompressedStore:
             StoreError: it cannot be removed.
         """
         expire_file(partial_path(self._path), seconds)
+
+
+KIND = StoreKind(
+    name="zstd",
+    title="compressed",
+    suffix=".slz",
+    recognizes=lambda head: head.startswith(MAGIC),
+    open_source=CompressedSource,
+    make_store=lambda path, reserve: CompressedStore(path, reserve_bytes=reserve),
+    holds_model=Path.exists,
+)
+"""How ``registry`` opens such a store."""

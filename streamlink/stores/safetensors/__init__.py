@@ -6,6 +6,6 @@ block hashes, ``layout`` maps logical bytes to shards, ``journal`` records an un
 """
 
 from streamlink.stores.safetensors.source import SafetensorsSource
-from streamlink.stores.safetensors.store import SafetensorsStore
+from streamlink.stores.safetensors.store import KIND, SafetensorsStore
 
-__all__ = ["SafetensorsSource", "SafetensorsStore"]
+__all__ = ["KIND", "SafetensorsSource", "SafetensorsStore"]

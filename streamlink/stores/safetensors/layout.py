@@ -13,7 +13,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 
 __all__ = ["Layout", "split_into_shards"]
 
-Place = tuple[int, int]
+FilePosition = tuple[int, int]
 """(number of the shard, offset in its file) of a tensor's first byte."""
 
 _SHARD_HEADER_BYTES = 32 << 20
@@ -27,10 +27,10 @@ class Layout:
         places: one place for each tensor.
     """
 
-    def __init__(self, spec: ModelSpec, places: Sequence[Place]) -> None:
+    def __init__(self, spec: ModelSpec, places: Sequence[FilePosition]) -> None:
         self._nbytes = spec.nbytes
         self._starts: list[int] = []
-        self._places: list[Place] = []
+        self._places: list[FilePosition] = []
         logical, expected = 0, (-1, 0)
         for tensor, (shard, offset) in zip(spec.tensors, places, strict=True):
             nbytes = tensor.nbytes

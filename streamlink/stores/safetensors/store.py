@@ -13,13 +13,15 @@ from pathlib import Path
 from streamlink.errors import CorruptStore
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.files import disk_errors
+from streamlink.stores.kind import StoreKind
 from streamlink.stores.preflight import require_writable
 from streamlink.stores.safetensors.expiry import expire_partials
+from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
 from streamlink.stores.safetensors.journal import Partial, find_partials
 from streamlink.stores.safetensors.sink import ShardSink
 from streamlink.stores.safetensors.source import SafetensorsSource
 
-__all__ = ["SafetensorsStore"]
+__all__ = ["KIND", "SafetensorsStore"]
 
 logger = logging.getLogger("streamlink.stores")
 
@@ -104,3 +106,15 @@ class SafetensorsStore:
         except CorruptStore as error:
             logger.warning("%s; the transfer begins again", error)
             return None
+
+
+KIND = StoreKind(
+    name="none",
+    title="safetensors",
+    suffix="",
+    recognizes=lambda head: False,  # the format has no magic number
+    open_source=SafetensorsSource,
+    make_store=lambda path, reserve: SafetensorsStore(path, reserve_bytes=reserve or 0),
+    holds_model=lambda path: any((path / name).exists() for name in (INDEX_NAME, SINGLE_NAME)),
+)
+"""How ``registry`` opens such a store."""

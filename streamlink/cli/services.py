@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from streamlink.cli.faults import CommandError, sentence
+from streamlink.cli.errors import CommandError, sentence
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
@@ -18,7 +18,15 @@ from streamlink.operate.control import Answer, ControlServer, control_path
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
 
-__all__ = ["Control", "Metrics", "StoreOf", "heeding", "measured", "secured", "socket_of"]
+__all__ = [
+    "Control",
+    "Metrics",
+    "StoreOf",
+    "control_socket",
+    "metrics_endpoint",
+    "security_summary",
+    "socket_of",
+]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -57,7 +65,7 @@ def socket_of(store: Path | None, control: Path | None) -> Path:
 
 
 @contextmanager
-def heeding(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
+def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
     """Answer the operator while the block runs.
 
     Where the default socket cannot be made, such as on a disk that knows none, the job runs without
@@ -87,7 +95,7 @@ def heeding(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
             yield
 
 
-def secured(security: SecurityConfig) -> str:
+def security_summary(security: SecurityConfig) -> str:
     """Return in a few words how a server is reached: ``mutual TLS, tokens``."""
     if security.certificate is None:
         way = "plain text"
@@ -97,7 +105,7 @@ def secured(security: SecurityConfig) -> str:
 
 
 @contextmanager
-def measured(
+def metrics_endpoint(
     address: str | None, of: HasTraffic, job: ScatterAndGather | None = None
 ) -> Iterator[None]:
     """Serve metrics while the block runs, if an address was given (see ``check_metrics``).

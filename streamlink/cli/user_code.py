@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from streamlink.cli.faults import CommandError
+from streamlink.cli.errors import CommandError
 from streamlink.executors.executor import Executor
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.tracebacks import place_of

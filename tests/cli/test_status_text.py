@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from streamlink.cli.standing import fitting, lines_of
+from streamlink.cli.status_text import fitting, lines_of
 from tests.cli.facts import GiB, of_a_client, of_a_job, of_a_transfer
 
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from streamlink import open_store
-from streamlink.cli.watching import how_it_ended, in_place, plain, watched
+from streamlink.cli.watch import how_it_ended, in_place, plain, watched
 from streamlink.config import RoundConfig
 from streamlink.model.copy import copy_model
 from streamlink.operate.control import ControlError, NothingRuns

@@ -14,7 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from streamlink.cli.standing import fitting, lines_of
+from streamlink.cli.status_text import fitting, lines_of
 from streamlink.logs import escape
 from streamlink.operate.control import ControlError, NothingRuns
 from streamlink.rounds.ledger import unfinished_job
