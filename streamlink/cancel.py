@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from streamlink.clock import Clock
 from streamlink.errors import Cancelled
 
 __all__ = ["CancelToken"]
@@ -70,6 +71,12 @@ class CancelToken:
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until ``cancel`` is called, for at most ``seconds``; return whether it was."""
         return self._cancelled.wait(seconds)
+
+    def pause(self, seconds: float, clock: Clock) -> None:
+        """Wait for ``seconds`` of ``clock``, or until ``cancel`` is called."""
+        is_cancelled = clock.event()
+        with self.calling(lambda _: is_cancelled.set()):
+            clock.wait(is_cancelled, seconds)
 
     @contextmanager
     def calling(self, act: Callable[[str], None]) -> Iterator[None]:

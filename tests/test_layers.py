@@ -37,7 +37,7 @@ MAY_IMPORT = {
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
     "allocator": frozenset[str](),
-    "cancel": frozenset({"errors"}),
+    "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),
     "clock": frozenset[str](),
     "copying": frozenset({"link", "stores", "model", "config", "errors", "cancel"}),
@@ -68,6 +68,24 @@ PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "tran
 
 # Only these know the pump and the machine of a transfer; everybody else asks the transfer.
 KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/receive_transfer.py")
+# Whoever waits or reads the time is given a ``Clock``. These wait for what no clock of ours moves,
+# and for nothing else; no line may be added.
+TIMED = ("transport", "link")
+TIMES = {"time.time", "time.monotonic", "time.perf_counter", "time.sleep"}
+WAITS = {f"threading.{name}" for name in ("Condition", "Event", "Timer", "Barrier", "Semaphore")}
+CLOCKS_OF_OTHERS = {
+    "transport/diagnosis.py": {"time.monotonic"},  # timeouts of a socket are the kernel's
+    "transport/grpc/client.py": {  # gRPC's own thread, and its callbacks
+        "threading.Event",
+        "time.monotonic",
+        "time.sleep",
+    },
+}
+
+# The public edge: whoever gives none is given the clock of this process here.
+RUNNING_TIME = "streamlink.clock.running_time"
+EDGES = {"link/client.py", "link/door.py", "link/oneshot.py", "link/server.py"}
+EDGES |= {"transport/traffic.py"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
 # aggregation knows neither. Nobody else knows how an update is resumed within its round.
@@ -212,6 +230,29 @@ def pickling(tree: ast.Module) -> list[str]:
     return faults
 
 
+def clocks_used(tree: ast.Module) -> set[str]:
+    """Return what here goes by the real time; a type (``threading.Event``) does not."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    used = {
+        dotted(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and (id(node) in called or dotted(node) in TIMES)
+    }
+    return (used | set(imports(tree))) & (TIMES | WAITS) | joins_with_time(tree)
+
+
+def joins_with_time(tree: ast.Module) -> set[str]:
+    """Return the joins of threads here, which name no text to join."""
+    return {
+        f"line {node.lineno}: join"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "join"
+        and "thread" in dotted(node.func.value).lower()
+    }
+
+
 def taken_from_thread(tree: ast.Module) -> set[str]:
     """Return what subclasses of ``Thread`` set that some CPython keeps under the same name."""
     threads = [
@@ -247,6 +288,20 @@ def test_the_parts_of_the_rounds_stand_apart(path: Path) -> None:
     known = {each for each in known if not each.startswith("streamlink.")}
     apart = ROUNDS_APART.get(part, ("resume", "lockstep.resume", "spool.partial"))
     assert not [each for each in known if is_under(each, *apart)]
+
+
+@every(*(f"streamlink/{part}" for part in TIMED))
+def test_time_and_waiting_come_from_the_clock_that_is_passed_in(path: Path) -> None:
+    allowed = CLOCKS_OF_OTHERS.get(path.relative_to(PACKAGE).as_posix(), set())
+    used = clocks_used(read(path))
+    assert not used - allowed, f"take a Clock and ask it, instead of {sorted(used - allowed)}"
+    assert not allowed - used, f"allow no more than it uses: {sorted(allowed - used)}"
+
+
+@every(*(f"streamlink/{part}" for part in TIMED))
+def test_only_the_public_edge_chooses_a_clock(path: Path) -> None:
+    is_edge = path.relative_to(PACKAGE).as_posix() in EDGES
+    assert (RUNNING_TIME in imported_by(path)) is is_edge
 
 
 @every("streamlink/protocol", "streamlink/model")
@@ -443,3 +498,20 @@ def test_a_thread_in_the_model_is_noticed_and_a_lock_is_not() -> None:
 )
 def test_pickling_is_noticed(line: str, is_fault: bool) -> None:
     assert bool(pickling(ast.parse(line))) is is_fault
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("now = time.monotonic()", {"time.monotonic"}),
+        ("def f(clock=time.monotonic): ...", {"time.monotonic"}),
+        ("from time import sleep", {"time.sleep"}),
+        ("over = threading.Event()", {"threading.Event"}),
+        ("self._thread.join(5.0)", {"line 1: join"}),
+        ("def f(over: threading.Event): ...", set()),
+        ("over = clock.event()", set()),
+        ("', '.join(names)", set()),
+    ],
+)
+def test_a_clock_that_was_not_passed_in_is_noticed(line: str, used: set[str]) -> None:
+    assert clocks_used(ast.parse(line)) == used

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
 from streamlink.link.naming import once_free
@@ -53,9 +53,9 @@ class Assignment:
         self._known = known
         self._on_transfer = on_transfer
         self._progress = 0
-        self._pace = Pace()
+        self._pace = Pace(session.clock)
         self._incoming: ReceiveTransfer | None = None
-        self._called_off = threading.Event()
+        self._called_off = session.clock.event()
         self._called_off_because = ""
 
     @property
@@ -92,6 +92,7 @@ class Assignment:
     def _open_incoming(self) -> ReceiveTransfer:
         model = ReceiveTransfer(
             self._session.config,
+            clock=self._session.clock,
             stream_id=self._request.sends,
             peer=self._session.peer,
             name=f"model from {self._session.peer}, {self.attempt}",
@@ -108,6 +109,7 @@ class Assignment:
         model = SendTransfer(
             self._session.config,
             spec,
+            clock=self._session.clock,
             stream_id=self._request.returns,
             peer=self._session.peer,
             name=f"update to {self._session.peer}, {self.attempt}",
@@ -120,7 +122,9 @@ class Assignment:
         return model
 
     def _notice(self, direction: Direction) -> TransferNotice:
-        return TransferNotice("server", direction, self.attempt, self._on_transfer)
+        return TransferNotice(
+            "server", direction, self.attempt, self._on_transfer, clock=self._session.clock
+        )
 
     def progress(self) -> None:
         """Say that the work has moved; keeps the server's *processing* clock from expiring.
@@ -134,7 +138,7 @@ class Assignment:
     @contextmanager
     def alive(self) -> Iterator[None]:
         """Say for work that cannot report: this process lives, and so the work may go on."""
-        is_over = threading.Event()
+        is_over = self._session.clock.event()
 
         def pulse() -> None:
             while not is_over.wait(self._session.config.timeouts.held_interval):
@@ -146,7 +150,7 @@ class Assignment:
             yield
         finally:
             is_over.set()
-            thread.join()
+            self._session.clock.join(thread)
 
     @contextmanager
     def turn(self, lock: threading.Lock, waiting_for: str) -> Iterator[None]:
@@ -230,18 +234,20 @@ class ClientLink:
         config: LinkConfig | None = None,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
+        clock: Clock = running_time,
         dial: Dial = dial,
     ) -> None:
-        self._address, self._name, self._dial = address, name, dial
+        self._address, self._name = address, name
+        self._clock, self._dial = clock, dial
         self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         self._on_transfer = on_transfer
-        self._traffic = Traffic()
+        self._traffic = Traffic(clock=clock)
         self._serve = serve
         self._known = KnownSpecs(self._config.limits.max_tensors)
         self._assignments: set[Assignment] = set()
-        self._changed = threading.Condition()
+        self._changed = clock.condition()
         self._rejoin_seconds = self._config.timeouts.rejoin_timeout
-        self._is_closing, self._is_over = threading.Event(), threading.Event()
+        self._is_closing, self._is_over = clock.event(), clock.event()
         self._is_started = False
         self._error: StreamlinkError | None = None
 
@@ -267,12 +273,13 @@ class ClientLink:
             self._address,
             self._config,
             name=self._name,
+            clock=self._clock,
             traffic=self._traffic,
             cancel=self._cancel,
         )
         try:
             self._session = once_free(
-                self._connect, self._name, self._config.timeouts, self._cancel
+                self._connect, self._name, self._config.timeouts, self._cancel, self._clock
             )
             self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)
             self._keeper.start()
@@ -343,9 +350,10 @@ class ClientLink:
 
     def _close(self, reason: str) -> None:
         self._session.close(reason)
-        self._keeper.join(_LAST_TRY_SECONDS)  # no connection is closed under its last try
+        # No connection is closed under its last try.
+        self._clock.join(self._keeper, _LAST_TRY_SECONDS)
         self._dialer.close()
-        self._keeper.join(_LAST_SECONDS)
+        self._clock.join(self._keeper, _LAST_SECONDS)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -400,13 +408,18 @@ class ClientLink:
 
     def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
         """Begin a new session; return why that was not possible."""
-        server, epoch, began = self._session.peer, self._dialer.epoch, time.monotonic()
+        server, epoch, began = self._session.peer, self._dialer.epoch, self._clock()
         seconds = self._rejoin_seconds
         text = "lost the %s (%s); trying for up to %g s to join again"
         logger.warning(text, server, why, seconds)
         try:
             session = join_again(
-                self._connect, self._dialer.renew, why, seconds=seconds, is_closing=self._is_closing
+                self._connect,
+                self._dialer.renew,
+                why,
+                seconds=seconds,
+                is_closing=self._is_closing,
+                clock=self._clock,
             )
         except StreamlinkError as error:
             return error
@@ -419,7 +432,7 @@ class ClientLink:
             how = "was started again"
         elif isinstance(why, StreamTimeout):
             how = "is the same process, which was out of reach or stood still"
-        passed = time.monotonic() - began
+        passed = self._clock() - began
         logger.info("joined the %s again after %.1f s: it %s", server, passed, how)
         return None
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from streamlink.clock import Clock, running_time
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.protocol.frames import Request
@@ -54,9 +53,9 @@ class Door:
     One waits at most: who takes the place of a sender that nobody has looked at takes that, too.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, *, clock: Clock = running_time) -> None:
         self._topic = topic
-        self._changed = threading.Condition()
+        self._changed = clock.condition()
         self._inside: Visit | None = None
         self._waiting: Visit | None = None
         self._closed: StreamAborted | None = None

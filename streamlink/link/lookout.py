@@ -7,9 +7,7 @@ hundred of the time at most.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
+from streamlink.clock import Clock
 from streamlink.model.interfaces import Check
 
 __all__ = ["Lookout"]
@@ -25,7 +23,7 @@ class Lookout:
         clock: gives the time (seconds).
     """
 
-    def __init__(self, check: Check, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, check: Check, clock: Clock) -> None:
         self._check = check
         self._clock = clock
         self._due = clock()

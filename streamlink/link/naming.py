@@ -14,7 +14,7 @@ from typing import TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.config import TimeoutConfig
 from streamlink.errors import AbortCode, StreamAborted
 
@@ -28,7 +28,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0
 
 
 def once_free(
-    connect: Callable[[], T], name: str, timeouts: TimeoutConfig, cancel: CancelToken
+    connect: Callable[[], T], name: str, timeouts: TimeoutConfig, cancel: CancelToken, clock: Clock
 ) -> T:
     """Return what ``connect`` does, called again while the server says that the name is taken.
 
@@ -37,7 +37,7 @@ def once_free(
         StreamAborted: it still is after ``session_timeout`` and ``connect_timeout``.
     """
     patience = timeouts.session_timeout + timeouts.connect_timeout
-    until = running_time() + patience
+    until = clock() + patience
 
     def log(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome is not None:
@@ -49,11 +49,11 @@ def once_free(
             )
 
     def pause(seconds: float) -> None:
-        cancel.wait(seconds)
+        cancel.pause(seconds, clock)
 
     tries = Retrying(
         retry=retry_if_exception(_is_taken),
-        stop=lambda state: running_time() >= until,
+        stop=lambda state: clock() >= until,
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
         before_sleep=log,
         sleep=pause,

@@ -24,7 +24,7 @@ from tenacity import (
 )
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -118,6 +118,7 @@ def receive(
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
+    clock: Clock = running_time,
 ) -> Receipt:
     """Listen until one model is whole in ``into`` and committed, and return what it was.
 
@@ -137,6 +138,7 @@ def receive(
         traffic: counts what moves.
         cancel: ends it; what has come is kept for another time, as after any other end.
         on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
+        clock: what all deadlines and waits go by; tests give one of virtual time.
 
     Raises:
         StreamAborted: the door was closed.
@@ -148,8 +150,10 @@ def receive(
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     _expire(into, config or LinkConfig())
-    door, cancel = door or Door(TOPIC), cancel or CancelToken()
-    server = listen_at(listen, config or LinkConfig(), on_request=door.knock, traffic=traffic)
+    door, cancel = door or Door(TOPIC, clock=clock), cancel or CancelToken()
+    server = listen_at(
+        listen, config or LinkConfig(), clock=clock, on_request=door.knock, traffic=traffic
+    )
     reason = "the receiver has stopped"
     try:
         with cancel.calling(lambda _: door.close(_STOPPED, AbortCode.CANCELLED)):
@@ -201,10 +205,11 @@ def _take(
     session = visit.session
     incoming = visit.incoming = ReceiveTransfer(
         session.config,
+        clock=server.clock,
         stream_id=server.new_stream_id(),
         peer=visit.peer,
         name=f"model from {visit.peer}",
-        notice=TransferNotice(visit.peer, "received", on_transfer=on_transfer),
+        notice=TransferNotice(visit.peer, "received", on_transfer=on_transfer, clock=server.clock),
     )
     identity = visit.request.metadata.get(_IDENTITY, "")
     visit.check()  # after its model is there to be aborted: now nobody is overlooked
@@ -283,6 +288,7 @@ def send(
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
+    clock: Clock = running_time,
 ) -> Receipt:
     """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
 
@@ -300,6 +306,7 @@ def send(
         traffic: counts what moves, over all attempts.
         cancel: ends it; the receiver is told, and keeps what it can for another time.
         on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
+        clock: what all deadlines and waits go by; tests give one of virtual time.
 
     Raises:
         Cancelled: ``cancel`` was.
@@ -314,9 +321,10 @@ def send(
         config or LinkConfig(),
         retry,
         progress,
-        traffic or Traffic(),
+        traffic or Traffic(clock=clock),
         cancel or CancelToken(),
         on_transfer,
+        clock,
     )
     again = Retrying(
         retry=retry_if_exception(_is_passing),
@@ -343,7 +351,9 @@ class _Sending:
         traffic: Traffic,
         cancel: CancelToken,
         on_transfer: OnTransfer | None,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._traffic, self._cancel = traffic, cancel
         self._on_transfer = on_transfer
         self._model, self._to, self._name = model, to, name
@@ -353,7 +363,7 @@ class _Sending:
         self._check = watch(model)  # over all attempts: the receiver may have bytes of the first
         self._identity = known or secrets.token_hex(16)
         self._furthest = -1  # bytes that arrived, in the best attempt so far
-        self._since = running_time()
+        self._since = self._clock()
 
     def attempt(self) -> Receipt:
         """Connect, send, and wait for the commit."""
@@ -365,12 +375,17 @@ class _Sending:
 
     def _attempt(self) -> Receipt:
         client = dial(
-            self._to, self._config, name=self._name, traffic=self._traffic, cancel=self._cancel
+            self._to,
+            self._config,
+            name=self._name,
+            clock=self._clock,
+            traffic=self._traffic,
+            cancel=self._cancel,
         )
         try:
             session = client.connect(
                 lambda session, request: session.reply(request, error="this end only sends"),
-                tries_for=self._retry - (running_time() - self._since),
+                tries_for=self._retry - (self._clock() - self._since),
             )
             try:
                 receipt = self._send_over(client, session)
@@ -385,11 +400,11 @@ class _Sending:
 
     def is_hopeless(self, state: RetryCallState) -> bool:
         """Tell whether it is long enough that nothing moved."""
-        return running_time() - self._since >= self._retry
+        return self._clock() - self._since >= self._retry
 
     def pause(self, seconds: float) -> None:
         """Wait before the next attempt, unless there shall be none."""
-        self._cancel.wait(seconds)
+        self._cancel.pause(seconds, self._clock)
 
     def log(self, state: RetryCallState) -> None:
         """Say why there will be another attempt."""
@@ -400,11 +415,14 @@ class _Sending:
         outgoing = SendTransfer(
             session.config,
             self._model.spec,
+            clock=self._clock,
             stream_id=self._ask(session),
             peer=session.peer,
             name=f"model to {self._to}",
             is_resumable=True,
-            notice=TransferNotice(self._to, "sent", on_transfer=self._on_transfer),
+            notice=TransferNotice(
+                self._to, "sent", on_transfer=self._on_transfer, clock=self._clock
+            ),
         )
         outgoing.hand_to(partial(client.open_transfer, session))
         try:
@@ -416,7 +434,7 @@ class _Sending:
         finally:
             if outgoing.stats.received_bytes > self._furthest:
                 self._furthest = outgoing.stats.received_bytes
-                self._since = running_time()
+                self._since = self._clock()
 
     def _ask(self, session: Session) -> int:
         """Return the number of the stream that the receiver opens for the model."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -47,6 +47,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self,
         config: LinkConfig,
         *,
+        clock: Clock,
         stream_id: int,
         peer: str,
         name: str,
@@ -55,14 +56,15 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         start: int = 0,
         notice: TransferNotice | None = None,
     ) -> None:
-        pump = ReceivePump(ReceiveStream(config, stream_id=stream_id, peer=peer, name=name))
-        super().__init__(pump, start, notice or TransferNotice(peer, "received", attempt))
+        stream = ReceiveStream(config, stream_id=stream_id, peer=peer, name=name)
+        notice = notice or TransferNotice(peer, "received", attempt, clock=clock)
+        super().__init__(ReceivePump(stream, clock=clock), start, notice)
         self.peer = peer
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
         self._belongs = attempt
         self._known = KnownSpecs() if known is None else known
-        self._pace = Pace()
+        self._pace = Pace(clock)
         self._opened: Open | None = None
         self._is_accepted = False
         self._spec: ModelSpec | None = None
@@ -273,9 +275,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     # --- small parts ------------------------------------------------------------------------
 
     def _wait_for(self, kind: type[E], seconds: float | None) -> E | None:
-        until = None if seconds is None else time.monotonic() + seconds
+        until = None if seconds is None else self.clock() + seconds
         while True:
-            left = 60.0 if until is None else until - time.monotonic()
+            left = 60.0 if until is None else until - self.clock()
             if left <= 0:
                 return None
             event = self._pump.next(left)

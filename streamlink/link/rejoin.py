@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable
 
+from streamlink.clock import Clock
 from streamlink.errors import (
     AbortCode,
     StreamAborted,
@@ -48,6 +48,7 @@ def join_again(
     *,
     seconds: float,
     is_closing: threading.Event,
+    clock: Clock,
 ) -> Session:
     """Begin a new session with the server, as soon as it is there.
 
@@ -57,14 +58,15 @@ def join_again(
         why: how the old session ended.
         seconds: how long to try at most.
         is_closing: ends the tries.
+        clock: what they go by.
 
     Raises:
         StreamlinkError: it could not be reached, or does not want us; the last reason.
     """
-    until, error = time.monotonic() + seconds, why
+    until, error = clock() + seconds, why
     if isinstance(why, StreamTimeout):
         renew()
-    while (left := until - time.monotonic()) > 0 and not is_closing.is_set():
+    while (left := until - clock()) > 0 and not is_closing.is_set():
         try:
             return connect(min(_TRY_SECONDS, left))
         except TransportError as failed:
@@ -77,5 +79,5 @@ def join_again(
             logger.debug("not yet: %s", refused)
             error = refused
             renew()
-            is_closing.wait(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))
+            clock.wait(is_closing, random.uniform(0.0, _LONGEST_PAUSE_SECONDS))
     raise error

@@ -52,7 +52,8 @@ def _send(
 ) -> Receipt:
     if tell is not None:
         transfer.when_waiting(lambda: tell(WAITING, transfer.received_bytes))
-    supply = _watched(source.read if tell is None else _told(source, tell), check)
+    read = source.read if tell is None else _told(source, tell)
+    supply = _watched(read, Lookout(check, transfer.clock))
     while True:
         try:
             transfer.recall(source, tell or ignore)
@@ -84,9 +85,7 @@ def _told(source: ModelSource, tell: Tell) -> Supply:
     return supply
 
 
-def _watched(supply: Supply, check: Check) -> Supply:
-    lookout = Lookout(check)
-
+def _watched(supply: Supply, lookout: Lookout) -> Supply:
     def watched(offset: int, nbytes: int) -> Payload:
         payload = supply(offset, nbytes)
         lookout.look()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import LocalProtocolError
 from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
@@ -35,6 +36,7 @@ class SendTransfer(Transfer[SendPump]):
         config: LinkConfig,
         spec: ModelSpec,
         *,
+        clock: Clock,
         stream_id: int,
         peer: str,
         name: str,
@@ -56,7 +58,8 @@ class SendTransfer(Transfer[SendPump]):
             peer=peer,
             name=name,
         )
-        super().__init__(SendPump(stream), start, notice or TransferNotice(peer, "sent", attempt))
+        notice = notice or TransferNotice(peer, "sent", attempt, clock=clock)
+        super().__init__(SendPump(stream, clock=clock), start, notice)
         self.spec = spec
         self.update = update
         self._digest = DigestBuilder(spec, extent=Extent(start, spec.nbytes))

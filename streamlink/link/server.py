@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -179,26 +178,29 @@ class Peer:
             StreamlinkError: the session is over.
         """
         config, number = self._session.config, self._server.new_stream_id
+        clock, told = self._session.clock, self._on_transfer
         self._known.add(spec)
         outgoing = SendTransfer(
             config,
             spec,
+            clock=clock,
             stream_id=number(),
             peer=self.name,
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
             start=begins[0],
-            notice=TransferNotice(self.name, "sent", attempt, self._on_transfer),
+            notice=TransferNotice(self.name, "sent", attempt, told, clock=clock),
         )
         incoming = ReceiveTransfer(
             config,
+            clock=clock,
             stream_id=number(),
             peer=self.name,
             name=f"update of {self.name}, {attempt}",
             attempt=attempt,
             known=self._known,
             start=begins[1],
-            notice=TransferNotice(self.name, "received", attempt, self._on_transfer),
+            notice=TransferNotice(self.name, "received", attempt, told, clock=clock),
         )
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._session.offer)
@@ -243,15 +245,19 @@ class Server:
         *,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
+        clock: Clock = running_time,
     ) -> None:
         self.config = config or LinkConfig()
+        self.clock = clock
         self._on_transfer = on_transfer
         self.cancel = cancel or CancelToken()
         """Ends what waits on this server."""
-        self._changed = threading.Condition()
+        self._changed = clock.condition()
         self._peers: dict[str, Peer] = {}
         self._listens = address
-        self._hub = hub_at(address, self.config, on_session=self._arrived, on_closed=self._left)
+        self._hub = hub_at(
+            address, self.config, clock=clock, on_session=self._arrived, on_closed=self._left
+        )
 
     def listen(self) -> Self:
         """Listen for clients, and return this server; a ``with`` block does it by itself.
@@ -332,11 +338,11 @@ class Server:
         """
         self._require_listening()
         least = count if enough is None else enough
-        until = running_time() + seconds
+        until = self.clock() + seconds
         with self.cancel.calling(self._wake), self._changed:
             here = {*self._peers, *counted}
             while not (len(here) >= count and here | self.barred.keys() >= set(named)):
-                if (left := until - running_time()) <= 0:
+                if (left := until - self.clock()) <= 0:
                     break
                 self.cancel.check()
                 check()
@@ -368,10 +374,10 @@ class Server:
             RuntimeError: this server does not listen.
         """
         self._require_listening()
-        until = running_time() + seconds
+        until = self.clock() + seconds
         with self.cancel.calling(self._wake), self._changed:
             while (peer := self._here(name, unless)) is None:
-                if (left := until - running_time()) <= 0:
+                if (left := until - self.clock()) <= 0:
                     return None
                 self.cancel.check()
                 check()

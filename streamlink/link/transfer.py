@@ -7,11 +7,11 @@ with ``hand_to``; everybody else asks the transfer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from streamlink.clock import Clock
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.protocol.stats import StreamStats
@@ -62,7 +62,9 @@ class Transfer(Generic[P]):
         """The receiver had the bytes below from an interrupted transfer."""
         self._pump: P = pump
         self._notice = notice
-        self._began_at = time.monotonic()
+        self.clock: Clock = pump.clock
+        """The clock of its deadlines."""
+        self._began_at = self.clock()
 
     def hand_to(self, carry: Callable[[P], R]) -> R:
         """Give the stream to what carries or watches it: a session, a dialer, a ticker."""
@@ -129,7 +131,7 @@ class Transfer(Generic[P]):
     # --- small parts ------------------------------------------------------------------------
 
     def _done(self, digest: str, metrics: Mapping[str, float]) -> Receipt:
-        seconds = time.monotonic() - self._began_at
+        seconds = self.clock() - self._began_at
         self._notice.done(self.stats, digest, start=self._first)
         return Receipt(digest, seconds, self.stats, metrics, self.resumed_at)
 
@@ -154,7 +156,7 @@ class Pulse:
         self._transfer = transfer
         self._reason, self._waiting_for = reason, waiting_for
         self._seconds = seconds
-        self._due = time.monotonic() + (0.0 if at_once else seconds)
+        self._due = transfer.clock() + (0.0 if at_once else seconds)
 
     def beat(self) -> None:
         """Tell it, if it is time.
@@ -164,7 +166,7 @@ class Pulse:
         """
         if (error := self._transfer.error) is not None:
             raise error
-        now = time.monotonic()
+        now = self._transfer.clock()
         if now >= self._due:
             self._due = now + self._seconds
             self._transfer.hold(self._reason, self._waiting_for)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats
@@ -76,6 +76,7 @@ class TransferNotice:
         direction: from this end's side.
         attempt: what it belongs to; one without a job is none.
         on_transfer: is told, too.
+        clock: what its time goes by.
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class TransferNotice:
         direction: Direction,
         attempt: Attempt | None = None,
         on_transfer: OnTransfer | None = None,
+        *,
+        clock: Clock,
     ) -> None:
         self._peer = peer
         self._direction: Direction = direction
         self._attempt = attempt if attempt is not None and attempt.job else None
         self._on_transfer = on_transfer
-        self._began_at = time.monotonic()
+        self._clock, self._began_at = clock, clock()
         self._lock = threading.Lock()
         self._is_told = False
 
@@ -117,7 +120,7 @@ class TransferNotice:
             total_bytes=stats.total_bytes,
             seconds=stats.moving_seconds,
             rate=stats.mean_rate,
-            lasted_seconds=time.monotonic() - self._began_at,
+            lasted_seconds=self._clock() - self._began_at,
             chunks=stats.chunks,
             resumes=stats.resumes,
             repairs=stats.repairs,

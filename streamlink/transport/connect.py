@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.protocol.frames import Request
 from streamlink.transport.dialer import Carriers, Dialer
@@ -29,6 +30,7 @@ class Dial(Protocol):
         address: str,
         config: LinkConfig,
         *,
+        clock: Clock,
         name: str,
         traffic: Traffic | None = None,
         cancel: CancelToken | None = None,
@@ -40,6 +42,7 @@ def listen(
     address: str,
     config: LinkConfig,
     *,
+    clock: Clock,
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
@@ -55,6 +58,7 @@ def listen(
     hub = hub_at(
         address,
         config,
+        clock=clock,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -67,6 +71,7 @@ def hub_at(
     address: str,
     config: LinkConfig,
     *,
+    clock: Clock,
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
@@ -80,6 +85,7 @@ def hub_at(
     return Hub(
         config,
         partial(GrpcListener, address),
+        clock=clock,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -91,6 +97,7 @@ def dial(
     address: str,
     config: LinkConfig,
     *,
+    clock: Clock,
     name: str,
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
@@ -101,7 +108,7 @@ def dial(
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
     """
     carriers = carriers_to(address, config)
-    return Dialer(address, config, carriers, name=name, traffic=traffic, cancel=cancel)
+    return Dialer(address, config, carriers, name=name, clock=clock, traffic=traffic, cancel=cancel)
 
 
 def carriers_to(address: str, config: LinkConfig) -> Carriers:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, AuthenticationFailed, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
@@ -60,6 +60,7 @@ class Dialer:
         config: settings of this end.
         carriers: what its calls go over; closed with it.
         name: of this client.
+        clock: what all its deadlines and waits go by.
         traffic: counts what moves.
         cancel: ends connecting.
     """
@@ -71,20 +72,22 @@ class Dialer:
         carriers: Carriers,
         *,
         name: str,
+        clock: Clock,
         traffic: Traffic | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
         self.address = address
         self.config = config
         self.name = name
+        self.clock = clock
         self.carriers = carriers
         self.epoch = ""
         """Names the server's process that welcomed us last."""
-        self.traffic = traffic or Traffic()
+        self.traffic = traffic or Traffic(clock=clock)
         self._read_token = token_reader(config.security)
-        self.ticker = Ticker()
+        self.ticker = Ticker(clock=clock)
         self._instance = secrets.token_hex(8)  # so that the server knows us again in a new session
-        self._is_closing = threading.Event()
+        self._is_closing = clock.event()
         self._cancel = cancel or CancelToken()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -116,7 +119,7 @@ class Dialer:
         self._cancel.check()
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
         machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self.hello())
-        pump: Pump[SessionMachine] = Pump(machine)
+        pump: Pump[SessionMachine] = Pump(machine, clock=self.clock)
         welcome = self._greet(pump)
         self.epoch = welcome.epoch
         session = Session(
@@ -164,7 +167,7 @@ class Dialer:
             # Nothing where a goodbye was said; else the server would wait for us to come back.
             self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
             if self._session_thread is not None:  # its call may have to bring a goodbye yet
-                self._session_thread.join(GOODBYE_SECONDS)
+                self.clock.join(self._session_thread, GOODBYE_SECONDS)
             else:  # interrupted before it was noted; it may carry already
                 self._session_pump.wait_over(_LAST_WORDS_SECONDS)
         for each in self.carriers:
@@ -172,7 +175,7 @@ class Dialer:
         with self._lock:
             threads = list(self._threads)
         for thread in threads:
-            thread.join(_LAST_WORDS_SECONDS)
+            self.clock.join(thread, _LAST_WORDS_SECONDS)
         self.ticker.close()
 
     def hello(self) -> f.Hello:
@@ -254,21 +257,21 @@ class Dialer:
 
         Its very first frames may have been damaged: then neither end says another word.
         """
-        began, patience = time.monotonic(), MUTE_SECONDS
+        began, patience = self.clock(), MUTE_SECONDS
         until, control = began + seconds, self.carriers.control
 
         def is_final() -> bool:
-            return time.monotonic() - began >= tries_for
+            return self.clock() - began >= tries_for
 
         while True:
-            left = max(0.0, min(patience, until - time.monotonic()))
+            left = max(0.0, min(patience, until - self.clock()))
             state = control.wait_ready(left, is_final=is_final, cancel=self._cancel)
             if state is Readiness.READY:
                 return
             self._cancel.check()
             if state is Readiness.REFUSED:
                 raise self._unreachable("", _LAST_WORDS_SECONDS)
-            if time.monotonic() >= until:
+            if self.clock() >= until:
                 raise self._unreachable(f" within {seconds:g} s (connect_timeout)", seconds)
             patience *= 2
             control.renew()

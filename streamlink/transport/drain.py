@@ -8,11 +8,9 @@ a server that is done listens until each client has acknowledged its goodbye, or
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Sequence
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Hello
 from streamlink.transport.reconnect import LONGEST_PAUSE_SECONDS
@@ -26,7 +24,7 @@ MOST_SECONDS = LONGEST_PAUSE_SECONDS + 0.5
 """Longer than any client pauses between two tries (seconds)."""
 
 
-def leave(sessions: Sequence[Session], reason: str, longest: float) -> None:
+def leave(sessions: Sequence[Session], reason: str, longest: float, clock: Clock) -> None:
     """Say goodbye to all at once, and wait until each has answered or is given up.
 
     Args:
@@ -34,14 +32,15 @@ def leave(sessions: Sequence[Session], reason: str, longest: float) -> None:
         reason: what their clients are told.
         longest: how long to wait in all (seconds). The clock of each session ends it by itself
             after ``reconnect_timeout``, or 4/3 of that.
+        clock: what they go by.
     """
-    until = time.monotonic() + longest
+    until = clock() + longest
     for session in sessions:
         session.leave(reason)
     if away := [session.peer for session in sessions if session.is_away]:
         logger.info("waiting for %s to come back and hear: %s", ", ".join(away), reason)
     for session in sessions:
-        session.closed.wait(max(0.0, until - time.monotonic()))
+        session.closed.wait(max(0.0, until - clock()))
 
 
 def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
@@ -52,7 +51,7 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
         # Not "lost": the old process, if it lives after all, shall not take its place back.
         return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
     why = f"{hello.name} gave this session up and began another"
-    paused = running_time.paused_since(session.began_at)
+    paused = session.clock.paused_since(session.began_at)
     if paused > min(hello.session_timeout, session.config.timeouts.session_timeout):
         why += f", after this process had stood still for {paused:.1f} s"
     return AbortCode.SESSION_LOST, why
@@ -65,8 +64,8 @@ class Drain:
     one try of a client takes, and no longer.
     """
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, clock: Clock) -> None:
+        self._changed = clock.condition()
         self._waiting: set[str] = set()
 
     def abort(self, sessions: Sequence[Session], reason: str, seconds: float) -> bool:

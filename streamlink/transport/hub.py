@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 from typing import NamedTuple, Self, TypeVar
 
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
@@ -84,18 +85,20 @@ class Hub:
         config: LinkConfig,
         make_listener: Callable[[Hub], Listener],
         *,
+        clock: Clock,
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
         traffic: Traffic | None = None,
     ) -> None:
         self.config = config
-        self.log = RateLimitedLog(logger)
+        self.clock = clock
+        self.log = RateLimitedLog(logger, clock=clock)
         """For what strangers can cause as often as they like."""
         self.epoch = secrets.token_hex(8)
         self.wire = WireCount()
-        self.traffic = traffic or Traffic(config.grpc.max_clients)
-        self.registry = Registry(config)
+        self.traffic = traffic or Traffic(config.grpc.max_clients, clock=clock)
+        self.registry = Registry(config, clock)
         self._guard = Guard(config.security)
         self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
         self._ids = itertools.count(1)
@@ -114,7 +117,7 @@ class Hub:
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
         if self._listener is None:
-            self.ticker = Ticker()
+            self.ticker = Ticker(clock=self.clock)
             try:
                 self._listener = self._make_listener(self)
             except BaseException:
@@ -169,7 +172,7 @@ class Hub:
             StreamlinkError: the call ended without, or it is no frame.
         """
         with self._handshakes.waiting(call.cut):
-            return first_message(call, decode, self.config.timeouts.open_timeout)
+            return first_message(call, decode, self.config.timeouts.open_timeout, self.clock)
 
     def session_call(self, call: ServerCall) -> Iterator[bytes]:
         """Serve a call that carries a session; yields what is to be sent, until its end."""
@@ -182,7 +185,7 @@ class Hub:
             self._give_up(call, damage)
             return
         except StreamlinkError as error:
-            yield from only_answer(wire.encode(abort_for(error)), call)
+            yield from only_answer(wire.encode(abort_for(error)), call, self.clock)
             return
         number = pump.attach(call.cut)
         self.ticker.add(pump)
@@ -208,7 +211,7 @@ class Hub:
             self._give_up(call, damage)
             return
         except StreamlinkError as error:
-            yield from only_answer(wire.encode(abort_for(error)), call)
+            yield from only_answer(wire.encode(abort_for(error)), call, self.clock)
             return
 
         def decode(raw: bytes) -> f.Frame:
@@ -262,7 +265,7 @@ class Hub:
             StreamAborted: the session it asks to go on with is not, or no longer, here.
         """
         if not isinstance(first, f.Hello) or not first.resume:
-            return Pump(SessionMachine(self.config, peer="a client")), False
+            return Pump(SessionMachine(self.config, peer="a client"), clock=self.clock), False
         try:
             return self.registry.resumed(first).pump, True
         except StreamAborted as error:

@@ -12,11 +12,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.protocol.frames import PLAIN, Chunk, ChunkHeader, Frame
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.pump import RECHECK_SECONDS, Pump
-from streamlink.transport.ticker import Clock
 
 __all__ = ["Lend", "LendingPump"]
 
@@ -29,7 +28,7 @@ Lend = Callable[[int, int], memoryview | None]
 class LendingPump(Pump[ReceiveStream]):
     """A receiving stream whose sink may lend its memory to the carriers' readers."""
 
-    def __init__(self, machine: ReceiveStream, *, clock: Clock = running_time) -> None:
+    def __init__(self, machine: ReceiveStream, *, clock: Clock) -> None:
         super().__init__(machine, clock=clock)
         self._lend: Lend | None = None
         self._loans: dict[int, tuple[int, int]] = {}  # by call: start and end

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.protocol.limits import Allowance
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
@@ -59,9 +59,7 @@ def log_repair(machine: SendStream | ReceiveStream, count: int, what: str) -> No
 class RateLimitedLog:
     """Writes warnings to ``logger``, as many as a person can read. Any thread may warn."""
 
-    def __init__(
-        self, logger: logging.Logger, *, clock: Callable[[], float] = running_time
-    ) -> None:
+    def __init__(self, logger: logging.Logger, *, clock: Clock) -> None:
         self._logger = logger
         self._clock = clock
         self._lock = threading.Lock()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
 from streamlink.errors import ConnectFailed
 from streamlink.transport.carriers import CallEnd, ClientCall, Readiness, ServerCall
 from streamlink.transport.dialer import Carriers
@@ -77,8 +78,8 @@ class _Call:
 
     peer = "memory"
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, clock: Clock) -> None:
+        self._changed = clock.condition()
         self.up, self.down = _Way(self._changed), _Way(self._changed)
         self.raws = iter(self.up)
         self.end: CallEnd | None = None
@@ -148,8 +149,9 @@ class _Call:
 class MemoryNetwork:
     """Where one hub can be reached: ``Hub(config, network.listen)``, ``network.carriers()``."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = clock.condition()
         self._hub: Hub | None = None
         self._calls: set[_Call] = set()
 
@@ -193,7 +195,7 @@ class MemoryNetwork:
 
     def open(self, door: Callable[[Hub], _Serve]) -> _Call | None:
         """Open a call; None: nobody listens."""
-        call = _Call()
+        call = _Call(self._clock)
         with self._changed:
             if self._hub is None:
                 return None

@@ -18,14 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of
 from streamlink.protocol.events import Event
 from streamlink.protocol.frames import Frame
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.log import noted
 from streamlink.transport.machines import Machine
-from streamlink.transport.ticker import Clock
 
 logger = logging.getLogger("streamlink.transport")
 
@@ -42,16 +41,21 @@ class Pump(Generic[M]):
     on_waiting: Callable[[], None] | None = None
     """Called by the ticker, once for each break, when no other call has taken over for a moment."""
 
-    def __init__(self, machine: M, *, clock: Clock = running_time) -> None:
+    def __init__(self, machine: M, *, clock: Clock) -> None:
         self._has_told_waiting = False
         self._machine = machine
         self._clock = clock
         self._lock = threading.Lock()
-        self._to_send = threading.Condition(self._lock)
-        self._to_own = threading.Condition(self._lock)
+        self._to_send = clock.condition(self._lock)
+        self._to_own = clock.condition(self._lock)
         self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
         self._last_call = 0
         self._has_moved = False
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its deadlines, and of those who wait here."""
+        return self._clock
 
     @contextmanager
     def locked(self) -> Iterator[tuple[M, float]]:

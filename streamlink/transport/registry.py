@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable
 
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError, code_of
 from streamlink.protocol.frames import Abort, Hello
@@ -21,14 +22,14 @@ _REMEMBERED = 256  # sessions that ended, so that who comes back is told why
 class Registry:
     """The sessions of one server. Any thread may ask."""
 
-    def __init__(self, config: LinkConfig) -> None:
+    def __init__(self, config: LinkConfig, clock: Clock) -> None:
         self.barred: dict[str, str] = {}
         """Names of which no client is let in, and why; changed by ``bar`` and ``readmit`` only."""
-        self._config = config
+        self._config, self._clock = config, clock
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, Abort] = {}
-        self._drain = Drain()
+        self._drain = Drain(clock)
         self._closing: StreamAborted | None = None
         """What who comes now is told; None: it is let in."""
 
@@ -175,7 +176,7 @@ class Registry:
         if has_failed:
             self._drain.abort(self.sessions, reason, min(most, longest))
         else:
-            leave(self.sessions, reason, min(most, 2 * longest))
+            leave(self.sessions, reason, min(most, 2 * longest), self._clock)
 
     def abort_all(self, reason: str) -> None:
         """End what is left."""

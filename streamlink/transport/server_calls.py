@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from streamlink.clock import Clock, start_timer
 from streamlink.errors import RemoteProtocolError, StreamlinkError, TransportClosed
 from streamlink.protocol.frames import Frame
 from streamlink.transport.carriers import ServerCall
@@ -70,14 +71,16 @@ class HandshakeLimit:
                 self._waiting.pop(place, None)
 
 
-def first_message(call: ServerCall, decode: Callable[[bytes], T], seconds: float) -> T:
+def first_message(
+    call: ServerCall, decode: Callable[[bytes], T], seconds: float, clock: Clock
+) -> T:
     """Return the first message of a call; one that brings none within ``seconds`` is cut.
 
     Raises:
         DamagedFrame: it is not what was sent.
         StreamlinkError: the call ended without, or it is no frame.
     """
-    silence = _start_timer(seconds, call.cut)
+    silence = start_timer(clock, seconds, call.cut)
     try:
         return decode(next(call.raws))
     except StopIteration:
@@ -90,9 +93,9 @@ def first_message(call: ServerCall, decode: Callable[[bytes], T], seconds: float
         silence.cancel()
 
 
-def only_answer(raw: bytes, call: ServerCall) -> Iterator[bytes]:
+def only_answer(raw: bytes, call: ServerCall, clock: Clock) -> Iterator[bytes]:
     """Say all that is said on a call; one who does not read it must not keep its worker."""
-    unread = _start_timer(ANSWER_SECONDS, call.cut)
+    unread = start_timer(clock, ANSWER_SECONDS, call.cut)
     try:
         yield raw
     finally:
@@ -139,7 +142,7 @@ class CallReader(threading.Thread):
             self._pump.incoming(self._first, self._number)
             if self._pump.read(self._call.raws, self._number, self._decode):
                 # Its writer, which ends it in words, may be stuck in a connection that is damaged.
-                _start_timer(_LAST_WORDS_SECONDS, self._call.cut)
+                start_timer(self._pump.clock, _LAST_WORDS_SECONDS, self._call.cut)
         except Exception as error:  # a carrier ends a broken call's messages with any exception
             logger.debug("call %d ended: %r", self._number, error)
         self._pump.detach(self._number)
@@ -147,10 +150,3 @@ class CallReader(threading.Thread):
     def _over(self) -> None:
         self._pump.detach(self._number)
         self._then()
-
-
-def _start_timer(seconds: float, action: Callable[[], object]) -> threading.Timer:
-    timer = threading.Timer(seconds, action)
-    timer.daemon = True
-    timer.start()
-    return timer

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TypeVar
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -69,6 +69,16 @@ class PendingReply(Future[Reply]):
 
     number = 0
 
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._is_done = clock.event()
+        self.add_done_callback(lambda _: self._is_done.set())
+
+    def result(self, timeout: float | None = None) -> Reply:
+        """Return the reply; raises why there is none, ``TimeoutError`` after ``timeout``."""
+        self._is_done.wait(timeout)
+        return super().result(0)
+
 
 class Session:
     """A greeted session. ``config`` carries what was agreed, so its chunk size is both sides'."""
@@ -89,15 +99,16 @@ class Session:
         self.peer = peer
         self.config = config
         self.error: StreamlinkError | None = None
-        self.closed = threading.Event()
-        self.began_at = running_time()
+        self.closed = pump.clock.event()
+        self.clock = pump.clock
+        self.began_at = self.clock()
         self.left_because = "session closed"
         """Why this end has left, if it has."""
         self._pump = pump
         self._on_request = on_request
         self._on_closed = on_closed
         self._on_called_off = on_called_off
-        self._traffic = traffic or Traffic()
+        self._traffic = traffic or Traffic(clock=self.clock)
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
@@ -105,7 +116,7 @@ class Session:
         self._withdrawn: dict[int, str] = {}
         self._committed: dict[int, ReceivePump] = {}
         self._calls: dict[int, int] = {}  # stream to the call that carries it
-        self._is_here = threading.Event()
+        self._is_here = pump.clock.event()
         self._is_here.set()
         self._thread = threading.Thread(target=self._run, name=f"session-{peer}", daemon=True)
 
@@ -124,7 +135,7 @@ class Session:
     def close(self, reason: str) -> None:
         """Say goodbye, and wait a moment for the answer."""
         self.leave(reason)
-        self._thread.join(timeout=GOODBYE_SECONDS)
+        self.clock.join(self._thread, GOODBYE_SECONDS)
 
     @property
     def is_leaving(self) -> bool:
@@ -194,7 +205,7 @@ class Session:
         """
         _require_text(metadata)
         _require_room(metadata, part)
-        pending = PendingReply()
+        pending = PendingReply(self.clock)
         with self._lock, self._pump.locked() as (machine, now):
             pending.number = machine.request(
                 topic,

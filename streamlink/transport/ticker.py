@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import Protocol
 
-from streamlink.clock import READ_SECONDS, RunningClock, running_time
+from streamlink.clock import Clock
 
 logger = logging.getLogger("streamlink.transport")
 
-Clock = Callable[[], float]
-
 _LOOKS_AWAY = 3  # looks left out after a pause: the frames that have waited are read first
+_CLOSE_SECONDS = 5.0  # what its last look may take
 
 
 class Ticked(Protocol):
@@ -38,11 +36,11 @@ class Ticker:
     pause nobody is blamed until what the peers have said meanwhile could be read.
     """
 
-    def __init__(self, *, clock: RunningClock = running_time) -> None:
+    def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._pumps: set[Ticked] = set()
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._stop = clock.event()
         self._clock()
         self._missed = clock.missed
         self._looks_away = 0
@@ -57,10 +55,10 @@ class Ticker:
     def close(self) -> None:
         """Stop the thread."""
         self._stop.set()
-        self._thread.join(timeout=5)
+        self._clock.join(self._thread, _CLOSE_SECONDS)
 
     def _run(self) -> None:
-        while not self._stop.wait(READ_SECONDS):
+        while not self._stop.wait(self._clock.read_seconds):
             if not self._has_just_woken():
                 self._tick_all()
 

@@ -7,11 +7,11 @@ were not here for longest share one name once there are too many: no stranger ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.protocol.latency import AckTimes
 from streamlink.protocol.stalls import CAUSES
 from streamlink.protocol.stats import StreamStats
@@ -74,7 +74,7 @@ class Traffic:
         clock: what the streams' times are measured with.
     """
 
-    def __init__(self, most_peers: int = 1, *, clock: Callable[[], float] = running_time) -> None:
+    def __init__(self, most_peers: int = 1, *, clock: Clock = running_time) -> None:
         self._most = most_peers + REMEMBERED
         self._clock = clock
         self._lock = threading.Lock()

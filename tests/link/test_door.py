@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.door import Door, Visit
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -46,7 +47,9 @@ def inside(door: Door, caller: Caller, *, is_attached: bool) -> ReceiveTransfer:
     """Let ``caller`` in; its model has been announced, and its call may be lost since."""
     visit = knock(door, caller, push())
     assert visit is not None
-    incoming = visit.incoming = ReceiveTransfer(SMALL, stream_id=1, peer="me", name="m")
+    incoming = visit.incoming = ReceiveTransfer(
+        SMALL, stream_id=1, peer="me", name="m", clock=running_time
+    )
     call = pump_of(incoming).attach(lambda: None)
     pump_of(incoming).incoming([Open(1, Attempt(), 9, b"", 0, 4096)], call)
     if not is_attached:

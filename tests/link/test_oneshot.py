@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -228,7 +229,7 @@ def test_a_second_sender_is_told_who_is_before_it() -> None:
 
 def test_what_is_no_push_is_refused_by_name() -> None:
     receiver = Receiver(MemoryStore())
-    client = dial(receiver.address, FAST, name="odd")
+    client = dial(receiver.address, FAST, name="odd", clock=running_time)
     session = client.connect(lambda session, request: None)
     assert "it knows no 'pull'" in session.request("pull").result(WAIT).error
     session.close("enough")

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import (
     AbortCode,
     FrameTooLarge,
@@ -45,7 +46,7 @@ def _send(transfer: Transfer) -> None:
 
 
 def test_nothing_announced_is_waited_for(transfer: Transfer) -> None:
-    idle = ReceiveTransfer(SMALL, stream_id=9, peer="x", name="nothing")
+    idle = ReceiveTransfer(SMALL, stream_id=9, peer="x", name="nothing", clock=running_time)
     assert not idle.open(0.01)
     assert idle.error is None
 
@@ -86,7 +87,7 @@ def test_without_credit_given_back_a_window_arrives_and_no_more(transfer: Transf
 
 def announced(open_: f.Open, *pages: bytes, limits: object = SMALL) -> ReceiveTransfer:
     """Return a receiver that has heard ``open_`` and, once it asks, is sent ``pages``."""
-    model = ReceiveTransfer(limits, stream_id=STREAM, peer="site-s", name="m")  # type: ignore[arg-type]
+    model = ReceiveTransfer(limits, stream_id=STREAM, peer="site-s", name="m", clock=running_time)  # type: ignore[arg-type]
     call = pump_of(model).attach(lambda: None)
     pump_of(model).incoming([open_], call)
 
@@ -140,7 +141,12 @@ def test_a_description_beyond_the_limit_is_refused() -> None:
 
 def test_a_model_of_another_attempt_is_refused_by_name() -> None:
     model = ReceiveTransfer(
-        SMALL, stream_id=STREAM, peer="site-s", name="m", attempt=Attempt("job", 2, 1)
+        SMALL,
+        stream_id=STREAM,
+        peer="site-s",
+        name="m",
+        attempt=Attempt("job", 2, 1),
+        clock=running_time,
     )
     call = pump_of(model).attach(lambda: None)
     old = dataclasses.replace(OPEN, attempt=Attempt("job", 1, 3))

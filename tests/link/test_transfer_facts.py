@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from streamlink import TransferFacts, digest_of, receive, send
+from streamlink.clock import running_time
 from streamlink.config import RoundConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.executors.client import Client
@@ -145,7 +146,9 @@ def test_one_model_between_two_ends_is_told_at_both() -> None:
 
 def facts_of(stats: StreamStats, *, start: int = 0, error: StreamlinkError | None = None) -> Any:
     told: list[TransferFacts] = []
-    notice = TransferNotice("site-1", "received", Attempt("job", 3, 2), told.append)
+    notice = TransferNotice(
+        "site-1", "received", Attempt("job", 3, 2), told.append, clock=running_time
+    )
     for _ in range(2):  # whoever notices the end says so, and the second is not heard
         if error is None:
             notice.done(stats, "d1", start=start)
@@ -176,7 +179,9 @@ def test_the_log_says_from_the_readers_side_who_and_how_fast(
 ) -> None:
     caplog.set_level(logging.DEBUG, "streamlink.transfer")
     facts_of(MOVED)
-    TransferNotice("site-2", "sent").done(replace(MOVED, moving_seconds=0.0), "d2")
+    TransferNotice("site-2", "sent", clock=running_time).done(
+        replace(MOVED, moving_seconds=0.0), "d2"
+    )
     error = StreamAborted(AbortCode.CANCELLED, "no", by_peer=False)
     facts_of(MOVED, error=error)
     assert caplog.messages == [

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ConnectFailed, ProtocolError, StreamAborted
 from streamlink.link.receive_model import receive_model
@@ -67,8 +68,12 @@ class Moving:
 
     def __init__(self, line: Line, dialer: Dialer, near: Session, far: Session) -> None:
         number, self.store = line.hub.new_stream_id(), MemoryStore()
-        self.outgoing = SendTransfer(far.config, SPEC, stream_id=number, peer="x", name="model")
-        self.incoming = ReceiveTransfer(near.config, stream_id=number, peer="hub", name="model")
+        self.outgoing = SendTransfer(
+            far.config, SPEC, stream_id=number, peer="x", name="model", clock=running_time
+        )
+        self.incoming = ReceiveTransfer(
+            near.config, stream_id=number, peer="hub", name="model", clock=running_time
+        )
         self.goes_on, self.has_begun = threading.Event(), threading.Event()
         far.offer(pump_of(self.outgoing))
         line.hub.ticker.add(pump_of(self.outgoing))
@@ -182,7 +187,9 @@ class DataCarrierContract:
 
     def test_a_stream_that_was_not_offered_is_refused_in_words(self, line: Line) -> None:
         dialer, near, _ = line.joined()
-        model = ReceiveTransfer(near.config, stream_id=99, peer="hub", name="model")
+        model = ReceiveTransfer(
+            near.config, stream_id=99, peer="hub", name="model", clock=running_time
+        )
         dialer.open_transfer(near, pump_of(model))
         with pytest.raises((StreamAborted, ProtocolError), match="was never offered"):
             model.open(WAIT)
@@ -195,7 +202,9 @@ class DataCarrierContract:
 
     def test_a_closed_carrier_carries_nothing(self, line: Line) -> None:
         dialer, near, _ = line.joined()
-        model = ReceiveTransfer(near.config, stream_id=99, peer="hub", name="model")
+        model = ReceiveTransfer(
+            near.config, stream_id=99, peer="hub", name="model", clock=running_time
+        )
         dialer.carriers.data.close()
         call = ClientCall(pump_of(model), TransferWire(99))
         assert dialer.carriers.data.carry(call) is CallEnd.BROKEN

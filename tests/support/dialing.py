@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.spec import ModelSpec
@@ -165,6 +166,7 @@ class Dialing:
         address: str,
         config: LinkConfig,
         *,
+        clock: Clock,
         name: str,
         traffic: Traffic | None = None,
         cancel: CancelToken | None = None,
@@ -172,7 +174,7 @@ class Dialing:
         carriers = self.carriers(config) if self.carriers else carriers_to(address, config)
         tapped = Carriers(*(TappedCarrier(each, self.act) for each in carriers))
         self.dialer = _Watched(
-            address, config, tapped, name=name, traffic=traffic, cancel=cancel, by=self
+            address, config, tapped, name=name, clock=clock, traffic=traffic, cancel=cancel, by=self
         )
         return self.dialer
 
@@ -186,6 +188,7 @@ class Dialing:
             peer=session.peer,
             name="an answer",
             attempt=attempt,
+            clock=session.clock,
         )
         self.dialer.open_transfer(session, pump_of(model))
         return model

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
 from streamlink.link.receive_model import receive_model
@@ -129,10 +130,13 @@ class Transfer:
             peer="site-r",
             name="the model",
             update=update,
+            clock=running_time,
         )
-        self.incoming = ReceiveTransfer(config, stream_id=STREAM, peer="site-s", name="the model")
+        self.incoming = ReceiveTransfer(
+            config, stream_id=STREAM, peer="site-s", name="the model", clock=running_time
+        )
         self.carrier = MemoryCarrier(pump_of(self.outgoing), pump_of(self.incoming))
-        self._ticker = Ticker()
+        self._ticker = Ticker(clock=running_time)
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._at_end: Sequence[threading.Event] = ()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ChecksumError, RemoteProtocolError
 from streamlink.link.server import Exchange
 from streamlink.protocol import frames as f
@@ -29,7 +30,7 @@ BOUND = SMALL.stream.max_repairs
 @pytest.fixture
 def pump() -> SendPump:
     machine = SendStream(SMALL, stream_id=7, total_bytes=100, peer="there", name="out")
-    return SendPump(machine)
+    return SendPump(machine, clock=running_time)
 
 
 def said(*frames: f.TransferFrame, damaged: bool = False) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ModelError
 from streamlink.protocol import frames as f
 from streamlink.protocol.receiver import ReceiveStream
@@ -21,7 +22,9 @@ class Line:
 
     def __init__(self) -> None:
         self.memory = bytearray(len(MEMORY))
-        self.pump = ReceivePump(ReceiveStream(SMALL, stream_id=1, peer="there", name="in"))
+        self.pump = ReceivePump(
+            ReceiveStream(SMALL, stream_id=1, peer="there", name="in"), clock=running_time
+        )
         self.cuts: list[int] = []
         self.first = self.pump.attach(lambda: self.cuts.append(1))
         self.pump.incoming([an_open(len(MEMORY))], self.first)

@@ -7,20 +7,21 @@ import logging
 import pytest
 
 from streamlink.transport.log import RateLimitedLog
+from tests.support.virtual_clock import VirtualClock
 
 
 def test_a_flood_of_warnings_becomes_one_a_second_that_counts_the_others(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    now = [100.0]
-    log = RateLimitedLog(logging.getLogger("streamlink.test"), clock=lambda: now[0])
+    clock = VirtualClock()
+    log = RateLimitedLog(logging.getLogger("streamlink.test"), clock=clock)
     for number in range(1000):
         log.warning("refused %d", number)
     assert caplog.messages == [f"refused {number}" for number in range(20)]
-    now[0] += 1.0
+    clock.now += 1.0
     for number in range(2):
         log.warning("refused %d", number)
     assert caplog.messages[20:] == ["refused 0 (980 like it were left out)"]
-    now[0] += 60.0
+    clock.now += 60.0
     log.warning("refused again")
     assert caplog.messages[21:] == ["refused again (1 like it were left out)"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, OpenTimeout, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Committed, Opened
@@ -23,33 +24,24 @@ from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import MemoryCarrier
 from tests.support.peers import SMALL, WAIT, config
+from tests.support.virtual_clock import VirtualClock
 
 DATA = bytes(range(256)) * 40
 
 
-class Time:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> VirtualClock:
+    return VirtualClock(100.0)
 
 
-def sender(time: Time | None = None, total: int = len(DATA)) -> SendPump:
+def sender(time: VirtualClock | None = None, total: int = len(DATA)) -> SendPump:
     machine = SendStream(SMALL, stream_id=7, total_bytes=total, peer="there", name="out")
-    return SendPump(machine, clock=time) if time else SendPump(machine)
+    return SendPump(machine, clock=time or running_time)
 
 
-def receiver(time: Time | None = None) -> ReceivePump:
+def receiver(time: VirtualClock | None = None) -> ReceivePump:
     machine = ReceiveStream(SMALL, stream_id=7, peer="here", name="in")
-    return ReceivePump(machine, clock=time) if time else ReceivePump(machine)
+    return ReceivePump(machine, clock=time or running_time)
 
 
 @pytest.fixture
@@ -125,7 +117,7 @@ def test_acting_on_a_stream_that_failed_raises_why_it_did() -> None:
         pump.release(0)
 
 
-def test_a_new_call_takes_over_and_the_old_ones_writer_ends(time: Time) -> None:
+def test_a_new_call_takes_over_and_the_old_ones_writer_ends(time: VirtualClock) -> None:
     pump = sender(time)
     first = pump.attach(lambda: None)
     frames = pump.outgoing(first)
@@ -137,7 +129,7 @@ def test_a_new_call_takes_over_and_the_old_ones_writer_ends(time: Time) -> None:
     assert again.is_resumed
 
 
-def test_frames_of_an_old_call_are_ignored(time: Time) -> None:
+def test_frames_of_an_old_call_are_ignored(time: VirtualClock) -> None:
     pump = sender(time)
     first = pump.attach(lambda: None)
     pump.attach(lambda: None)
@@ -145,7 +137,7 @@ def test_frames_of_an_old_call_are_ignored(time: Time) -> None:
     assert pump.stream.error is None
 
 
-def test_the_end_of_an_old_call_does_not_end_the_new_one(time: Time) -> None:
+def test_the_end_of_an_old_call_does_not_end_the_new_one(time: VirtualClock) -> None:
     pump = sender(time)
     first = pump.attach(lambda: None)
     second = pump.attach(lambda: None)
@@ -153,7 +145,7 @@ def test_the_end_of_an_old_call_does_not_end_the_new_one(time: Time) -> None:
     assert isinstance(next(pump.outgoing(second)), f.Open)
 
 
-def test_a_call_that_cannot_say_the_last_words_is_cut(time: Time) -> None:
+def test_a_call_that_cannot_say_the_last_words_is_cut(time: VirtualClock) -> None:
     cut = threading.Event()
     pump = sender(time)
     pump.attach(cut.set)
@@ -166,7 +158,7 @@ def test_a_call_that_cannot_say_the_last_words_is_cut(time: Time) -> None:
     assert pump.is_over
 
 
-def test_cutting_ends_the_call_at_once(time: Time) -> None:
+def test_cutting_ends_the_call_at_once(time: VirtualClock) -> None:
     cut = threading.Event()
     pump = sender(time)
     pump.attach(cut.set)
@@ -175,7 +167,7 @@ def test_cutting_ends_the_call_at_once(time: Time) -> None:
     assert cut.is_set()
 
 
-def test_a_tick_expires_the_machines_clocks(time: Time) -> None:
+def test_a_tick_expires_the_machines_clocks(time: VirtualClock) -> None:
     pump = sender(time)
     pump.attach(lambda: None)
     time.now += SMALL.timeouts.open_timeout
@@ -183,7 +175,7 @@ def test_a_tick_expires_the_machines_clocks(time: Time) -> None:
     assert isinstance(pump.stream.error, OpenTimeout)
 
 
-def test_an_offered_stream_nobody_opens_expires(time: Time) -> None:
+def test_an_offered_stream_nobody_opens_expires(time: VirtualClock) -> None:
     pump = sender(time)
     with pump.locked() as (machine, now):
         machine.offer(now=now)
@@ -192,7 +184,7 @@ def test_an_offered_stream_nobody_opens_expires(time: Time) -> None:
     assert isinstance(pump.stream.error, OpenTimeout)
 
 
-def test_an_offer_after_the_opening_changes_nothing(time: Time) -> None:
+def test_an_offer_after_the_opening_changes_nothing(time: VirtualClock) -> None:
     pump = sender(time)
     pump.attach(lambda: None)
     time.now += 20.0
@@ -205,8 +197,8 @@ def test_an_offer_after_the_opening_changes_nothing(time: Time) -> None:
 
 def test_the_ticker_wakes_who_waits_for_an_expired_stream() -> None:
     machine = SendStream(config(open_timeout=0.3), stream_id=7, total_bytes=1, peer="there")
-    pump = SendPump(machine)
-    ticker = Ticker()
+    pump = SendPump(machine, clock=running_time)
+    ticker = Ticker(clock=running_time)
     ticker.add(pump)
     with pump.locked() as (_, now):
         machine.offer(now=now)
@@ -216,7 +208,7 @@ def test_the_ticker_wakes_who_waits_for_an_expired_stream() -> None:
 
 
 def test_the_ticker_forgets_a_pump_that_is_over() -> None:
-    ticker = Ticker()
+    ticker = Ticker(clock=running_time)
     pump = sender()
     ticker.add(pump)
     pump.abort(AbortCode.CANCELLED, "not wanted")
@@ -235,8 +227,8 @@ def test_the_ticker_keeps_a_pump_that_a_new_call_takes_up_meanwhile() -> None:
             self.looks += 1
             return self.looks == 1
 
-    ticker = Ticker()
-    pump = Late(sender().stream)
+    ticker = Ticker(clock=running_time)
+    pump = Late(sender().stream, clock=running_time)
     ticker.add(pump)
     ticker._tick_all()
     assert pump in ticker._pumps
@@ -265,7 +257,7 @@ PATIENCE = SMALL.timeouts.reconnect_timeout
 ACCEPT = f.Accept(0, 8192, 4096)
 
 
-def test_a_new_call_cuts_the_one_that_was_thought_alive(time: Time) -> None:
+def test_a_new_call_cuts_the_one_that_was_thought_alive(time: VirtualClock) -> None:
     cut = threading.Event()
     pump = sender(time)
     pump.attach(cut.set)
@@ -273,7 +265,7 @@ def test_a_new_call_cuts_the_one_that_was_thought_alive(time: Time) -> None:
     assert cut.is_set()
 
 
-def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: Time) -> None:
+def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: VirtualClock) -> None:
     pump = sender(time)
     pump.detach(pump.attach(lambda: None))
     time.now += PATIENCE - 0.05
@@ -287,7 +279,7 @@ def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: Time) ->
     assert "raise reconnect_timeout" in str(pump.stream.error)
 
 
-def test_calls_that_move_nothing_do_not_start_the_clock_again(time: Time) -> None:
+def test_calls_that_move_nothing_do_not_start_the_clock_again(time: VirtualClock) -> None:
     pump = sender(time)
     pump.detach(pump.attach(lambda: None))
     for _ in range(4):
@@ -300,7 +292,7 @@ def test_calls_that_move_nothing_do_not_start_the_clock_again(time: Time) -> Non
     assert isinstance(pump.stream.error, StreamAborted)
 
 
-def test_a_call_that_moves_starts_the_clock_again(time: Time) -> None:
+def test_a_call_that_moves_starts_the_clock_again(time: VirtualClock) -> None:
     pump = sender(time)
     call = pump.attach(lambda: None)
     for held in range(1, 5):
@@ -313,7 +305,7 @@ def test_a_call_that_moves_starts_the_clock_again(time: Time) -> None:
     assert pump.stream.error is None
 
 
-def test_time_on_a_call_that_works_is_not_time_without(time: Time) -> None:
+def test_time_on_a_call_that_works_is_not_time_without(time: VirtualClock) -> None:
     pump = sender(time)
     pump.detach(pump.attach(lambda: None))
     time.now += 1.0
@@ -328,7 +320,9 @@ def test_time_on_a_call_that_works_is_not_time_without(time: Time) -> None:
     assert lost == [False, True]
 
 
-def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(time: Time) -> None:
+def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(
+    time: VirtualClock,
+) -> None:
     pump = sender(time)
     pump.stream.unnoticed_seconds = 10.0
     pump.detach(pump.attach(lambda: None))
@@ -340,7 +334,7 @@ def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(time: 
 
 
 def test_a_break_that_lasts_is_told_once_and_is_over_with_the_next_word(
-    time: Time, caplog: pytest.LogCaptureFixture
+    time: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     pump, told = sender(time), list[float]()
     pump.on_waiting = lambda: told.append(time.now)
@@ -372,7 +366,7 @@ class NoCarrier:
     def close(self) -> None: ...
 
 
-def test_only_the_ticker_ends_what_has_no_call(time: Time) -> None:
+def test_only_the_ticker_ends_what_has_no_call(time: VirtualClock) -> None:
     pump = sender(time)
     carriage = Carriage(pump, NoCarrier(), lambda: ClientCall(pump, TransferWire(7)))
     pump.detach(pump.attach(lambda: None))
@@ -382,7 +376,7 @@ def test_only_the_ticker_ends_what_has_no_call(time: Time) -> None:
     assert carriage.is_over
 
 
-def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Time) -> None:
+def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: VirtualClock) -> None:
     steps: list[str] = []
 
     def new_channel() -> grpc.Channel:
@@ -407,7 +401,7 @@ def held_by(pump: SendPump) -> list[object]:
     return [held for held in (pump._supply, pump._leftover) if held is not None]
 
 
-def test_a_pump_that_is_over_lets_go_of_its_source(time: Time) -> None:
+def test_a_pump_that_is_over_lets_go_of_its_source(time: VirtualClock) -> None:
     pump = sender(time)
     pump.abort(AbortCode.CANCELLED, "not wanted")
     with pytest.raises(StreamAborted):
@@ -415,7 +409,7 @@ def test_a_pump_that_is_over_lets_go_of_its_source(time: Time) -> None:
     assert not held_by(pump)
 
 
-def test_what_a_source_gives_after_the_end_is_not_kept(time: Time) -> None:
+def test_what_a_source_gives_after_the_end_is_not_kept(time: VirtualClock) -> None:
     pump = sender(time, total=4)
     call = pump.attach(lambda: None)
     pump.incoming([ACCEPT], call)
@@ -429,7 +423,7 @@ def test_what_a_source_gives_after_the_end_is_not_kept(time: Time) -> None:
     assert not held_by(pump)
 
 
-def test_what_is_finished_while_the_call_is_lost_is_kept_for_the_next(time: Time) -> None:
+def test_what_is_finished_while_the_call_is_lost_is_kept_for_the_next(time: VirtualClock) -> None:
     pump = sender(time, total=4)
     call = pump.attach(lambda: None)
     pump.incoming([ACCEPT], call)
@@ -449,13 +443,13 @@ def test_who_waits_for_the_end_is_woken_by_it() -> None:
     assert pump.wait_closed(WAIT)
 
 
-def test_a_stream_the_peer_has_ended_needs_no_other_call(time: Time) -> None:
+def test_a_stream_the_peer_has_ended_needs_no_other_call(time: VirtualClock) -> None:
     pump = sender(time)
     pump.incoming([f.Abort(AbortCode.REFUSED, "no")], pump.attach(lambda: None))
     assert pump.is_settled
 
 
-def test_a_stream_we_have_ended_has_to_be_told(time: Time) -> None:
+def test_a_stream_we_have_ended_has_to_be_told(time: VirtualClock) -> None:
     pump = sender(time)
     call = pump.attach(lambda: None)
     pump.detach(call)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamlink.clock import running_time
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
@@ -10,15 +11,15 @@ from tests.support.peers import SMALL, WAIT
 
 
 def test_the_session_that_takes_the_place_of_another_is_announced_before_that_ends() -> None:
-    network, begun, ended_early = MemoryNetwork(), list[Session](), list[bool]()
+    network, begun, ended_early = MemoryNetwork(running_time), list[Session](), list[bool]()
 
     def announce(session: Session) -> None:
         # A round that begins between the two must not miss the client.
         ended_early.append(any(each.pump.is_closed for each in begun))
         begun.append(session)
 
-    hub = Hub(SMALL, network.listen, on_session=announce).listen()
-    dialer = Dialer("memory", SMALL, network.carriers(), name="site-1")
+    hub = Hub(SMALL, network.listen, on_session=announce, clock=running_time).listen()
+    dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
     try:
         for _ in range(2):  # the second time it has given its first session up
             dialer.connect(lambda session, request: session.reply(request))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -45,9 +46,13 @@ class Pair:
     closed: list[Session] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        ours: Pump[SessionMachine] = Pump(SessionMachine(self.config, peer="somebody"))
-        theirs: Pump[SessionMachine] = Pump(SessionMachine(self.config, peer="server", hello=HELLO))
-        self.ticker = Ticker()
+        ours: Pump[SessionMachine] = Pump(
+            SessionMachine(self.config, peer="somebody"), clock=running_time
+        )
+        theirs: Pump[SessionMachine] = Pump(
+            SessionMachine(self.config, peer="server", hello=HELLO), clock=running_time
+        )
+        self.ticker = Ticker(clock=running_time)
         self.carrier = MemoryCarrier(ours, theirs, is_session=True)
         self.carrier.join()
         assert isinstance(ours.poll(WAIT), Greeted)
@@ -78,7 +83,7 @@ class Pair:
 def committed(stream_id: int) -> ReceivePump:
     """Return an empty model's receiving end, whole and committed."""
     machine = ReceiveStream(SMALL, stream_id=stream_id, peer="site-1", name=f"model {stream_id}")
-    pump = ReceivePump(machine)
+    pump = ReceivePump(machine, clock=running_time)
     call = pump.attach(lambda: None)
     opened = f.Open(stream_id, Attempt("job", 0, 1), 0, b"spec", 0, 4096)
     pump.incoming([opened], call)
@@ -96,7 +101,10 @@ def pair() -> Iterator[Pair]:
 
 
 def stream() -> SendPump:
-    return SendPump(SendStream(SMALL, stream_id=7, total_bytes=5, peer="site-1", name="the model"))
+    return SendPump(
+        SendStream(SMALL, stream_id=7, total_bytes=5, peer="site-1", name="the model"),
+        clock=running_time,
+    )
 
 
 def test_a_request_is_answered(pair: Pair) -> None:

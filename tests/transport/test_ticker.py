@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from streamlink.clock import RunningClock
+from streamlink.clock import RunningClock, running_time
 from streamlink.transport.ticker import Ticker
 from tests.support.peers import WAIT
 
@@ -80,7 +80,7 @@ def test_a_clock_that_fails_leaves_the_others_theirs() -> None:
         def tick(self) -> None:
             raise RuntimeError("broken")
 
-    ticker, pump = Ticker(), Looked(RunningClock())
+    ticker, pump = Ticker(clock=running_time), Looked(RunningClock())
     ticker.add(Broken(RunningClock()))
     ticker.add(pump)
     pump.wait(2)

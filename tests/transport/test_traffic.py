@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Ack
 from streamlink.protocol.latency import AckTimes
@@ -11,6 +12,7 @@ from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 from streamlink.transport.traffic import OTHERS, Totals, Traffic
 from tests.support.machines import KiB, a_chunk, streaming_receiver, streaming_sender, write_all
+from tests.support.virtual_clock import VirtualClock
 
 
 def sending(nbytes: int = 4 * KiB) -> SendPump:
@@ -18,11 +20,11 @@ def sending(nbytes: int = 4 * KiB) -> SendPump:
     sender = streaming_sender()
     write_all(sender)
     sender.receive(Ack(nbytes, 0, 0, 16 * KiB), now=1.0)
-    return SendPump(sender, clock=lambda: 5.0)
+    return SendPump(sender, clock=VirtualClock(5.0))
 
 
 def at_five() -> Traffic:
-    return Traffic(clock=lambda: 5.0)
+    return Traffic(clock=VirtualClock(5.0))
 
 
 def end(pump: SendPump | ReceivePump) -> None:
@@ -36,7 +38,7 @@ def test_streams_that_run_are_added_up_by_peer_and_direction() -> None:
     count.begin("a", sending(8 * KiB))
     receiver = streaming_receiver()
     receiver.receive(a_chunk(0), now=1.0)
-    count.begin("b", ReceivePump(receiver))
+    count.begin("b", ReceivePump(receiver, clock=running_time))
     totals = count.totals()
     assert totals["a", "sent"].bytes == 12 * KiB
     assert totals["a", "sent"].streams == 2

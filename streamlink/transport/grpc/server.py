@@ -42,6 +42,7 @@ class GrpcListener:
             seconds=self._config.timeouts.open_timeout,
             has_tls=self._config.security.certificate is not None,
             log=hub.log,
+            clock=hub.clock,
         )
         announce = self._strangers.announce
         self._credentials = server_credentials(address, self._config.security, announce)
@@ -119,7 +120,9 @@ class GrpcListener:
         if service not in ("", SERVICE):
             call.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {service!r} here")
         is_closing = self._hub.registry.is_closing
-        yield from only_answer(health.NOT_SERVING if is_closing else health.SERVING, call)
+        yield from only_answer(
+            health.NOT_SERVING if is_closing else health.SERVING, call, self._hub.clock
+        )
 
 
 class _GrpcCall:

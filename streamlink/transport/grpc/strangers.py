@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.protocol.limits import Allowance
 from streamlink.transport.log import RateLimitedLog, noted
 
@@ -60,9 +60,13 @@ class Strangers:
         seconds: how long one may stay that opens no call (seconds).
         has_tls: whether the port takes TLS only; then one that leaves without a call is logged.
         log: for what strangers cause.
+        clock: what their time goes by.
     """
 
-    def __init__(self, *, most: int, seconds: float, has_tls: bool, log: RateLimitedLog) -> None:
+    def __init__(
+        self, *, most: int, seconds: float, has_tls: bool, log: RateLimitedLog, clock: Clock
+    ) -> None:
+        self._clock = clock
         self._most, self._seconds = most, seconds
         self._has_tls = has_tls
         self._log = log
@@ -74,7 +78,7 @@ class Strangers:
         self._failed: dict[str, tuple[int, int]] = {}  # how often since the last look, last port
         self._called: dict[Address, bool] = {}  # not found yet; True: known
         self._announced = Allowance(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
-        self._is_over = threading.Event()
+        self._is_over = clock.event()
         self._thread = threading.Thread(target=self._watch, name="strangers", daemon=True)
 
     def start(self, port: int) -> None:
@@ -88,12 +92,12 @@ class Strangers:
         """End the thread, after a last look."""
         self._is_over.set()
         if self._is_watching:
-            self._thread.join()
+            self._clock.join(self._thread)
 
     def announce(self) -> None:
         """Look at once: somebody has connected, and may be gone before the next look."""
         with self._lock:
-            may_look = self._is_watching and self._announced.spend(now=running_time())
+            may_look = self._is_watching and self._announced.spend(now=self._clock())
         if may_look:
             with suppress(OSError):  # no descriptor to look with
                 self.look()
@@ -150,7 +154,7 @@ class Strangers:
             early: calls that were noted before ``files`` were listed. A connection with one of them
                 is listed, or has ended.
         """
-        now = running_time()
+        now = self._clock()
         self._others &= files.keys()
         for name in files.keys() - self._found.keys() - self._others:
             address = _peer_of(files[name], name, self._port)
@@ -170,7 +174,7 @@ class Strangers:
     def _victims(
         self, strangers: list[tuple[str, _Connection]], files: dict[str, int]
     ) -> list[str]:
-        until = running_time() - self._seconds
+        until = self._clock() - self._seconds
         late = [name for name, each in strangers if not each.has_called and each.since <= until]
         if len(strangers) <= self._most // 2:
             return late

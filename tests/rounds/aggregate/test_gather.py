@@ -225,7 +225,7 @@ def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
 
 def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
     error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
-    model = ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update")
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update", clock=running_time)
     contributor = LiveSource("site-1", Answer(model, failure=lambda: error))
     with pytest.raises(ContributorFailed, match="no data") as failed:
         contributor.open(WAIT)
@@ -255,7 +255,10 @@ def test_a_wrong_digest_fails_the_update(opened: list[Gathering]) -> None:
 def test_pieces_are_taken_across_any_views() -> None:
     data, dice = random.Random(5).randbytes(40_000), random.Random(7)
     contributor = LiveSource(
-        "site-1", Answer(ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update"))
+        "site-1",
+        Answer(
+            ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update", clock=running_time)
+        ),
     )
     contributor._views.extend(memoryview(data)[at : at + 7] for at in range(0, len(data), 7))
     taken = bytearray()
@@ -266,7 +269,7 @@ def test_pieces_are_taken_across_any_views() -> None:
 
 def test_a_piece_within_one_view_is_not_copied() -> None:
     data = bytearray(100)
-    model = ReceiveTransfer(SMALL, stream_id=1, peer="a", name="update")
+    model = ReceiveTransfer(SMALL, stream_id=1, peer="a", name="update", clock=running_time)
     contributor = LiveSource("a", Answer(model))
     contributor._views.append(memoryview(data))
     view = contributor.take(10)

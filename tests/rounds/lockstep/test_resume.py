@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.executors.executor import Executor, Task
 from streamlink.executors.streaming import StreamingExecutor
@@ -257,7 +258,10 @@ def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
 
 
 def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
-    lost, again = (ReceiveTransfer(SMALL, stream_id=n, peer="a", name="update") for n in (1, 2))
+    lost, again = (
+        ReceiveTransfer(SMALL, stream_id=n, peer="a", name="update", clock=running_time)
+        for n in (1, 2)
+    )
     asked: list[int] = []
 
     class Back:

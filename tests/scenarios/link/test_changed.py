@@ -24,6 +24,7 @@ from tests.link.test_oneshot import FAST, Receiver
 from tests.support.memory_carrier import Transfer, failure
 from tests.support.models import arrays_of, float_spec, pattern_model, random_bytes, save
 from tests.support.peers import WAIT
+from tests.support.virtual_clock import VirtualClock
 
 MiB = 1 << 20
 SPEC = float_spec(5, MiB // 2, MiB // 2)
@@ -292,17 +293,17 @@ def test_a_digest_that_the_receiver_refuses_is_explained_by_a_source_that_change
 
 
 def test_looking_takes_a_hundredth_of_the_time_at_most() -> None:
-    now, looks = [0.0], list[float]()
+    clock, looks = VirtualClock(0.0), list[float]()
 
     def check() -> None:
-        looks.append(now[0])
-        now[0] += 0.01
+        looks.append(clock.now)
+        clock.now += 0.01
 
-    lookout = Lookout(check, lambda: now[0])
+    lookout = Lookout(check, clock)
     for _ in range(1000):
         lookout.look()
-        now[0] += 0.01
-    assert len(looks) == pytest.approx(now[0], abs=2)  # each 0.01 s long, and 1 s from the next
+        clock.now += 0.01
+    assert len(looks) == pytest.approx(clock.now, abs=2)  # each 0.01 s long, and 1 s from the next
     assert looks[0] == 0
 
 

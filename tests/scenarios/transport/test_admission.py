@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import (
     AbortCode,
     AddressInUse,
@@ -27,8 +28,8 @@ from tests.support.peers import SMALL, Federation, config
 
 def agreed_chunk(ours: Any, theirs: Any) -> int:
     """Return the chunk size a server of config ``ours`` and a client of ``theirs`` agree on."""
-    server = listen("127.0.0.1:0", ours)
-    client = dial(f"127.0.0.1:{server.port}", theirs, name="site")
+    server = listen("127.0.0.1:0", ours, clock=running_time)
+    client = dial(f"127.0.0.1:{server.port}", theirs, name="site", clock=running_time)
     try:
         session = client.connect(lambda session, request: None)
         (seen,) = server.sessions
@@ -136,7 +137,9 @@ def test_nobody_there_is_named_within_the_connect_timeout() -> None:
     with Federation() as federation:
         port = federation.server.port
     with pytest.raises(ConnectFailed, match=f"no server answers at 127.0.0.1:{port} within 0.5 s"):
-        dial(f"127.0.0.1:{port}", config(connect_timeout=0.5), name="site").connect(_ignore)
+        dial(
+            f"127.0.0.1:{port}", config(connect_timeout=0.5), name="site", clock=running_time
+        ).connect(_ignore)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
@@ -153,8 +156,8 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
             told.append(refusal(lambda: client.connect(_ignore)))
             super().stop()
 
-    server = Hub(SMALL, partial(Late, "127.0.0.1:0")).listen()
-    client = dial(f"127.0.0.1:{server.port}", SMALL, name="late")
+    server = Hub(SMALL, partial(Late, "127.0.0.1:0"), clock=running_time).listen()
+    client = dial(f"127.0.0.1:{server.port}", SMALL, name="late", clock=running_time)
     server.close()
     client.close()
     assert "the server is closing" in told[0].reason
@@ -163,8 +166,10 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
 
 def test_every_admitted_client_gets_a_session_of_its_own() -> None:
     seen: list[Session] = []
-    server = listen("127.0.0.1:0", SMALL, on_session=seen.append)
-    clients = [dial(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}") for n in range(3)]
+    server = listen("127.0.0.1:0", SMALL, on_session=seen.append, clock=running_time)
+    clients = [
+        dial(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}", clock=running_time) for n in range(3)
+    ]
     for client in clients:
         client.connect(_ignore)
     server.close()

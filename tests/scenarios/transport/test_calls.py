@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -33,22 +34,28 @@ class Joined:
     """A server and a client with a session, and streams between them as a test wants them."""
 
     def __init__(self) -> None:
-        self.server = listen("127.0.0.1:0", SMALL)
-        self.client = dial(f"127.0.0.1:{self.server.port}", SMALL, name="site-1")
+        self.server = listen("127.0.0.1:0", SMALL, clock=running_time)
+        self.client = dial(
+            f"127.0.0.1:{self.server.port}", SMALL, name="site-1", clock=running_time
+        )
         self.near = self.client.connect(lambda session, request: None)
         (self.far,) = self.server.sessions
 
     def offered(self) -> SendTransfer:
         """Offer the client a model; nothing of it is sent yet."""
         number = self.server.new_stream_id()
-        model = SendTransfer(self.far.config, SPEC, stream_id=number, peer="site-1", name="model")
+        model = SendTransfer(
+            self.far.config, SPEC, stream_id=number, peer="site-1", name="model", clock=running_time
+        )
         self.far.offer(pump_of(model))
         return model
 
     def opened(self, offered: SendTransfer) -> ReceiveTransfer:
         """Open what was offered, at the client."""
         number = pump_of(offered).stream.stream_id
-        model = ReceiveTransfer(self.near.config, stream_id=number, peer="server", name="model")
+        model = ReceiveTransfer(
+            self.near.config, stream_id=number, peer="server", name="model", clock=running_time
+        )
         self.client.open_transfer(self.near, pump_of(model))
         return model
 
@@ -123,10 +130,12 @@ def test_a_commit_that_was_lost_is_said_again_though_the_stream_was_withdrawn(
     joined: Joined,
 ) -> None:
     number = joined.server.new_stream_id()
-    incoming = ReceiveTransfer(joined.far.config, stream_id=number, peer="site-1", name="update")
+    incoming = ReceiveTransfer(
+        joined.far.config, stream_id=number, peer="site-1", name="update", clock=running_time
+    )
     joined.far.offer(pump_of(incoming))
     outgoing = SendTransfer(
-        joined.near.config, SPEC, stream_id=number, peer="server", name="update"
+        joined.near.config, SPEC, stream_id=number, peer="server", name="update", clock=running_time
     )
     joined.client.open_transfer(joined.near, pump_of(outgoing))
     store = MemoryStore()

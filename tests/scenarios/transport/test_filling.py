@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.model.interfaces import is_prompt
 from streamlink.protocol import frames as f
@@ -35,7 +36,7 @@ class Watched(ReceivePump):
     """Tells when its owner has taken what came before, and waits for news."""
 
     def __init__(self, machine: ReceiveStream) -> None:
-        super().__init__(machine)
+        super().__init__(machine, clock=running_time)
         self.waits = threading.Event()
 
     def _wait_news(self) -> Event:

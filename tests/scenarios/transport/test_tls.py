@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -360,7 +361,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_listens(authority: Au
 def test_an_abort_for_identity_reaches_programs_as_such(
     federation: Federation, authority: Authority
 ) -> None:
-    client = dial(federation.address, authority.site("site-2"), name="site-1")
+    client = dial(federation.address, authority.site("site-2"), name="site-1", clock=running_time)
     with pytest.raises(AuthenticationFailed) as refused:
         client.connect(lambda session, request: None)
     assert refused.value.code is AbortCode.UNAUTHENTICATED
