@@ -23,14 +23,19 @@ ANYTHING = frozenset({"*"})
 # Who may import which parts of the package; a part may always import itself.
 MAY_IMPORT = {
     "errors": frozenset[str](),
+    "extent": frozenset[str](),
     "config": frozenset({"errors"}),
-    "protocol": frozenset({"errors", "config"}),
-    "model": frozenset({"errors"}),
+    "protocol": frozenset({"errors", "config", "extent"}),
+    "model": frozenset({"errors", "extent"}),
     "stores": frozenset({"model", "errors", "descriptors"}),
-    "transport": frozenset({"protocol", "config", "errors", "clock", "cancel", "descriptors"}),
-    "link": frozenset({"transport", "protocol", "model", "config", "errors", "clock", "cancel"}),
+    "transport": frozenset(
+        {"protocol", "config", "errors", "extent", "clock", "cancel", "descriptors"}
+    ),
+    "link": frozenset(
+        {"transport", "protocol", "model", "config", "errors", "extent", "clock", "cancel"}
+    ),
     "rounds": frozenset(
-        {"link", "stores", "model", "config", "errors", "clock", "cancel", "descriptors"}
+        {"link", "stores", "model", "config", "errors", "extent", "clock", "cancel", "descriptors"}
     ),
     "executors": frozenset(
         {"rounds", "link", "stores", "model", "config", "errors", "cancel", "descriptors"}

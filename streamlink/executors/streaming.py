@@ -155,7 +155,7 @@ class _Answers:
         self._ranges = ranges
         self._ready: deque[memoryview] = deque()
         self._to_release = 0
-        self._position = outgoing.start
+        self._position = outgoing.extent.start
         # The server knows by itself why the first answers take a moment.
         self._pulse = outgoing.pulse("part", "the model's other tensors", at_once=False)
 

@@ -14,6 +14,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
+from streamlink.extent import Extent
 from streamlink.link.naming import once_free
 from streamlink.link.pace import Pace
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
@@ -81,7 +82,8 @@ class Assignment:
     @property
     def goes_on(self) -> bool:
         """Whether an update is to go on at a mark: a process before this one sent its beginning."""
-        return self._request.returns_from > 0
+        wanted = self._request.returns_extent
+        return wanted is not None and wanted.start > 0
 
     def incoming(self) -> ReceiveTransfer:
         """Open the stream of the model that comes with the request; the same one each time."""
@@ -98,7 +100,7 @@ class Assignment:
             name=f"model from {self._session.peer}, {self.attempt}",
             attempt=self.attempt,
             known=self._known,
-            start=self._request.sends_from,
+            extent=self._request.sends_extent,
             notice=self._notice("received"),
         )
         model.hand_to(partial(self._dialer.open_transfer, self._session))
@@ -115,11 +117,18 @@ class Assignment:
             name=f"update to {self._session.peer}, {self.attempt}",
             attempt=self.attempt,
             update=update,
-            start=self._request.returns_from,
+            extent=self._extent_of(spec),
             notice=self._notice("sent"),
         )
         model.hand_to(partial(self._dialer.open_transfer, self._session))
         return model
+
+    def _extent_of(self, spec: ModelSpec) -> Extent | None:
+        """Return the bytes of the answer that are wanted; None: all."""
+        wanted = self._request.returns_extent
+        # A model that is too short, such as the empty one of a task that failed, is sent whole: the
+        # server then says what is wrong with it.
+        return wanted if wanted is not None and wanted.stop <= spec.nbytes else None
 
     def _notice(self, direction: Direction) -> TransferNotice:
         return TransferNotice(

@@ -16,13 +16,13 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.link.description import KnownSpecs, described
 from streamlink.link.pace import Pace
 from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import Lending, ModelSink, Payload, lends
-from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.events import Delivered, Event, Finished, Opened, SpecReceived
 from streamlink.protocol.frames import NO_METRICS, Attempt, Chunk, Open, Update
@@ -39,8 +39,8 @@ E = TypeVar("E", bound=Event)
 class ReceiveTransfer(Transfer[ReceivePump]):
     """A model on its way in: opened, read piece by piece in order, checked, committed.
 
-    Every method that waits raises the stream's own error once it has failed. Only the tail from
-    ``start`` on is wanted, where that is not 0; then the digest is that of the tail.
+    Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
+    model is wanted, where one is given; then the digest is that of the extent.
     """
 
     def __init__(
@@ -53,16 +53,17 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         name: str,
         attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
-        start: int = 0,
+        extent: Extent | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
         stream = ReceiveStream(config, stream_id=stream_id, peer=peer, name=name)
         notice = notice or TransferNotice(peer, "received", attempt, clock=clock)
-        super().__init__(ReceivePump(stream, clock=clock), start, notice)
+        super().__init__(ReceivePump(stream, clock=clock), notice)
         self.peer = peer
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
         self._belongs = attempt
+        self._wanted = extent
         self._known = KnownSpecs() if known is None else known
         self._pace = Pace(clock)
         self._opened: Open | None = None
@@ -76,6 +77,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Wait until the model is announced: ``spec_digest``. False: not within ``seconds``.
 
         Raises:
+            SpecMismatch: other bytes of it come than are wanted; the peer has been told.
             StreamAborted: the model belongs to another attempt; the peer has been told.
         """
         if self._opened is None:
@@ -84,12 +86,13 @@ class ReceiveTransfer(Transfer[ReceivePump]):
                 return False
             self._opened = opened.open
             self._check_attempt(opened.open.attempt)
+            self._check_extent(opened.open)
         return True
 
     def accept_at(self, spec: ModelSpec, start: int) -> None:
-        """Let the sender of what was announced begin at byte ``start``.
+        """Let the sender of what was announced begin at byte ``start``, inside of its extent.
 
-        What lies before is here already; ``recall`` has been given it.
+        The extent's bytes before it are here already; ``recall`` has been given them.
 
         Raises:
             SpecMismatch: it is not the model that was announced.
@@ -109,7 +112,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         if not self.wait_announced(seconds):
             return False
         if not self._is_accepted:
-            self._accept(self._known_spec(), self.start)
+            self._accept(self._known_spec())
         if self._spec is None:
             pages = self._wait_for(SpecReceived, seconds)
             if pages is None:
@@ -134,6 +137,17 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """The tensors; known once ``open`` has returned True."""
         assert self._spec is not None, "open() comes first"
         return self._spec
+
+    @property
+    def extent(self) -> Extent:
+        """The bytes of the model that come; known once ``wait_announced`` has returned True."""
+        assert self._opened is not None, "wait_announced() comes first"
+        return self._opened.brings
+
+    @property
+    def is_rest(self) -> bool:
+        """Whether the beginning of the model is not wanted: it is here already."""
+        return self._wanted is not None and self._wanted.start > 0
 
     @property
     def has_spec(self) -> bool:
@@ -216,7 +230,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._require_announced(spec)
         self._spec = spec  # who is told how far this is wants to say of how much
         pulse = self.pulse("reading what came before")
-        digest = DigestBuilder(spec)
+        digest = self._new_digest()
         for view in saved:
             digest.update(view)
             pulse.beat()
@@ -226,8 +240,10 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     @property
     def is_exhausted(self) -> bool:
         """Whether every byte has been read; what remains is its finish."""
-        end = self.start if self._digest is None else self._digest.offset
-        return self._spec is not None and end == self._spec.nbytes
+        if self._spec is None:
+            return False
+        end = self.extent.start if self._digest is None else self._digest.offset
+        return end == self.extent.stop
 
     def release(self, nbytes: int) -> None:
         """Say that ``nbytes`` more are where they belong; the sender may send as many."""
@@ -250,7 +266,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         return (self._digest or self._new_digest()).hexdigest()
 
     def _new_digest(self) -> DigestBuilder:
-        return DigestBuilder(self.spec, extent=Extent(self.start, self.spec.nbytes))
+        return DigestBuilder(self.spec, extent=self.extent)
 
     # --- how it ends ----------------------------------------------------------------------
 
@@ -284,7 +300,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             if isinstance(event, kind):
                 return event
 
-    def _accept(self, spec: ModelSpec | None, start: int = 0) -> None:
+    def _accept(self, spec: ModelSpec | None, start: int | None = None) -> None:
         self._is_accepted = True
         self._spec = spec
         with self._pump.locked() as (machine, now):
@@ -296,6 +312,17 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             reason = f"{self.peer} sent a model of {sent}; this is {self._belongs}"
             self.abort(AbortCode.STALE_ATTEMPT, reason)
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
+
+    def _check_extent(self, sent: Open) -> None:
+        wanted = self._wanted or Extent(0, sent.total_bytes)
+        # An empty model is how a client reports that it has no update: it has no such bytes.
+        if sent.brings != wanted and sent.total_bytes:
+            reason = (
+                f"{self.peer} announced bytes {sent.brings} of a model of {sent.total_bytes}; "
+                f"{wanted} are wanted"
+            )
+            self.abort(AbortCode.SPEC_MISMATCH, reason)
+            raise SpecMismatch(reason)
 
     def _known_spec(self) -> ModelSpec | None:
         """Return the spec of what was announced, where it was described before."""

@@ -1,4 +1,4 @@
-"""Source → ``SendTransfer``: sends the whole of a model, and resumes where the receiver asks."""
+"""Source → ``SendTransfer``: sends an extent of a model, from where the receiver asks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def send_model(
     tell: Tell | None = None,
     check: Check | None = None,
 ) -> Receipt:
-    """Send ``source``; the peer is told of any error here.
+    """Send the transfer's extent of ``source``; the peer is told of any error here.
 
     Args:
         transfer: where to.
@@ -64,7 +64,7 @@ def _send(
         receipt = _finish(transfer, metrics, check)
         if receipt is not None:
             if tell is not None:
-                tell("sending", transfer.spec.nbytes)
+                tell("sending", transfer.extent.stop)
             return receipt
 
 

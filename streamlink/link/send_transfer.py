@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import LocalProtocolError
+from streamlink.extent import Extent
 from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
-from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
@@ -27,8 +27,8 @@ SPEC_PAGE_BYTES = 256 * 1024
 class SendTransfer(Transfer[SendPump]):
     """A model on its way out: written in order, then finished, then committed by the receiver.
 
-    Every method that waits raises the stream's own error once it has failed. The receiver has asked
-    for the tail from ``start`` on, where that is not 0; then the digest is that of the tail.
+    Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
+    model travels, where one is given; then the digest is that of the extent.
     """
 
     def __init__(
@@ -43,26 +43,29 @@ class SendTransfer(Transfer[SendPump]):
         attempt: Attempt = Attempt(),
         update: Update = Update(),
         is_resumable: bool = False,
-        start: int = 0,
+        extent: Extent | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
+        self.extent = extent or Extent(0, spec.nbytes)
+        """The bytes of the model that travel."""
         stream = SendStream(
             config,
             stream_id=stream_id,
             total_bytes=spec.nbytes,
+            extent=extent,
             spec_digest=spec.digest,
             spec_pages=_pages(spec, config),
             attempt=attempt,
             update=update,
-            is_resumable=is_resumable or start > 0,
+            is_resumable=is_resumable,
             peer=peer,
             name=name,
         )
         notice = notice or TransferNotice(peer, "sent", attempt, clock=clock)
-        super().__init__(SendPump(stream, clock=clock), start, notice)
+        super().__init__(SendPump(stream, clock=clock), notice)
         self.spec = spec
         self.update = update
-        self._digest = DigestBuilder(spec, extent=Extent(start, spec.nbytes))
+        self._digest = DigestBuilder(spec, extent=self.extent)
         self._stored_digest = ""
 
     def wait_room(self) -> tuple[int, int] | None:
@@ -116,7 +119,8 @@ class SendTransfer(Transfer[SendPump]):
         if start <= self._digest.offset or self._stored_digest:
             return
         self.resumed_at = start
-        if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
+        is_whole = self.extent.nbytes == self.spec.nbytes
+        if is_whole and isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
             # Each block that is read is checked against its hash, so this is what will be sent.
             self._stored_digest = source.digest()
             return
@@ -131,7 +135,7 @@ class SendTransfer(Transfer[SendPump]):
         """Say that all is written and wait until the receiver has committed it."""
         while (receipt := self.try_finish(metrics)) is None:
             # The call may have been lost just before: then all is there, and it is said once more.
-            if self._pump.stream.position < self.spec.nbytes:
+            if not self._pump.stream.is_written:
                 raise LocalProtocolError("the receiver went back behind what can be sent again")
         return receipt
 

@@ -18,6 +18,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.link.faults import abort_reason
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
@@ -161,7 +162,8 @@ class Peer:
         attempt: Attempt,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: Sequence[str] = (),
-        begins: tuple[int, int] = (0, 0),
+        sends: Extent | None = None,
+        returns: Extent | None = None,
     ) -> Exchange:
         """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
 
@@ -171,8 +173,9 @@ class Peer:
             attempt: what both models belong to.
             metadata: small facts for the work, at most 1,024 entries.
             part: patterns of the tensors expected back (see ``model.part``); empty: all.
-            begins: the bytes that the two models, there and back, begin at: for a client that goes
-                on with an update where a process before it stopped.
+            sends: the bytes of the model that travel; None: all.
+            returns: the bytes of the answer that are expected back; None: all. A client that was
+                lost and came back continues its update so, where the process before it stopped.
 
         Raises:
             StreamlinkError: the session is over.
@@ -188,7 +191,7 @@ class Peer:
             peer=self.name,
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
-            start=begins[0],
+            extent=sends,
             notice=TransferNotice(self.name, "sent", attempt, told, clock=clock),
         )
         incoming = ReceiveTransfer(
@@ -199,7 +202,7 @@ class Peer:
             name=f"update of {self.name}, {attempt}",
             attempt=attempt,
             known=self._known,
-            start=begins[1],
+            extent=returns,
             notice=TransferNotice(self.name, "received", attempt, told, clock=clock),
         )
         for transfer in (outgoing, incoming):
@@ -211,7 +214,7 @@ class Peer:
             returns=incoming.stream_id,
             metadata=metadata,
             part=tuple(part),
-            begins=begins,
+            extents=(sends, returns),
         )
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._server.ticker.add)

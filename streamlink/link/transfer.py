@@ -39,7 +39,7 @@ class Receipt:
     """What one finished transfer was, and what it took."""
 
     digest: str
-    """Of the whole model, hexadecimal; of its tail where an update went on at the mark."""
+    """Of the extent that was transferred, hexadecimal: of the whole model, where it was all."""
     seconds: float
     stats: StreamStats
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -52,12 +52,10 @@ class Transfer(Generic[P]):
 
     Args:
         pump: of the stream that carries it.
-        start: the first byte that is wanted.
         notice: reports once how it ended.
     """
 
-    def __init__(self, pump: P, start: int, notice: TransferNotice) -> None:
-        self.start = start
+    def __init__(self, pump: P, notice: TransferNotice) -> None:
         self.resumed_at = 0
         """The receiver had the bytes below from an interrupted transfer."""
         self._pump: P = pump
@@ -126,19 +124,14 @@ class Transfer(Generic[P]):
         """End the stream and tell the peer why."""
         self._pump.abort(code, reason)
         if self.error is not None:
-            self._notice.failed(self.stats, self.error, start=self._first)
+            self._notice.failed(self.stats, self.error)
 
     # --- small parts ------------------------------------------------------------------------
 
     def _done(self, digest: str, metrics: Mapping[str, float]) -> Receipt:
         seconds = self.clock() - self._began_at
-        self._notice.done(self.stats, digest, start=self._first)
+        self._notice.done(self.stats, digest)
         return Receipt(digest, seconds, self.stats, metrics, self.resumed_at)
-
-    @property
-    def _first(self) -> int:
-        """The first byte that travels: the receiver has those below, or does not need them."""
-        return max(self.start, self.resumed_at)
 
 
 class Pulse:

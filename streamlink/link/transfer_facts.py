@@ -96,18 +96,16 @@ class TransferNotice:
         self._lock = threading.Lock()
         self._is_told = False
 
-    def done(self, stats: StreamStats, digest: str, *, start: int = 0) -> None:
-        """The receiver has committed it; bytes below ``start`` did not travel."""
-        self._end(stats, start, digest, None)
+    def done(self, stats: StreamStats, digest: str) -> None:
+        """The receiver has committed it."""
+        self._end(stats, digest, None)
 
-    def failed(self, stats: StreamStats, error: StreamlinkError, *, start: int = 0) -> None:
+    def failed(self, stats: StreamStats, error: StreamlinkError) -> None:
         """It failed; told only where something of it had travelled."""
         if stats.chunks:
-            self._end(stats, start, "", error)
+            self._end(stats, "", error)
 
-    def _end(
-        self, stats: StreamStats, start: int, digest: str, error: StreamlinkError | None
-    ) -> None:
+    def _end(self, stats: StreamStats, digest: str, error: StreamlinkError | None) -> None:
         with self._lock:
             if self._is_told:
                 return
@@ -116,7 +114,7 @@ class TransferNotice:
             peer=self._peer,
             direction=self._direction,
             attempt=self._attempt,
-            bytes=max(0, stats.received_bytes - start),
+            bytes=stats.moved_bytes,
             total_bytes=stats.total_bytes,
             seconds=stats.moving_seconds,
             rate=stats.mean_rate,

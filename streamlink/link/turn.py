@@ -13,6 +13,6 @@ def is_its_turn(down: StreamStats, up: StreamStats) -> bool:
 
     Then it works, or what it has done is on its way. ``down`` is sent here, ``up`` received.
     """
-    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.total_bytes == down.taken_bytes
-    is_awaited = up.stalled_by in (NOTHING, NETWORK) and not 0 < up.total_bytes == up.received_bytes
+    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.extent.stop == down.taken_bytes
+    is_awaited = up.stalled_by in (NOTHING, NETWORK) and not up.is_all_received
     return has_what_was_sent and is_awaited and not (down.in_flight_bytes or up.in_flight_bytes)

@@ -21,8 +21,8 @@ from typing import Protocol, runtime_checkable
 import xxhash
 
 from streamlink.errors import ModelError
+from streamlink.extent import Extent
 from streamlink.model.interfaces import ModelSource, Progress, watch
-from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Ranges of a model's bytes: one (``Extent``), or a set of them with its gaps (``RangeSet``).
+"""``RangeSet``: which bytes of a model are there, as ranges, and which are missing.
 
 Ranges that touch are joined, so a model written in order is one range whatever its size.
 """
@@ -7,36 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from streamlink.errors import StoreError
 from streamlink.model.spec import ModelSpec
 
-__all__ = ["Extent", "RangeSet", "require_complete"]
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """Consecutive bytes ``[start, stop)`` of a model; an empty one is allowed.
-
-    Raises:
-        ValueError: ``start`` is negative or above ``stop``.
-    """
-
-    start: int
-    stop: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.stop:
-            raise ValueError(f"{self} is no range")
-
-    def __str__(self) -> str:
-        return f"[{self.start}, {self.stop})"
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes it has."""
-        return self.stop - self.start
+__all__ = ["RangeSet", "require_complete"]
 
 
 class RangeSet:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from types import MappingProxyType
 
 from streamlink.errors import AbortCode
+from streamlink.extent import Extent
 
 NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
@@ -105,6 +106,14 @@ class Open:
     is_resumed: bool = False
     encodings: tuple[str, ...] = ()
     """Names of the encodings that chunks may travel in, beside plain; the best first."""
+    extent: Extent | None = field(default=None, compare=False)
+    """The bytes of the model that the stream brings; None: all of them."""
+    brings: Extent = field(init=False)
+    """The same, spelled out."""
+
+    def __post_init__(self) -> None:
+        brings = self.extent or Extent(0, max(0, self.total_bytes))
+        object.__setattr__(self, "brings", brings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +183,10 @@ class ChunkHeader:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """All chunks were sent. ``digest`` is of the whole model, ``metrics`` of the work on it."""
+    """All chunks were sent. ``digest`` is of the extent, ``metrics`` of the work on the model."""
 
-    total_bytes: int
+    stop: int
+    """Where the extent ends: the byte after the last that was sent."""
     digest: str
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -305,8 +315,9 @@ class Request:
 
     ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model
     with the request, the second is where a model is expected back. 0: none. ``part`` has patterns
-    of the tensors expected back; empty: all. ``sends_from`` and ``returns_from`` are where the two
-    models begin, for a client that came back and goes on at the mark; 0: at their beginning.
+    of the tensors expected back; empty: all. ``sends_extent`` and ``returns_extent`` are the
+    bytes of the two models that travel, where not all do: a client that was lost and came back
+    resumes its update at the mark.
     """
 
     request_id: int
@@ -316,8 +327,8 @@ class Request:
     returns: int = 0
     metadata: Mapping[str, str] = field(default_factory=dict)
     part: tuple[str, ...] = ()
-    sends_from: int = 0
-    returns_from: int = 0
+    sends_extent: Extent | None = None
+    returns_extent: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

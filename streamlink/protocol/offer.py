@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from streamlink.errors import RemoteProtocolError
+from streamlink.extent import Extent
 from streamlink.protocol.frames import Accept, Attempt, Open, SpecPage, Update
 from streamlink.protocol.limits import SMALLEST_CHUNK_BYTES
 
@@ -18,6 +19,7 @@ class Offer:
         attempt: what it is a part of.
         update: which update it is.
         total_bytes: its size.
+        extent: the bytes of it that the stream brings; None: all.
         chunk_bytes: the largest chunk this side would send.
         spec_digest: names its description, which a receiver may know.
         spec_pages: the description.
@@ -32,6 +34,7 @@ class Offer:
         attempt: Attempt,
         update: Update,
         total_bytes: int,
+        extent: Extent | None = None,
         chunk_bytes: int,
         spec_digest: bytes,
         spec_pages: Sequence[bytes],
@@ -47,7 +50,9 @@ class Offer:
             chunk_bytes=chunk_bytes,
             update=update,
             encodings=encodings,
+            extent=extent,
         )
+        self._extent = self._open.brings
         self._pages = tuple(spec_pages)
         self._is_resumable = is_resumable
         self._agreed_chunk = 0
@@ -72,13 +77,13 @@ class Offer:
             RemoteProtocolError: what it says cannot be.
         """
         is_first = not self._agreed_chunk
-        total = self._open.total_bytes
+        extent = self._extent
         # The first time, a receiver may have what a sender before this one has brought.
-        most = total if is_first and self._is_resumable else position
-        if not 0 <= answer.received <= most or answer.limit < answer.received:
+        most = extent.stop if is_first and self._is_resumable else position
+        if not extent.start <= answer.received <= most or answer.limit < answer.received:
             raise RemoteProtocolError(
                 f"{peer} accepted at byte {answer.received} with credit to {answer.limit}, "
-                f"but {position} of {total} bytes were sent",
+                f"but the bytes of {extent} were sent up to {position}",
                 stream_id=self._open.stream_id,
             )
         # One size for all calls: what was cut for the call before has to fit.

@@ -25,6 +25,7 @@ from streamlink.errors import (
     ReadTimeout,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.protocol.acks import REPORT
 from streamlink.protocol.channel import Channel
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
@@ -58,7 +59,7 @@ _OPEN, _READ, _RECEIVING = "open", "read", "receiving"
 
 
 class ReceiveStream(Intake):
-    """Receives one model. See ``machine`` and ``stream`` for the verbs both halves share."""
+    """Receives one extent of a model. The verbs both halves share: ``machine``, ``stream``."""
 
     MOVES: ClassVar[Moves] = RECEIVER_MOVES
     UNGREETED: ClassVar[State] = State.WAITING
@@ -76,6 +77,7 @@ class ReceiveStream(Intake):
         self.state = State.WAITING
         self.durable = 0
         self._is_accepted = False
+        self._travels = Extent(0, 0)  # known once it is announced
         self._finish: Finish | None = None
         self._is_whole = False
         self._committing = 0
@@ -83,22 +85,25 @@ class ReceiveStream(Intake):
 
     # --- the owner reads -----------------------------------------------------------
 
-    def accept(self, *, wants_spec: bool, now: float, start: int = 0) -> None:
+    def accept(self, *, wants_spec: bool, now: float, start: int | None = None) -> None:
         """Answer ``Opened``: the sender may begin. Asks for the description where it is unknown.
 
         Args:
             wants_spec: the description has to come, too.
             now: monotonic seconds.
-            start: bytes below do not come: they are here, durable, from a process before this one,
-                or are not needed.
+            start: bytes below do not come: they are here, durable, from a process before this one.
+                None: all of the extent comes.
         """
         is_decided = self._is_accepted or self.is_closed
         self._require(self.opened is not None and not is_decided, "accept")
         assert self.opened is not None
-        self._require(0 <= start <= self.opened.total_bytes, f"accept at byte {start}")
+        extent = self.opened.brings
+        start = extent.start if start is None else start
+        self._require(extent.start <= start <= extent.stop, f"accept at byte {start} of {extent}")
         if start:
             self._reassembly.received = self.durable = start
             self._credit.release(start)
+        self._travels = Extent(start, extent.stop)
         self._is_accepted = True
         self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
         if wants_spec and not self._pages.is_wanted:
@@ -189,6 +194,7 @@ class ReceiveStream(Intake):
         seconds, nbytes = self._meter.moved
         return StreamStats(
             total_bytes=self.opened.total_bytes if self.opened else 0,
+            extent=self._travels,
             sent_bytes=self.received,
             received_bytes=self.received,
             taken_bytes=self.taken,
@@ -270,6 +276,7 @@ class ReceiveStream(Intake):
             self._acks.agree(self._chunk_bytes)
             self._credit = credit_for(self.config.stream, self._chunk_bytes)
             self._encodings = tuple(each for each in frame.encodings if each in self._decodes)
+            self._travels = frame.brings
             self._events.append(Opened(frame))
         self._answer(now)
         self._watch_sender(now)
@@ -332,10 +339,8 @@ class ReceiveStream(Intake):
 
     def _on_finish(self, frame: Finish, now: float) -> None:
         assert self.opened is not None
-        if frame.total_bytes != self.opened.total_bytes:
-            raise self._violation(
-                f"finished at {frame.total_bytes} of {self.opened.total_bytes} bytes"
-            )
+        if frame.stop != self.opened.brings.stop:
+            raise self._violation(f"finished at byte {frame.stop} of {self.opened.brings}")
         # Chunks may still be missing: under repair, or on another channel.
         if self._pages.is_wanted or (self._finish or frame) != frame:
             raise self._violation("finished twice, or before its description")
@@ -347,7 +352,7 @@ class ReceiveStream(Intake):
         """Move on to committing once every byte was delivered and taken."""
         if self.state is not State.FINISHING or self._finish is None:
             return
-        if self.taken == self._finish.total_bytes:
+        if self.taken == self._finish.stop:
             self.state = State.COMMITTING
             self._is_whole = True
             self._watch_sender(now)
@@ -390,7 +395,7 @@ class ReceiveStream(Intake):
         if self.state is State.OPENING or self.opened is None:
             return False  # our owner decides; the sender has a clock on that
         received = self._reassembly.received
-        if received == self.opened.total_bytes:
+        if received == self.opened.brings.stop:
             return self._finish is None
         # Without credit the sender must not send: then the reader's own clock bounds the wait.
         return self._credit.limit > received

@@ -26,14 +26,18 @@ class _FrameLog:
 
 
 class SendBuffer:
-    """The chunks of one stream between *received* and ``position``."""
+    """The chunks of one stream between *received* and ``position``.
 
-    def __init__(self) -> None:
-        self.position = 0
+    Args:
+        start: the first byte that the stream brings.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.position = start
         """Where writing stands (bytes)."""
         self.resent_bytes = 0
         """Bytes that left more than once."""
-        self.sent = 0
+        self.sent = start
         """Bytes below have left at least once, on any channel."""
         self._kept: dict[int, Chunk] = {}  # by offset, in offset order
         self.unsent: deque[Chunk] = deque()

@@ -25,6 +25,7 @@ from streamlink.errors import (
     FlowControlError,
     OpenTimeout,
 )
+from streamlink.extent import Extent
 from streamlink.protocol.channel import Channel
 from streamlink.protocol.events import Accepted, Committed, PeerHeld
 from streamlink.protocol.frames import (
@@ -62,7 +63,7 @@ _OPEN, _ACK, _SENDING = "open", "ack", "sending"
 
 
 class SendStream(StreamMachine):
-    """Sends one model. See ``machine`` and ``stream`` for the verbs both halves share."""
+    """Sends one extent of a model. The verbs both halves share: ``machine`` and ``stream``."""
 
     MOVES: ClassVar[Moves] = SENDER_MOVES
     UNGREETED: ClassVar[State] = State.OPENING
@@ -73,6 +74,7 @@ class SendStream(StreamMachine):
         *,
         stream_id: int,
         total_bytes: int,
+        extent: Extent | None = None,
         spec_digest: bytes = b"",
         spec_pages: Sequence[bytes] = (),
         attempt: Attempt = Attempt(),
@@ -85,9 +87,11 @@ class SendStream(StreamMachine):
         super().__init__(config, stream_id=stream_id, peer=peer, name=name)
         self.state = State.OPENING
         self.total_bytes = total_bytes
+        self.extent = extent or Extent(0, total_bytes)
+        """The bytes of the model that this stream brings; all marks lie inside."""
         self.attempt = attempt
         self.update = update
-        self.received = self.taken = self.durable = self.limit = 0
+        self.received = self.taken = self.durable = self.limit = self.extent.start
         self.encodings: tuple[str, ...] = ()
         """Those that the receiver decodes, too; known once it has accepted."""
         self._offer = Offer(
@@ -95,6 +99,7 @@ class SendStream(StreamMachine):
             attempt=attempt,
             update=update,
             total_bytes=total_bytes,
+            extent=extent,
             chunk_bytes=config.stream.chunk_bytes,
             spec_digest=spec_digest,
             spec_pages=spec_pages,
@@ -102,7 +107,7 @@ class SendStream(StreamMachine):
             encodings=encodings,
         )
         self._was_attached = False
-        self._buffer = SendBuffer()
+        self._buffer = SendBuffer(self.extent.start)
         self._finish: Finish | None = None
         self._finish_sent_on: int | None = None  # the channel that carried it
         self._committing = 0
@@ -110,7 +115,8 @@ class SendStream(StreamMachine):
         self._pace = self._new_pace(config.stream.chunk_bytes)
         self._is_idle = True
         self._meter = SendMeter()
-        self._first_mark = 0  # the receiver had the bytes below from elsewhere
+        self._stop = self.extent.stop  # looked at for each chunk
+        self._first_mark = self.extent.start  # the receiver had those below from elsewhere
 
     # --- the owner writes ------------------------------------------------------
 
@@ -118,6 +124,11 @@ class SendStream(StreamMachine):
     def position(self) -> int:
         """The byte ``write`` goes on at."""
         return self._buffer.position
+
+    @property
+    def is_written(self) -> bool:
+        """Whether every byte of the extent was written."""
+        return self._buffer.position == self._stop
 
     @property
     def chunk_bytes(self) -> int:
@@ -129,10 +140,8 @@ class SendStream(StreamMachine):
         """How many bytes ``write`` takes now, from ``position`` on. 0: wait."""
         if self.state is not State.STREAMING:
             return 0
-        position = self._buffer.position
-        return self._pace.room(
-            position, received=self.received, limit=self.limit, total_bytes=self.total_bytes
-        )
+        at = self._buffer.position
+        return self._pace.room(at, received=self.received, limit=self.limit, stop=self._stop)
 
     @property
     def writable_limit(self) -> int:
@@ -143,7 +152,7 @@ class SendStream(StreamMachine):
         if self.state is not State.STREAMING:
             return 0
         position = self._buffer.position
-        return min(self._pace.largest, self.limit - position, self.total_bytes - position)
+        return min(self._pace.largest, self.limit - position, self._stop - position)
 
     def write(
         self, payload: Payload, *, now: float, encoding: int = PLAIN, nbytes: int = -1
@@ -166,12 +175,9 @@ class SendStream(StreamMachine):
 
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS, *, now: float) -> None:
         """Say that every byte was written; success is the peer's commit, later."""
-        is_written = self.position == self.total_bytes
-        self._require(
-            self.state in (State.STREAMING, State.OPENING) and is_written,
-            f"finish after {self.position} of {self.total_bytes} bytes",
-        )
-        self._finish = Finish(self.total_bytes, digest, metrics)
+        may_finish = self.state in (State.STREAMING, State.OPENING) and self.is_written
+        self._require(may_finish, f"finish at byte {self.position} of {self.extent}")
+        self._finish = Finish(self._stop, digest, metrics)
         if self.state is State.STREAMING:  # else: the call was lost just before; the next says it
             self.state = State.FINISHING
             self._start_sending_clock(now)
@@ -223,6 +229,7 @@ class SendStream(StreamMachine):
             ack_times=self._ack_clock.so_far(),
             moving_seconds=self._meter.seconds,
             moving_bytes=self.received - self._first_mark,
+            extent=Extent(self._first_mark, self._stop),
             **self._shared_stats(),
         )
 
@@ -317,7 +324,7 @@ class SendStream(StreamMachine):
             self.taken, self.durable = min(self.taken, mark), min(self.durable, mark)
         self._channel.marks = (mark, self.taken, self.durable, frame.limit)
         self._finish_sent_on = None
-        if self.position < self.total_bytes:
+        if not self.is_written:
             self._finish = None
         elif self._finish is not None:
             self.state = State.FINISHING
@@ -358,10 +365,8 @@ class SendStream(StreamMachine):
                 f"durable {frame.durable}"
             )
         if frame.limit < max(limit, frame.received):
-            raise FlowControlError(
-                f"{self.peer} took back credit, from {limit} to {frame.limit}",
-                stream_id=self.stream_id,
-            )
+            why = f"{self.peer} took back credit, from {limit} to {frame.limit}"
+            raise FlowControlError(why, stream_id=self.stream_id)
         if frame.received > self.received and not self._buffer.is_boundary(frame.received):
             raise self._violation(f"acknowledged {frame.received} bytes, which is inside a chunk")
         self._check_ranges(frame.received, frame.ranges)
@@ -393,11 +398,11 @@ class SendStream(StreamMachine):
             self._start_sending_clock(now)
 
     def _on_commit(self, frame: Commit) -> None:
-        if self._buffer.sent < self.total_bytes:
+        if self._buffer.sent < self._stop:
             raise self._violation("committed bytes that were not sent")
         if self._finish is not None and frame.digest != self._finish.digest:
             raise self._violation(f"committed a model of digest {frame.digest!r}, not this one")
-        self.received = self.taken = self.total_bytes
+        self.received = self.taken = self._stop
         self._timers.stop_all()
         self._outbox.clear()
         self._drop_payloads()
@@ -431,13 +436,9 @@ class SendStream(StreamMachine):
     def _watch_peer(self, now: float, *, is_progress: bool = False) -> None:
         # While the peer owes us nothing, it is our own source that is slow. It owes us even when
         # nothing is on its way, if it gives no credit.
-        position = self._buffer.position
-        is_owed = (
-            self.state is State.OPENING
-            or self._finish is not None
-            or position > self.taken
-            or self.limit <= position < self.total_bytes
-        )
+        at = self._buffer.position
+        is_waiting = self.state is State.OPENING or self._finish is not None
+        is_owed = is_waiting or at > self.taken or self.limit <= at < self._stop
         seconds = self.config.timeouts.communication_timeout
         self._watch_turn(_SENDING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
 
@@ -461,7 +462,7 @@ class SendStream(StreamMachine):
         on_its_way, untaken = position - self.received, self.received - self.taken
         if on_its_way > 0 and on_its_way >= untaken:
             return NETWORK  # whatever fills the window most
-        if self.state is State.STREAMING and position == self.total_bytes:
+        if self.state is State.STREAMING and position == self._stop:
             return self._ours()  # its finish is not said
         return HELD if self._peer_waits_for else CREDIT
 
@@ -481,15 +482,13 @@ class SendStream(StreamMachine):
         self._allowance.earn(FRAMES_PER_CHUNK * len(chunks))
         for chunk in chunks:
             self._pace.sent(chunk.end, received=self.received, now=now)
-        seconds = self.config.timeouts.streaming_ack_wait
-        self._timers.run_while(self._buffer.is_in_flight, _ACK, seconds, now=now)
+        wait = self.config.timeouts.streaming_ack_wait
+        self._timers.run_while(self._buffer.is_in_flight, _ACK, wait, now=now)
         return chunks
 
     def _new_pace(self, chunk_bytes: int) -> Pace:
-        wait = self.config.timeouts.streaming_ack_wait
-        return Pace(
-            self.config.stream, chunk_bytes=chunk_bytes, ack_wait=wait, ack_clock=self._ack_clock
-        )
+        settings, wait = self.config.stream, self.config.timeouts.streaming_ack_wait
+        return Pace(settings, chunk_bytes=chunk_bytes, ack_wait=wait, ack_clock=self._ack_clock)
 
     def _drop_payloads(self) -> None:
         self._buffer.clear()

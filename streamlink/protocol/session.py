@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from streamlink.config import LinkConfig
 from streamlink.errors import CommunicationTimeout, StreamlinkError
+from streamlink.extent import Extent
 from streamlink.protocol.events import Answered, Asked, CalledOff, RequestFailed
 from streamlink.protocol.frames import (
     NO_ENTRIES,
@@ -66,13 +67,13 @@ class SessionMachine(StandingMachine):
         returns: int = 0,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: tuple[str, ...] = (),
-        begins: tuple[int, int] = (0, 0),
+        extents: tuple[Extent | None, Extent | None] = (None, None),
         now: float,
     ) -> int:
         """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
         self._require(self._is_standing and not self.is_leaving, "request")
         number = self._asked.next_number()
-        request = Request(number, topic, attempt, sends, returns, metadata, part, *begins)
+        request = Request(number, topic, attempt, sends, returns, metadata, part, *extents)
         self._asked.add(request)
         self._say(request)
         if not sends:

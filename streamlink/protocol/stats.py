@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from streamlink.extent import Extent
 from streamlink.protocol.latency import AckTimes
+
+_NOTHING = Extent(0, 0)
 
 
 class SharedStats(TypedDict):
@@ -56,6 +59,18 @@ class StreamStats:
     """How long bytes were on their way (``meter``): without waits for work, others, or a call."""
     moving_bytes: int = 0
     """How many arrived in that time."""
+    extent: Extent = _NOTHING
+    """The bytes that travel: those of its extent that the receiver did not have from before."""
+
+    @property
+    def moved_bytes(self) -> int:
+        """How many of them the receiver has, in order."""
+        return max(0, self.received_bytes - self.extent.start)
+
+    @property
+    def is_all_received(self) -> bool:
+        """Whether the receiver has all of a model that is not empty."""
+        return self.total_bytes > 0 and self.received_bytes == self.extent.stop
 
     @property
     def mean_rate(self) -> float | None:

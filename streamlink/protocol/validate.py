@@ -29,10 +29,15 @@ def check_open(frame: Open, limits: LimitsConfig, *, peer: str, stream_id: int) 
 
     Raises:
         FrameTooLarge: the model, or a name of it, is beyond the limits.
-        RemoteProtocolError: a size is negative or too small.
+        RemoteProtocolError: a size is negative or too small, or the extent not inside the model.
     """
     if frame.total_bytes < 0 or frame.spec_pages < 0:
         raise RemoteProtocolError(f"{peer} announced a negative size", stream_id=stream_id)
+    if frame.brings.stop > frame.total_bytes:
+        raise RemoteProtocolError(
+            f"{peer} announced bytes {frame.brings} of a model of {frame.total_bytes}",
+            stream_id=stream_id,
+        )
     if frame.chunk_bytes < SMALLEST_CHUNK_BYTES:
         raise RemoteProtocolError(
             f"{peer} opened with a chunk size of {frame.chunk_bytes} bytes; the least is "
@@ -55,12 +60,13 @@ def check_open(frame: Open, limits: LimitsConfig, *, peer: str, stream_id: int) 
 
 
 def is_same_model(frame: Open, known: Open) -> bool:
-    """Return whether both announce one model: no later channel may change anything about it."""
+    """Return whether both announce the same bytes of one model: no later channel may change it."""
     return _model(frame) == _model(known)
 
 
 def _model(frame: Open) -> tuple[object, ...]:
-    return frame.total_bytes, frame.spec_digest, frame.spec_pages, frame.chunk_bytes, frame.update
+    size = frame.total_bytes, frame.brings, frame.chunk_bytes
+    return *size, frame.spec_digest, frame.spec_pages, frame.update
 
 
 # --- the pages of its description ----------------------------------------------------------
@@ -140,7 +146,7 @@ def check_chunk(
     Raises:
         FrameTooLarge: it is larger than agreed.
         FlowControlError: it is beyond the credit.
-        RemoteProtocolError: it is out of its turn, of no agreed encoding, or beyond the model.
+        RemoteProtocolError: it is out of its turn, of no agreed encoding, or outside of its extent.
     """
     stream_id = opened.stream_id
     if chunk.sequence != due:
@@ -154,9 +160,10 @@ def check_chunk(
         )
     if fault := _encoding_fault(chunk, encodings):
         raise RemoteProtocolError(f"{peer} {fault}", stream_id=stream_id)
-    if chunk.end > opened.total_bytes:
+    if chunk.end > opened.brings.stop or chunk.offset < opened.brings.start:
         raise RemoteProtocolError(
-            f"{peer} sent bytes beyond its model, up to {chunk.end}", stream_id=stream_id
+            f"{peer} sent bytes {chunk.offset} to {chunk.end}, outside of {opened.brings}",
+            stream_id=stream_id,
         )
     if chunk.end > limit:
         raise FlowControlError(

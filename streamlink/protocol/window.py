@@ -80,7 +80,7 @@ class Pace:
         self.window_bytes = self._window_for(self.rate)
         self.chunk_bytes = self._chunk_for(self.rate)
 
-    def room(self, position: int, *, received: int, limit: int, total_bytes: int) -> int:
+    def room(self, position: int, *, received: int, limit: int, stop: int) -> int:
         """Return how many bytes the next chunk takes; 0: wait.
 
         It ends at a multiple of the chunk's size: chunks that grew would else lie across the blocks
@@ -92,13 +92,13 @@ class Pace:
             position: where it begins.
             received: how far the receiver has all.
             limit: the credit: how far it may reach.
-            total_bytes: where the model ends.
+            stop: where the extent ends.
         """
         room = min(limit, received + self.window_bytes) - position
         wanted = self.chunk_bytes - position % self.chunk_bytes
         if wanted < SMALLEST_CHUNK_BYTES or room < wanted + 2 * self.chunk_bytes:
             wanted = self.chunk_bytes
-        wanted = min(wanted, total_bytes - position)
+        wanted = min(wanted, stop - position)
         if room >= wanted:
             return wanted
         # A sliver is only worth a chunk when nothing else could bring more room.

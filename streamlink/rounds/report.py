@@ -79,8 +79,7 @@ def standing_of(exchange: Exchange) -> Standing:
     """Return how far one client is."""
     down, up = exchange.outgoing.stats, exchange.incoming.stats
     total = exchange.outgoing.spec.nbytes
-    is_up = up.total_bytes > 0 and up.received_bytes == up.total_bytes
-    phase = "committing" if is_up else "streaming"
+    phase = "committing" if up.is_all_received else "streaming"
     if exchange.outgoing.is_waiting or exchange.incoming.is_waiting:
         phase = WAITING
     return Standing(

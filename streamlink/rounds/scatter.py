@@ -15,6 +15,7 @@ from streamlink.errors import (
     StreamlinkError,
     code_of,
 )
+from streamlink.extent import Extent
 from streamlink.link import Attempt
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
@@ -114,9 +115,11 @@ class Scatter:
         self, peer: Peer, source: ModelSource, attempt: Attempt, update_start: int = 0
     ) -> Exchange:
         rules, metadata = self._plan.rules, self._facts(attempt, peer.name)
-        spec, begin = source.spec, 0
+        spec, sends, returns = source.spec, None, None
         if update_start:
-            begin = place_in(spec, part_of(spec, rules.part), update_start)
+            part = part_of(spec, rules.part)
+            sends = Extent(place_in(spec, part, update_start), spec.nbytes)
+            returns = Extent(update_start, part.nbytes)
         try:
             exchange = peer.ask(
                 rules.train_task_name,
@@ -124,7 +127,8 @@ class Scatter:
                 attempt=attempt,
                 metadata=metadata,
                 part=rules.part,
-                begins=(begin, update_start),
+                sends=sends,
+                returns=returns,
             )
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error

@@ -14,6 +14,7 @@ import xxhash
 from google.protobuf.message import DecodeError
 
 from streamlink.errors import AbortCode, RemoteProtocolError
+from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.limits import MAX_ACK_RANGES, MAX_ENCODINGS, MAX_TEXT_BYTES
 from streamlink.transport._generated import streamlink_pb2 as pb
@@ -157,6 +158,19 @@ def _ranges(bounds: Any) -> tuple[f.Range, ...]:
     return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
 
+def _pb_extent(extent: Extent | None) -> pb.Extent | None:
+    return None if extent is None else pb.Extent(start=extent.start, stop=extent.stop)
+
+
+def _extent(message: Any, name: str) -> Extent | None:
+    if not message.HasField(name):
+        return None
+    found = getattr(message, name)
+    if found.start > found.stop:
+        raise RemoteProtocolError(f"received the extent [{found.start}, {found.stop})")
+    return Extent(found.start, found.stop)
+
+
 def _encodings(names: Any) -> tuple[str, ...]:
     if len(names) > MAX_ENCODINGS:
         raise RemoteProtocolError(f"received {len(names)} encodings; the most are {MAX_ENCODINGS}")
@@ -210,6 +224,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             takes_next=x.update.takes_next,
             is_pure=x.update.is_pure,
             encodings=x.encodings,
+            extent=_pb_extent(x.extent),
         )
     ),
     f.Accept: lambda x: _T(
@@ -236,9 +251,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
     f.Held: lambda x: _T(
         held=pb.Held(counter=x.counter, reason=x.reason, waiting_for=x.waiting_for)
     ),
-    f.Finish: lambda x: _T(
-        finish=pb.Finish(total_bytes=x.total_bytes, digest=x.digest, metrics=dict(x.metrics))
-    ),
+    f.Finish: lambda x: _T(finish=pb.Finish(stop=x.stop, digest=x.digest, metrics=dict(x.metrics))),
     f.Committing: lambda x: _T(committing=pb.Committing(counter=x.counter)),
     f.Commit: lambda x: _T(commit=pb.Commit(digest=x.digest)),
     f.Abort: lambda x: _T(abort=pb.Abort(code=_pb_code(x.code), reason=_clipped(x.reason))),
@@ -257,6 +270,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         f.Update(m.weight, _kind(m.kind), m.takes_next, m.is_pure),
         m.is_resumed,
         _encodings(m.encodings),
+        _extent(m, "extent"),
     ),
     "accept": lambda m, _: f.Accept(
         m.received,
@@ -269,7 +283,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
     "spec_page": lambda m, _: f.SpecPage(m.number, m.body),
     "repair": lambda m, _: f.Repair(m.sequence),
     "held": lambda m, _: f.Held(m.counter, _text(m.reason), _text(m.waiting_for)),
-    "finish": lambda m, _: f.Finish(m.total_bytes, _text(m.digest), _entries(m.metrics)),
+    "finish": lambda m, _: f.Finish(m.stop, _text(m.digest), _entries(m.metrics)),
     "committing": lambda m, _: f.Committing(m.counter),
     "commit": lambda m, _: f.Commit(_text(m.digest)),
     "abort": lambda m, _: f.Abort(_code(m.code), _text(m.reason)),
@@ -364,8 +378,8 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             returns=x.returns,
             metadata=dict(x.metadata),
             part=x.part,
-            sends_from=x.sends_from,
-            returns_from=x.returns_from,
+            sends_extent=_pb_extent(x.sends_extent),
+            returns_extent=_pb_extent(x.returns_extent),
         )
     ),
     f.TaskProgress: lambda x: _S(
@@ -408,8 +422,8 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.returns,
         _entries(m.metadata),
         _patterns(m.part),
-        m.sends_from,
-        m.returns_from,
+        _extent(m, "sends_extent"),
+        _extent(m, "returns_extent"),
     ),
     "progress": lambda m: f.TaskProgress(m.request_id, m.counter),
     "reply": lambda m: f.Reply(

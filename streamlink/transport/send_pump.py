@@ -58,7 +58,7 @@ class SendPump(Pump[SendStream]):
                 while not machine.has_events:
                     if (room := machine.writable_bytes) > 0:
                         return machine.position, room
-                    if machine.state is State.STREAMING and _is_written(machine):
+                    if machine.state is State.STREAMING and machine.is_written:
                         return None
                     self._wait_alive()
                 event = machine.next_event()
@@ -103,7 +103,7 @@ class SendPump(Pump[SendStream]):
         """Say that all is written; ``wait_committed`` tells what became of it."""
         with self.locked() as (machine, now):
             # Opening: the call was lost just before, and the next one says it.
-            if machine.state in (State.STREAMING, State.OPENING) and _is_written(machine):
+            if machine.state in (State.STREAMING, State.OPENING) and machine.is_written:
                 machine.finish(digest, metrics, now=now)
 
     def wait_committed(self) -> bool:
@@ -244,9 +244,5 @@ class SendPump(Pump[SendStream]):
         if machine.has_events:
             return True
         if self._supply is not None:
-            return machine.state is State.STREAMING and _is_written(machine)
+            return machine.state is State.STREAMING and machine.is_written
         return machine.writable_bytes > 0
-
-
-def _is_written(machine: SendStream) -> bool:
-    return machine.position == machine.total_bytes

@@ -22,6 +22,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.protocol.events import (
     Answered,
     Asked,
@@ -194,11 +195,11 @@ class Session:
         returns: int = 0,
         metadata: Mapping[str, str] = NO_ENTRIES,
         part: tuple[str, ...] = (),
-        begins: tuple[int, int] = (0, 0),
+        extents: tuple[Extent | None, Extent | None] = (None, None),
     ) -> PendingReply:
         """Ask the peer; the streams ``sends`` and ``returns`` (their numbers) were offered before.
 
-        They begin at ``begins``.
+        ``extents`` are the bytes of the two models that travel; None: all.
 
         Raises:
             LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
@@ -214,7 +215,7 @@ class Session:
                 returns=returns,
                 metadata=metadata,
                 part=part,
-                begins=begins,
+                extents=extents,
                 now=now,
             )
             self._pending[pending.number] = pending

@@ -121,7 +121,7 @@ class Traffic:
 
 def _moved(stats: StreamStats, now: float) -> Totals:
     return Totals(
-        bytes=stats.received_bytes,
+        bytes=stats.moved_bytes,
         damaged=stats.damaged,
         ack_times=stats.ack_times,
         stall_seconds=dict.fromkeys(CAUSES, 0.0) | stats.stalls(now=now),

@@ -17,6 +17,7 @@ from streamlink.config import RoundConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
+from streamlink.extent import Extent
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
@@ -144,16 +145,16 @@ def test_one_model_between_two_ends_is_told_at_both() -> None:
 # --- from snapshots ---------------------------------------------------------------------
 
 
-def facts_of(stats: StreamStats, *, start: int = 0, error: StreamlinkError | None = None) -> Any:
+def facts_of(stats: StreamStats, *, error: StreamlinkError | None = None) -> Any:
     told: list[TransferFacts] = []
     notice = TransferNotice(
         "site-1", "received", Attempt("job", 3, 2), told.append, clock=running_time
     )
     for _ in range(2):  # whoever notices the end says so, and the second is not heard
         if error is None:
-            notice.done(stats, "d1", start=start)
+            notice.done(stats, "d1")
         else:
-            notice.failed(stats, error, start=start)
+            notice.failed(stats, error)
     assert len(told) <= 1
     return told[0] if told else None
 
@@ -165,7 +166,7 @@ def test_the_rate_is_that_of_the_time_in_which_bytes_moved() -> None:
 
 
 def test_bytes_that_were_there_before_are_not_counted() -> None:
-    assert facts_of(MOVED, start=600).bytes == 400
+    assert facts_of(replace(MOVED, extent=Extent(600, 1000))).bytes == 400
 
 
 def test_what_fails_before_its_first_chunk_is_no_transfer() -> None:

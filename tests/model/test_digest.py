@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamlink.errors import ModelError
+from streamlink.extent import Extent
 from streamlink.model.digest import (
     BLOCK_BYTES,
     DigestBuilder,
@@ -17,7 +18,6 @@ from streamlink.model.digest import (
     digest_of,
     root_hash,
 )
-from streamlink.model.ranges import Extent
 from streamlink.model.spec import ModelSpec, TensorSpec
 from tests.support.models import float_spec, pattern_model, random_bytes
 

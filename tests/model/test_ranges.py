@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import StoreError
-from streamlink.model.ranges import Extent, RangeSet, require_complete
+from streamlink.model.ranges import RangeSet, require_complete
 from tests.support.models import float_spec
 
 RANGES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=30)
@@ -57,14 +57,3 @@ def test_a_gap_is_named_by_its_tensor() -> None:
     require_complete(written, float_spec(2))
     with pytest.raises(StoreError, match=r"9 of 12 bytes .* byte 1 of tensor 't1'"):
         require_complete(written, float_spec(2, 1))
-
-
-@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2)])
-def test_an_extent_begins_before_it_ends_and_at_no_negative_byte(start: int, stop: int) -> None:
-    with pytest.raises(ValueError, match="is no range"):
-        Extent(start, stop)
-
-
-def test_an_extent_may_be_empty_and_is_told_as_a_half_open_range() -> None:
-    assert Extent(4, 4).nbytes == 0
-    assert str(Extent(4, 9)) == "[4, 9)"

@@ -76,7 +76,7 @@ class Lanes:
         if room := sender.writable_bytes:
             at = sender.position
             sender.write((memoryview(self.content)[at : at + room],), now=0.0)
-        elif sender.state is State.STREAMING and sender.position == sender.total_bytes:
+        elif sender.state is State.STREAMING and sender.is_written:
             sender.finish("digest", now=0.0)
         events(sender)
         for event in events(receiver):

@@ -35,7 +35,7 @@ def test_a_chunk_is_whole_unless_the_carrier_says_otherwise() -> None:
 
 def test_a_frame_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
-        Finish(1, "digest").total_bytes = 2  # type: ignore[misc]
+        Finish(1, "digest").stop = 2  # type: ignore[misc]
 
 
 def test_an_attempt_names_itself_for_an_error_message() -> None:

@@ -60,7 +60,7 @@ def test_an_answer_may_only_speak_of_what_was_written(answer: Accept) -> None:
 def test_only_the_first_answer_to_what_is_resumable_may_be_ahead() -> None:
     offer = an_offer(is_resumable=True)
     take(offer, an_answer(SIZE))
-    with pytest.raises(RemoteProtocolError, match=f"0 of {SIZE} bytes were sent"):
+    with pytest.raises(RemoteProtocolError, match="were sent up to 0"):
         take(offer, an_answer(SIZE))
     with pytest.raises(RemoteProtocolError):
         take(an_offer(is_resumable=True), an_answer(SIZE + 1, limit=2 * SIZE))

@@ -382,7 +382,7 @@ def test_a_chunk_beyond_the_credit_ends_the_stream() -> None:
 
 def test_a_chunk_beyond_the_model_ends_the_stream() -> None:
     receiver = fed(streaming_receiver(total_bytes=5000), a_chunk(0), a_chunk(1))
-    assert "beyond its model" in str(receiver.error)
+    assert "outside of [0, 5000)" in str(receiver.error)
 
 
 def test_chunks_that_overlap_behind_a_hole_end_the_stream() -> None:

@@ -121,7 +121,7 @@ def test_a_resumable_sender_may_have_nothing_left_to_send() -> None:
     sender.attach(now=0.0)
     sender.receive(Accept(64 * KiB, 80 * KiB, 4 * KiB), now=0.0)
     sender.finish("digest", now=0.0)
-    assert the(Finish, sender.frames_to_send(now=0.0)).total_bytes == 64 * KiB
+    assert the(Finish, sender.frames_to_send(now=0.0)).stop == 64 * KiB
 
 
 @pytest.mark.parametrize("received", [-1, 64 * KiB + 1])
@@ -232,7 +232,7 @@ def test_a_payload_of_several_views_is_one_chunk() -> None:
 
 
 def test_a_finish_before_the_last_byte_is_our_own_fault() -> None:
-    with pytest.raises(LocalProtocolError, match="finish after 0 of 65536 bytes"):
+    with pytest.raises(LocalProtocolError, match=r"finish at byte 0 of \[0, 65536\)"):
         streaming_sender().finish("digest", now=0.0)
 
 

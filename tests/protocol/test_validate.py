@@ -41,7 +41,7 @@ def test_a_chunk_may_come_up_to_every_bound(nbytes: int, changes: dict[str, int]
     [
         (41, {}, FrameTooLarge, "41 bytes; agreed were at most 40"),
         (40, {"at": 51}, FlowControlError, "up to byte 91 with credit to 90"),
-        (40, {"at": 61, "limit": 200}, RemoteProtocolError, "beyond its model, up to 101"),
+        (40, {"at": 61, "limit": 200}, RemoteProtocolError, "sent bytes 61 to 101, outside of"),
         (10, {"due": 1}, RemoteProtocolError, "sent chunk frame 0 where 1 was due"),
         (10, {"wire": 9}, RemoteProtocolError, "9 plain bytes that it counts as 10"),
         (10, {"encoding": 2, "wire": 5}, RemoteProtocolError, "encoding 2, which was not agreed"),

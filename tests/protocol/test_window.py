@@ -58,7 +58,7 @@ def test_credit_is_given_again_though_chunks_begin_larger_than_the_peers_largest
 def test_a_chunk_ends_at_a_multiple_only_where_two_more_have_room(room: int, nbytes: int) -> None:
     config = StreamConfig(chunk_bytes=5_000, min_chunk_bytes=5_000, window_bytes=50_000)
     pace = Pace(config, chunk_bytes=5_000, ack_wait=60.0)
-    assert pace.room(2_000, received=0, limit=2_000 + room, total_bytes=1 << 20) == nbytes
+    assert pace.room(2_000, received=0, limit=2_000 + room, stop=1 << 20) == nbytes
 
 
 def test_credit_returns_when_bytes_are_taken() -> None:
@@ -184,7 +184,7 @@ def test_the_next_chunk_takes_what_is_worth_one(
     position: float, facts: dict[str, int], nbytes: int
 ) -> None:
     """All in KiB: a model of 1000, chunks of 64, a window of 1024."""
-    known = {"received": 0, "limit": 1000, "total_bytes": 1000, **facts}
+    known = {"received": 0, "limit": 1000, "stop": 1000, **facts}
     pace, at = a_pace(chunk_bytes=64 * KiB), int(position * KiB)
     assert pace.room(at, **{name: value * KiB for name, value in known.items()}) == nbytes * KiB
 

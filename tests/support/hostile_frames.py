@@ -22,6 +22,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamTimeout,
 )
+from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Asked, Delivered, Failed, Finished, Greeted, Opened
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, PAGE_OVERHEAD_BYTES
@@ -166,6 +167,9 @@ class Mischief:
                 bounds = [self.number() for _ in range(2 * self.random.randrange(4))]
                 bounds = sorted(bounds) if self.random.random() < 0.5 else bounds
                 return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+            case "Extent | None":
+                start, stop = sorted((abs(self.number()), abs(self.number())))
+                return self.random.choice((None, Extent(start, stop)))
             case "tuple[str, ...]":
                 return (self.random.choice(TEXTS),)
         raise AssertionError(f"no values for {name}: {kind}")
@@ -289,8 +293,7 @@ class Transfer(Conversation):
             pass
         while (room := sender.writable_bytes) > 0:
             sender.write((memoryview(ZEROS)[:room],), now=self.now)
-        is_written = sender.position == sender.total_bytes
-        if is_written and sender.state is State.STREAMING:
+        if sender.is_written and sender.state is State.STREAMING:
             sender.finish("digest", now=self.now)
 
     def _take(self) -> None:

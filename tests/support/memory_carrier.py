@@ -14,6 +14,7 @@ from typing import Any, Self
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
+from streamlink.extent import Extent
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -113,7 +114,10 @@ class MemoryCarrier:
 
 
 class Transfer:
-    """One model between two ends joined in memory; each end's work has a thread of its own."""
+    """One model between two ends joined in memory; each end's work has a thread of its own.
+
+    ``extent`` of it travels, and that is what the receiver wants, or ``wanted``.
+    """
 
     def __init__(
         self,
@@ -122,6 +126,8 @@ class Transfer:
         *,
         sender_config: LinkConfig | None = None,
         update: Update = Update(),
+        extent: Extent | None = None,
+        wanted: Extent | None = None,
     ) -> None:
         self.outgoing = SendTransfer(
             sender_config or config,
@@ -130,10 +136,16 @@ class Transfer:
             peer="site-r",
             name="the model",
             update=update,
+            extent=extent,
             clock=running_time,
         )
         self.incoming = ReceiveTransfer(
-            config, stream_id=STREAM, peer="site-s", name="the model", clock=running_time
+            config,
+            stream_id=STREAM,
+            peer="site-s",
+            name="the model",
+            extent=wanted or extent,
+            clock=running_time,
         )
         self.carrier = MemoryCarrier(pump_of(self.outgoing), pump_of(self.incoming))
         self._ticker = Ticker(clock=running_time)

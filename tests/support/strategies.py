@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
+from streamlink.extent import Extent
 from tests.support.machines import KiB, small_config
 from tests.support.virtual_line import Fault, Kind
 from tests.support.virtual_link import Pause, Schedule
@@ -25,6 +28,22 @@ def configs(draw: st.DrawFn, reconnect_timeout: float = 600.0) -> LinkConfig:
         max_repairs=draw(st.integers(0, 4)),
         reconnect_timeout=reconnect_timeout,
     )
+
+
+class Part(NamedTuple):
+    """An extent of a model of ``total`` bytes; the receiver may have its beginning from before."""
+
+    total: int
+    extent: Extent
+    resumed_at: int | None
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    """Any extent of a small model, the empty one and the whole included."""
+    total = draw(totals)
+    start, stop = sorted(draw(st.tuples(st.integers(0, total), st.integers(0, total))))
+    return Part(total, Extent(start, stop), draw(st.none() | st.integers(start, stop)))
 
 
 pauses = st.builds(

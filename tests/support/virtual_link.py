@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
+from streamlink.extent import Extent
 from streamlink.protocol.events import Delivered, Finished, Opened
 from streamlink.protocol.frames import Accept, Attempt, Chunk, Frame, Open, SpecPage
 from streamlink.protocol.receiver import ReceiveStream
@@ -76,8 +77,14 @@ class VirtualLink:
         schedule: Schedule = Schedule(),
         *,
         pages: tuple[bytes, ...] = (),
+        extent: Extent | None = None,
+        resumed_at: int | None = None,
     ) -> None:
         self.content = content
+        self.extent = extent or Extent(0, len(content))
+        """The bytes of the content that travel."""
+        self.first = self.extent.start if resumed_at is None else resumed_at
+        """The receiver has the bytes of the extent below from before."""
         self.config = config
         self.schedule = schedule
         self.now = 0.0
@@ -89,7 +96,9 @@ class VirtualLink:
             config,
             stream_id=7,
             total_bytes=len(content),
+            extent=extent,
             spec_pages=pages,
+            is_resumable=resumed_at is not None,
             attempt=Attempt("job", 1, 1),
             peer="receiver",
         )
@@ -102,7 +111,8 @@ class VirtualLink:
         rates = {"sender": schedule.up_rate, "receiver": schedule.down_rate}
         self._line = VirtualLine(schedule.latency, schedule.jitter, rates, schedule.faults)
         self._controls = 0
-        self._marks = {"sender": (0, 0, 0), "receiver": (0, 0, 0)}
+        start = self.extent.start
+        self._marks = {"sender": (start,) * 3, "receiver": (0, 0, 0)}
         self._moved_at = {"sender": 0.0, "receiver": 0.0}
         self.longest_idle = 0.0
         """The longest that any end lived on while nothing it can see moved (its own seconds)."""
@@ -192,7 +202,7 @@ class VirtualLink:
         sender = self.sender
         while sender.next_event() is not None:
             pass
-        if sender.state is State.STREAMING and sender.position == sender.total_bytes:
+        if sender.state is State.STREAMING and sender.is_written:
             sender.finish("digest", now=self._time("sender"))
             return True
         room = sender.writable_bytes
@@ -216,9 +226,11 @@ class VirtualLink:
     def _take_event(self) -> bool:
         event = self.receiver.next_event()
         if isinstance(event, Opened) and not self.receiver.is_closed:
-            self.receiver.accept(wants_spec=self._has_pages, now=self._time("receiver"))
+            start = None if self.first == self.extent.start else self.first
+            now = self._time("receiver")
+            self.receiver.accept(wants_spec=self._has_pages, start=start, now=now)
         elif isinstance(event, Delivered):
-            assert event.offset == len(self.got)
+            assert event.offset == self.first + len(self.got)
             there = self.content[event.offset : event.offset + event.nbytes]
             assert b"".join(event.payload) == there
             if not self._ready:

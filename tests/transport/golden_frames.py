@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamlink.errors import AbortCode
+from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.transport import messages
 
@@ -40,6 +41,15 @@ TRANSFER: dict[str, f.TransferFrame] = {
     "open_with_encodings": f.Open(
         STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, encodings=("delta", "zstd")
     ),
+    "open_of_an_extent": f.Open(
+        STREAM,
+        ATTEMPT,
+        1 << 37,
+        bytes(range(32)),
+        12,
+        1 << 21,
+        extent=Extent(1 << 20, 1 << 36),
+    ),
     "accept": f.Accept(1 << 20, 1 << 24, 1 << 21, True),
     "accept_behind_a_gap": f.Accept(
         1 << 20, 1 << 24, 1 << 21, ranges=((1 << 21, 3 << 21), (1 << 23, 1 << 24))
@@ -64,7 +74,15 @@ SESSION: dict[str, f.SessionFrame] = {
     "request": f.Request(2, "train", ATTEMPT, 7, 8, {"rounds": "3"}),
     "request_for_a_part": f.Request(3, "train", ATTEMPT, 9, 10, {}, ("lora.*", "head.bias")),
     "request_to_go_on": f.Request(
-        4, "train", ATTEMPT, 11, 12, {}, ("head.*",), sends_from=1 << 36, returns_from=1 << 20
+        4,
+        "train",
+        ATTEMPT,
+        11,
+        12,
+        {},
+        ("head.*",),
+        Extent(1 << 36, 1 << 37),
+        Extent(1 << 20, 3 << 20),
     ),
     "cancel": f.Cancel(2, "the round is over"),
     "progress": f.TaskProgress(2, 99),

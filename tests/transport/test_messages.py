@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamlink.errors import AbortCode, RemoteProtocolError
+from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Chunk
 from streamlink.transport import chunks, messages
@@ -296,3 +297,31 @@ def test_a_model_without_tensors_has_one_page() -> None:
 def test_a_page_that_is_no_description_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match="no frame"):
         list(messages.decode_spec([b"\xff\xff"]))
+
+
+# --- extents ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pb.TransferFrame(open=pb.Open(extent=pb.Extent(start=5, stop=4))),
+        pb.TransferFrame(open=pb.Open(extent=pb.Extent(start=(1 << 64) - 1))),
+    ],
+)
+def test_an_extent_that_ends_before_it_starts_is_no_frame(body: pb.TransferFrame) -> None:
+    with pytest.raises(RemoteProtocolError, match="received the extent"):
+        messages.decode_transfer(sealed(body.SerializeToString(), 7), 7)
+
+
+def test_a_request_for_an_impossible_extent_is_no_frame() -> None:
+    body = pb.SessionFrame(request=pb.Request(returns_extent=pb.Extent(start=1)))
+    with pytest.raises(RemoteProtocolError, match=r"received the extent \[1, 0\)"):
+        messages.decode_session(sealed(body.SerializeToString(), 0))
+
+
+def test_without_an_extent_all_of_the_model_is_announced() -> None:
+    body = pb.TransferFrame(open=pb.Open(stream_id=7, total_bytes=9, chunk_bytes=1024))
+    frame = messages.decode_transfer(sealed(body.SerializeToString(), 7), 7)
+    assert isinstance(frame, f.Open)
+    assert frame.brings == Extent(0, 9)

@@ -191,7 +191,7 @@ class SpooledRound:
         if not may_return:
             spool.drop(name)
             # Who cannot go on, for whatever reason, can still begin again.
-            may_return = exchange is not None and exchange.incoming.start > 0
+            may_return = exchange is not None and exchange.incoming.is_rest
         is_tired = self._asked[name] >= self._plan.rules.max_attempts
         is_gone = may_return and not is_tired and not self._server.is_barred(name)
         rule.drop(name, is_gone=is_gone, now=running_time())

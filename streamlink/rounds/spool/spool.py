@@ -330,7 +330,7 @@ class Spool:
         """Note an update that is durable; its sender is told right after this."""
         model = entry.answer.model
         metrics, digest = dict(model.metrics), model.digest
-        if model.start:  # then ``digest`` is that of the rest only
+        if model.is_rest:  # then ``digest`` is that of the rest only
             with closing(store.open()) as source:
                 digest = stored_digest(source)
         stored = StoredUpdate(

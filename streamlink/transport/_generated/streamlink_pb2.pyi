@@ -75,6 +75,14 @@ class Attempt(_message.Message):
     attempt: int
     def __init__(self, job: _Optional[str] = ..., round: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
+class Extent(_message.Message):
+    __slots__ = ("start", "stop")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    stop: int
+    def __init__(self, start: _Optional[int] = ..., stop: _Optional[int] = ...) -> None: ...
+
 class TransferFrame(_message.Message):
     __slots__ = ("chunk", "ack", "attach", "open", "accept", "spec_page", "repair", "held", "finish", "committing", "commit", "abort", "check")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
@@ -114,7 +122,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings", "extent")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -127,6 +135,7 @@ class Open(_message.Message):
     TAKES_NEXT_FIELD_NUMBER: _ClassVar[int]
     IS_PURE_FIELD_NUMBER: _ClassVar[int]
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
+    EXTENT_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -139,7 +148,8 @@ class Open(_message.Message):
     takes_next: bool
     is_pure: bool
     encodings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ...) -> None: ...
+    extent: Extent
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("received", "limit", "chunk_bytes", "wants_spec", "ranges", "encodings")
@@ -230,7 +240,7 @@ class Held(_message.Message):
     def __init__(self, counter: _Optional[int] = ..., reason: _Optional[str] = ..., waiting_for: _Optional[str] = ...) -> None: ...
 
 class Finish(_message.Message):
-    __slots__ = ("total_bytes", "digest", "metrics")
+    __slots__ = ("stop", "digest", "metrics")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -238,13 +248,13 @@ class Finish(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
-    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
-    total_bytes: int
+    stop: int
     digest: str
     metrics: _containers.ScalarMap[str, float]
-    def __init__(self, total_bytes: _Optional[int] = ..., digest: _Optional[str] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    def __init__(self, stop: _Optional[int] = ..., digest: _Optional[str] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Committing(_message.Message):
     __slots__ = ("counter",)
@@ -333,7 +343,7 @@ class Heartbeat(_message.Message):
     def __init__(self, counter: _Optional[int] = ...) -> None: ...
 
 class Request(_message.Message):
-    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata", "part", "sends_from", "returns_from")
+    __slots__ = ("request_id", "topic", "attempt", "sends", "returns", "metadata", "part", "sends_extent", "returns_extent")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -348,8 +358,8 @@ class Request(_message.Message):
     RETURNS_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     PART_FIELD_NUMBER: _ClassVar[int]
-    SENDS_FROM_FIELD_NUMBER: _ClassVar[int]
-    RETURNS_FROM_FIELD_NUMBER: _ClassVar[int]
+    SENDS_EXTENT_FIELD_NUMBER: _ClassVar[int]
+    RETURNS_EXTENT_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     topic: str
     attempt: Attempt
@@ -357,9 +367,9 @@ class Request(_message.Message):
     returns: int
     metadata: _containers.ScalarMap[str, str]
     part: _containers.RepeatedScalarFieldContainer[str]
-    sends_from: int
-    returns_from: int
-    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ..., part: _Optional[_Iterable[str]] = ..., sends_from: _Optional[int] = ..., returns_from: _Optional[int] = ...) -> None: ...
+    sends_extent: Extent
+    returns_extent: Extent
+    def __init__(self, request_id: _Optional[int] = ..., topic: _Optional[str] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., sends: _Optional[int] = ..., returns: _Optional[int] = ..., metadata: _Optional[_Mapping[str, str]] = ..., part: _Optional[_Iterable[str]] = ..., sends_extent: _Optional[_Union[Extent, _Mapping]] = ..., returns_extent: _Optional[_Union[Extent, _Mapping]] = ...) -> None: ...
 
 class Cancel(_message.Message):
     __slots__ = ("request_id", "reason")

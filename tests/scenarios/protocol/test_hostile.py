@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from streamlink.errors import (
     RemoteProtocolError,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Accepted, Asked, Delivered
 from streamlink.protocol.limits import (
@@ -172,6 +174,8 @@ HUGE = (1 << 64) - 1
     [
         ({"total_bytes": HUGE}, FrameTooLarge, "the most is 1125899906842624 (max_model_bytes)"),
         ({"total_bytes": -1}, RemoteProtocolError, "announced a negative size"),
+        ({"extent": Extent(0, 64 * KiB + 1)}, RemoteProtocolError, "announced bytes [0, 65537)"),
+        ({"extent": Extent(HUGE, HUGE)}, RemoteProtocolError, "of a model of 65536"),
         ({"spec_pages": -1}, RemoteProtocolError, "announced a negative size"),
         ({"chunk_bytes": 1023}, RemoteProtocolError, "a chunk size of 1023 bytes; the least"),
         ({"spec_digest": bytes(65)}, FrameTooLarge, "a digest of 65 bytes"),
@@ -197,8 +201,10 @@ def test_a_jobs_name_may_be_as_long_as_it_says() -> None:
     assert receiver.state is State.OPENING
 
 
-@pytest.mark.parametrize("changes", [{"spec_pages": 1}, {"chunk_bytes": 2048}])
-def test_a_later_call_announces_nothing_new(changes: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"spec_pages": 1}, {"chunk_bytes": 2048}, {"extent": Extent(0, 8)}]
+)
+def test_a_later_call_announces_nothing_new(changes: dict[str, Any]) -> None:
     receiver = streaming_receiver()
     receiver.detach(now=0.0)
     receiver.attach(now=0.0)
@@ -227,7 +233,7 @@ def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
 @pytest.mark.parametrize(
     ("frames", "kind", "words"),
     [
-        ([a_chunk(0, offset=HUGE)], RemoteProtocolError, "beyond its model"),
+        ([a_chunk(0, offset=HUGE)], RemoteProtocolError, "outside of [0, 65536)"),
         ([a_chunk(4)], RemoteProtocolError, "sent chunk frame 4 where 0 was due"),
         ([a_chunk(n) for n in range(5)], FlowControlError, "with credit to 16384"),
         ([a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model anew at byte 1"),
@@ -235,7 +241,7 @@ def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
         ([a_chunk(0, encoding=1)], RemoteProtocolError, "encoding 1, which was not agreed"),
         ([a_chunk(0, nbytes=5 * KiB)], FrameTooLarge, "agreed were at most 4096"),
         ([a_chunk(0, nbytes=0)], RemoteProtocolError, "cuts its model too fine"),
-        ([f.Finish(HUGE, "")], RemoteProtocolError, "finished at 18446744073709551615"),
+        ([f.Finish(HUGE, "")], RemoteProtocolError, "finished at byte 18446744073709551615"),
         ([f.SpecPage(0, b"")], RemoteProtocolError, "out of order"),
         ([an_open()], RemoteProtocolError, "sent open while"),
         ([f.Ack(0, 0, 0, 0)], RemoteProtocolError, "sent ack while"),
@@ -252,7 +258,21 @@ def test_a_sender_that_lies_is_told_what_was_wrong(
 
 def test_bytes_beyond_the_model_are_refused() -> None:
     beyond = error_of(streaming_receiver(total_bytes=5 * KiB), a_chunk(0), a_chunk(1))
-    assert "beyond its model, up to 8192" in str(beyond)
+    assert "sent bytes 4096 to 8192, outside of [0, 5120)" in str(beyond)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [(0, "bytes 0 to 4096, outside of [8192, 16384)"), (12 * KiB + 1, "to 16385, outside of")],
+)
+def test_bytes_outside_of_the_extent_are_refused(offset: int, words: str) -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(extent=Extent(8 * KiB, 16 * KiB)), now=0.0)
+    receiver.accept(wants_spec=False, now=0.0)
+    error = error_of(receiver, a_chunk(0, offset=offset))
+    assert isinstance(error, RemoteProtocolError)
+    assert words in str(error)
 
 
 def test_damage_that_never_ends_is_given_up_and_its_answers_do_not_pile_up() -> None:

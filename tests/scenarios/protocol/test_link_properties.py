@@ -19,10 +19,11 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.extent import Extent
 from streamlink.protocol.stream_state import State
 from tests.support.examples import examples
 from tests.support.machines import KiB, small_config
-from tests.support.strategies import configs, schedules, scripts, totals
+from tests.support.strategies import Part, configs, parts, schedules, scripts, totals
 from tests.support.virtual_line import Fault, Kind
 from tests.support.virtual_link import Pause, Schedule, VirtualLink
 
@@ -38,7 +39,7 @@ def content(nbytes: int) -> bytes:
 def assert_delivered(link: VirtualLink) -> None:
     assert (link.sender.error, link.receiver.error) == (None, None)
     assert (link.sender.state, link.receiver.state) == (State.DONE, State.DONE)
-    assert bytes(link.got) == link.content
+    assert bytes(link.got) == link.content[link.first : link.extent.stop]
 
 
 @given(total=totals, config=configs(), schedule=schedules, has_pages=st.booleans())
@@ -63,6 +64,53 @@ def test_whatever_happens_both_ends_finish_equal_or_with_a_documented_error(
         assert link.sender.error is not None
     else:
         assert_delivered(link)
+
+
+@given(part=parts(), config=configs(), schedule=schedules, has_pages=st.booleans())
+@examples(300)
+def test_whatever_happens_to_a_part_of_a_model_is_what_happens_to_a_whole_one(
+    part: Part, config: LinkConfig, schedule: Schedule, has_pages: bool
+) -> None:
+    pages = (b"one", b"two", b"three") if has_pages else ()
+    link = VirtualLink(
+        content(part.total),
+        config,
+        schedule,
+        pages=pages,
+        extent=part.extent,
+        resumed_at=part.resumed_at,
+    )
+    link.run()  # every byte is compared as it is delivered, every mark as it moves
+    assert link.is_over
+    assert link.now < LONGEST
+    for end in (link.sender, link.receiver):
+        assert part.extent.start <= end.received <= part.extent.stop or not end.received
+        assert end.stats.moved_bytes <= part.extent.nbytes
+    if link.sender.state is State.DONE:
+        assert_delivered(link)
+        assert link.sender.stats.extent == link.receiver.stats.extent
+        assert link.sender.stats.extent == Extent(link.first, part.extent.stop)
+    else:
+        assert link.sender.error is not None
+
+
+@given(part=parts(), latency=st.floats(0, 3), cuts=st.frozensets(st.integers(1, 60), max_size=6))
+@examples(100)
+def test_a_part_of_a_model_arrives_over_a_line_that_is_cut(
+    part: Part, latency: float, cuts: frozenset[int]
+) -> None:
+    config = small_config()
+    link = VirtualLink(
+        content(part.total),
+        config,
+        Schedule(latency=latency, cuts=cuts),
+        extent=part.extent,
+        resumed_at=part.resumed_at,
+    )
+    link.run()
+    assert_delivered(link)
+    sent_again = link.sender.stats.resent_bytes
+    assert sent_again <= link.cuts_made * config.stream.window_bytes
 
 
 @given(total=totals, config=configs(), schedule=schedules)

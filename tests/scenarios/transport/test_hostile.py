@@ -119,7 +119,7 @@ UPDATES: dict[str, tuple[dict[str, Any], list[f.Frame], type[StreamlinkError], s
         RemoteProtocolError, "floods this side with byte 0",
     ),
     "an overlap": ({}, [a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model"),
-    "a range beyond": ({}, [a_chunk(0, offset=1 << 63)], RemoteProtocolError, "beyond its model"),
+    "a range beyond": ({}, [a_chunk(0, offset=1 << 63)], RemoteProtocolError, "outside of"),
     "too much at once": (
         {}, [a_chunk(0, payload=zeros(8 * KiB))], FrameTooLarge, "at most 4096",
     ),
