@@ -24,6 +24,7 @@ from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
+from streamlink.rounds.aggregate.aggregator import AGGREGATORS
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.events import Happening, RoundEvent
@@ -68,6 +69,7 @@ class ScatterAndGather:
         spool: a directory for updates that wait for the rule of their round to be met; it takes a
             model per client. None: every round is gathered in lockstep.
         weights: weights by client's name, instead of those the clients give.
+        aggregator: how updates become the new model; ``"mean"``: their weighted mean.
         filters_down: applied to the model on its way to each client, the first one first.
         filters_up: applied to each update before it is averaged.
         on_event: told what happens, from the thread that runs the rounds; what it raises fails the
@@ -86,8 +88,8 @@ class ScatterAndGather:
         StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
             is not given; or it does not fit the model in the store.
-        ValueError: ``gather="spool"`` without a directory; or the job waits for more clients than
-            the server admits.
+        ValueError: no aggregator of that name; ``gather="spool"`` without a directory; or the job
+            waits for more clients than the server admits.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class ScatterAndGather:
         job: str = "job",
         spool: str | Path | None = None,
         weights: Mapping[str, float] | None = None,
+        aggregator: str = "mean",
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
         on_event: Callable[[RoundEvent], None] = _unheard,
@@ -118,6 +121,9 @@ class ScatterAndGather:
         for client, weight in (weights or {}).items():
             if not is_weight(weight):
                 raise ModelError(f"the weight of {client} is {weight}; {WEIGHTS_ALLOWED}")
+        if aggregator not in AGGREGATORS:
+            known = ", ".join(map(repr, sorted(AGGREGATORS)))
+            raise ValueError(f"no aggregator is called {aggregator!r}; there are: {known}")
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
         self._recovered: list[StoredUpdate] | None = None
@@ -135,6 +141,7 @@ class ScatterAndGather:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
+            AGGREGATORS[aggregator],
             stop=StopSignal(server.cancel, cancel or CancelToken()), tracker=JobTracker(job),
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from streamlink.config import RoundConfig
 from streamlink.link import Attempt
+from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
 from streamlink.rounds.aggregate.combiner import Step
 from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.filters import Filter
@@ -34,6 +35,7 @@ class Plan:
     metadata: Metadata
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
+    aggregator: MakeAggregator = AGGREGATORS["mean"]
     stop: StopSignal = field(default_factory=StopSignal)
     tracker: JobTracker = field(default_factory=lambda: JobTracker("job"))
 

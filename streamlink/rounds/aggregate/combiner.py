@@ -31,7 +31,7 @@ from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink, ModelSource, watch
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate.mean import WeightedMean
+from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
 from streamlink.rounds.aggregate.validate import first_non_finite
 
 __all__ = ["PIECE_BYTES", "Combiner", "Contribution", "ContributorFailed", "NonFinite", "Step"]
@@ -106,6 +106,7 @@ class Combiner:
         sink: takes the new model, from 0 to its end; neither committed nor discarded here.
         non_finite: what NaN or infinity in an update leads to, looked for after the filters; not
             in one of weight 0, of which nothing counts.
+        aggregator: makes what combines the elements.
 
     Raises:
         QuorumNotReached: every update has weight 0.
@@ -120,6 +121,7 @@ class Combiner:
         sink: ModelSink,
         *,
         non_finite: NonFinite = "reject",
+        aggregator: MakeAggregator = AGGREGATORS["mean"],
     ) -> None:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
@@ -130,7 +132,7 @@ class Combiner:
         self._sink = sink
         self._non_finite = non_finite
         self._is_filtered = any(each.filters for each in contributions)
-        self._mean = WeightedMean(
+        self._aggregator = aggregator(
             [each.weight for each in contributions], [each.kind for each in contributions]
         )
         self._stretches = _stretches(self._spec, part)
@@ -205,9 +207,9 @@ class Combiner:
                     _all_filtered(each.filters, run, array)
                     for each, array in zip(self._contributions, values, strict=True)
                 ]
-            base = self._based(done, run) if self._mean.needs_base(run.dtype) else None
+            base = self._based(done, run) if self._aggregator.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
-            is_finite = self._mean.combine(run.dtype, values, out, base)
+            is_finite = self._aggregator.combine(run.dtype, values, out, base)
             if not is_finite and self._non_finite != "accept":
                 self._require_finite(values, self.position + done)
             done = stop

@@ -22,6 +22,7 @@ from streamlink.clock import running_time
 from streamlink.errors import ModelError, RoundError, StreamlinkError
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
 from streamlink.rounds.aggregate.combiner import (
     Combiner,
     ContributorFailed,
@@ -82,6 +83,9 @@ class GatherRules:
 
     non_finite: NonFinite = "reject"
     """What NaN or infinity in an update leads to, looked for after the filters."""
+
+    aggregator: MakeAggregator = AGGREGATORS["mean"]
+    """Makes what combines the elements of the updates."""
 
     on_step: Callable[[Step], None] = lambda _: None
     """Called at each step, in the gathering's thread; what it raises fails the round."""
@@ -168,7 +172,12 @@ class Gather:
             self._wait(source, source.open)
             self._check_announced(source)
         combiner = self._combiner = Combiner(
-            self._base, self._part, self._sources, self._sink, non_finite=self._rules.non_finite
+            self._base,
+            self._part,
+            self._sources,
+            self._sink,
+            non_finite=self._rules.non_finite,
+            aggregator=self._rules.aggregator,
         )
         with self._pulsing(lambda each: each.hold("busy", _OURSELVES)):
             self._rules.on_step(Step.AGGREGATING)

@@ -181,6 +181,7 @@ class Lockstep:
                 deadline=rule.deadline,
                 train_timeout=rules.train_timeout,
                 non_finite=rules.non_finite,
+                aggregator=self._plan.aggregator,
                 on_step=lambda step: self._plan.emit_step(step, scatter.attempt),
                 downstream=downstream,
                 check=self._plan.stop.check,

@@ -260,6 +260,7 @@ class SpooledRound:
         sink = self._store.begin(source.spec)
         rules = GatherRules(
             non_finite=self._plan.rules.non_finite,
+            aggregator=self._plan.aggregator,
             on_step=lambda step: self._plan.emit_step(step, self._attempt),
             check=lambda: self._check(updates),
         )

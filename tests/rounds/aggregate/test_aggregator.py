@@ -1,0 +1,146 @@
+"""The contract of every aggregator, and that a new one is a class and a line in the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.errors import ModelError
+from streamlink.link import UpdateKind
+from streamlink.model.spec import DTYPES, TensorSpec
+from streamlink.rounds.aggregate.aggregator import AGGREGATORS, Aggregator, MakeAggregator
+from streamlink.rounds.controller import ScatterAndGather
+from tests.support.jobs import Job
+from tests.support.peers import ODD, assert_same, executor, initial, trained
+
+Array = npt.NDArray[Any]
+
+VALUES, DIFFERENCES = UpdateKind.VALUES, UpdateKind.DIFFERENCES
+FLOATS = [name for name, dtype in DTYPES.items() if dtype.kind not in "iub"]
+
+
+def random(dtype: str, count: int, seed: int) -> Array:
+    """Return finite elements of any sign, read-only."""
+    raw = np.random.default_rng(seed).integers(-9, 9, count)
+    array: Array = (abs(raw) % 2 if dtype == "BOOL" else raw).astype(DTYPES[dtype])
+    array.flags.writeable = False
+    return array
+
+
+def combined(aggregator: Aggregator, dtype: str, *inputs: Array) -> Array:
+    base = random(dtype, inputs[0].size, 99) if aggregator.needs_base(dtype) else None
+    out = np.empty_like(inputs[0])
+    aggregator.combine(dtype, inputs, out, base)
+    return out
+
+
+class Largest:
+    """A toy: of each element the largest value, of the updates that count."""
+
+    def __init__(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> None:
+        self._counted = [number for number, weight in enumerate(weights) if weight]
+
+    def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
+        return False
+
+    def combine(
+        self,
+        dtype: str | np.dtype[Any],
+        inputs: Sequence[Array],
+        out: Array,
+        base: Array | None = None,
+    ) -> bool:
+        if any(each.shape != out.shape for each in inputs):
+            raise ModelError("the inputs do not fit")
+        np.copyto(out, inputs[self._counted[0]])
+        for number in self._counted[1:]:
+            np.copyto(out, inputs[number], where=inputs[number] > out)
+        return out.dtype.kind in "iub" or bool(np.isfinite(out).all())
+
+
+EVERY = AGGREGATORS | {"a toy": Largest}
+every_aggregator = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
+
+
+@every_aggregator
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(cuts=st.lists(st.integers(0, 300), max_size=5).map(sorted))
+def test_any_cut_into_ranges_gives_the_same_bits(
+    make: MakeAggregator, dtype: str, cuts: list[int]
+) -> None:
+    inputs = [random(dtype, 300, seed) for seed in range(3)]
+    aggregator = make([1.0, 2.0, 0.5], [VALUES] * 3)
+    whole = combined(aggregator, dtype, *inputs).tobytes()
+    pieces = [
+        combined(aggregator, dtype, *(array[start:stop] for array in inputs)).tobytes()
+        for start, stop in zip([0, *cuts], [*cuts, 300], strict=True)
+    ]
+    assert b"".join(pieces) == whole
+
+
+@every_aggregator
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_updates_give_that_update(make: MakeAggregator, dtype: str) -> None:
+    array = random(dtype, 100, 1)
+    found = combined(make([1.0, 3.0], [VALUES] * 2), dtype, array, array)
+    assert found.tobytes() == array.tobytes()
+
+
+@every_aggregator
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_an_update_of_weight_zero_contributes_nothing(make: MakeAggregator, dtype: str) -> None:
+    good, bad = random(dtype, 100, 1), np.full(100, math.nan, DTYPES[dtype])
+    found = combined(make([0.0, 2.0], [VALUES] * 2), dtype, bad, good)
+    assert found.tobytes() == good.tobytes()
+
+
+@every_aggregator
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_result_that_is_not_finite_is_reported(make: MakeAggregator, dtype: str) -> None:
+    good, out = random(dtype, 100, 1), np.empty(100, DTYPES[dtype])
+    bad = good.copy()
+    bad[7] = math.nan if dtype == "F8_E4M3" else math.inf  # that one has no infinity
+    aggregator = make([1.0, 1.0], [VALUES] * 2)
+    assert aggregator.combine(dtype, [good, good], out)
+    assert not aggregator.combine(dtype, [bad, bad], out)
+
+
+@every_aggregator
+def test_arrays_that_do_not_fit_are_refused(make: MakeAggregator) -> None:
+    with pytest.raises(ModelError):
+        make([1.0, 1.0], [VALUES] * 2).combine(
+            "F32", [random("F32", 3, 1), random("F32", 4, 1)], np.empty(3, np.float32)
+        )
+
+
+def largest_of(tensor: TensorSpec) -> Array:
+    before = initial()[tensor.name]
+    first, second = (trained(number)(tensor, 0, before.reshape(-1)) for number in (0, 1))
+    return np.where(second > first, second, first).reshape(before.shape)
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_a_new_aggregator_is_a_class_and_a_line_in_the_table(
+    gather: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(AGGREGATORS, "largest", Largest)
+    extras = {"aggregator": "largest", "spool": tmp_path / "spool"}
+    with Job(extras=extras, gather=gather) as job:
+        for number in (0, 1):
+            job.site(number, executor(number))
+        job.start(2)
+        job.report()
+        assert_same(job.store.arrays, {t.name: largest_of(t) for t in ODD.tensors})
+
+
+def test_an_unknown_aggregator_is_refused_with_those_there_are() -> None:
+    with Job() as job, pytest.raises(ValueError, match=r"called 'median'; there are: 'mean'"):
+        ScatterAndGather(job.federation.server, job.store, aggregator="median")
