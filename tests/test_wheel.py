@@ -76,4 +76,4 @@ def test_it_imports_from_where_it_was_unpacked(unpacked: Path) -> None:
         text=True,
         timeout=60,
     )
-    assert Path(found.stdout.strip()) == unpacked / "streamlink" / "errors.py"
+    assert Path(found.stdout.strip()) == unpacked / "streamlink" / "errors" / "__init__.py"

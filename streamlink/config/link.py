@@ -1,32 +1,24 @@
-"""Settings: frozen, checked when built, passed down; nothing below the command line looks them up.
-
-Sizes take ``"4MiB"`` (1024²) or ``"2GB"`` (1000³) as well as plain integers. Seconds are floats.
-Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wait``,
-``communication_timeout``, ``train_timeout``, ``min_clients``) are kept as they are. Each setting
-that costs memory says its price, and ``peak_bytes`` adds the prices up.
-"""
+"""The settings of one end of a link: streams, deadlines, the carrier, limits, security."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Self
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from streamlink.config.files import load_yaml, sections
+from streamlink.config.values import KiB, MiB, Seconds, Settings, Size
 
 __all__ = [
+    "MAX_CLIENTS",
+    "MIN_KEEPALIVE_SECONDS",
     "GrpcConfig",
-    "JobConfig",
     "LimitsConfig",
     "LinkConfig",
-    "RoundConfig",
     "SecurityConfig",
     "StreamConfig",
     "TimeoutConfig",
-    "parse_size",
 ]
 
 MIN_KEEPALIVE_SECONDS = 10.0
@@ -35,44 +27,8 @@ MIN_KEEPALIVE_SECONDS = 10.0
 MAX_CLIENTS = 4096
 """The most clients a server can be set to admit at once."""
 
-KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
-_UNITS = {
-    "": 1,
-    "B": 1,
-    **{f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)},
-    **{f"{p}IB": 1024**n for n, p in enumerate("KMGT", 1)},
-}
-
-
-def parse_size(text: str | int) -> int:
-    """Return bytes from ``"16MB"`` (decimal), ``"16MiB"`` (binary), ``"1.5 GB"`` or an integer.
-
-    Raises:
-        ValueError: when the text is no size, in words that show the accepted forms.
-    """
-    if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
-    unit = match and match[2].upper()
-    if match is None or unit not in _UNITS:
-        raise ValueError(f"{text!r} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096")
-    return int(Fraction(match[1]) * _UNITS[unit])
-
-
-Size = Annotated[int, BeforeValidator(parse_size)]
-Patterns = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda text: text.split(",") if isinstance(text, str) else text),
-]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class StreamConfig(_Frozen):
+class StreamConfig(Settings):
     """How a model is cut and how much of it may be on its way."""
 
     chunk_bytes: Size = Field(default=2 * MiB, ge=4 * KiB, le=64 * MiB)
@@ -116,7 +72,7 @@ class StreamConfig(_Frozen):
         return self.window_bytes + 4 * self.chunk_bytes
 
 
-class TimeoutConfig(_Frozen):
+class TimeoutConfig(Settings):
     """Deadlines (seconds). Progress restarts every one of them; only idleness lets them expire."""
 
     streaming_read_timeout: Seconds = 300.0
@@ -185,7 +141,7 @@ class TimeoutConfig(_Frozen):
         return min(5.0, shortest / 4)
 
 
-class GrpcConfig(_Frozen):
+class GrpcConfig(Settings):
     """The gRPC carrier."""
 
     max_message_bytes: Size = Field(default=64 * MiB + 64 * KiB, ge=16 * KiB)
@@ -205,7 +161,7 @@ class GrpcConfig(_Frozen):
     """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
 
 
-class LimitsConfig(_Frozen):
+class LimitsConfig(Settings):
     """What a peer can make this process hold or do, beside the bytes of models. See docs/limits.md.
 
     A peer that goes beyond one of these breaks its stream, or its session, and nothing else.
@@ -242,7 +198,7 @@ class LimitsConfig(_Frozen):
     chunks explain; eight seconds of them may come at once."""
 
 
-class SecurityConfig(_Frozen):
+class SecurityConfig(Settings):
     """Who the two ends are, and that nobody between them listens or changes anything.
 
     Paths of files only: what is secret stands in them, never in a setting. See docs/security.md.
@@ -289,7 +245,7 @@ class SecurityConfig(_Frozen):
         return self
 
 
-class LinkConfig(_Frozen):
+class LinkConfig(Settings):
     """Everything one end of a link needs."""
 
     stream: StreamConfig = StreamConfig()
@@ -310,169 +266,4 @@ class LinkConfig(_Frozen):
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
         """Read a YAML file of the same keys; unknown ones are refused by pydantic, by name."""
-        return cls.model_validate(_sections(_load_yaml(path)))
-
-
-class RoundConfig(_Frozen):
-    """Scatter and gather, with the arguments users of NVIDIA FLARE know."""
-
-    min_clients: int = Field(default=2, ge=1, le=MAX_CLIENTS)
-    """A round needs this many whole updates (count)."""
-
-    num_rounds: int = Field(default=3, ge=1)
-    """How many rounds to run (count)."""
-
-    start_round: int = Field(default=0, ge=0)
-    """Number of the first round."""
-
-    wait_time_after_min_received: float = Field(default=10.0, ge=0)
-    """Grace for a client that dropped out to come back before the round goes on (seconds)."""
-
-    train_timeout: float = Field(default=0.0, ge=0)
-    """A round ends this long after its task was first offered (seconds); 0: no limit."""
-
-    train_task_name: str = "train"
-    """Name of the task the clients are given."""
-
-    wait_for_clients: int = Field(default=0, ge=0, le=MAX_CLIENTS)
-    """The first round waits for so many clients (count); 0: for ``min_clients``. It begins with
-    ``min_clients`` when they have been waited for long enough."""
-
-    wait_for_clients_seconds: Seconds = 120.0
-    """How long the first round waits for clients to be there (seconds)."""
-
-    gather: Literal["auto", "lockstep", "spool"] = "auto"
-    """How updates are gathered: ``lockstep`` averages as they arrive and needs every one of them,
-    ``spool`` stores each and lets stragglers go; ``auto``: spool where a directory was given for it
-    and more clients are here than ``min_clients``, else lockstep."""
-
-    weights: Literal["given", "equal"] = "given"
-    """Whose weights count in the mean: those the clients give, such as samples; or all alike."""
-
-    non_finite: Literal["accept", "reject", "fail"] = "reject"
-    """NaN or infinity in an update: average it (``accept``), go on without that update, which costs
-    a lockstep round an attempt (``reject``), or fail the round (``fail``)."""
-
-    part: Patterns = ()
-    """Patterns (``*``, ``?``, ``[]``) of the tensors clients send back; empty: all. The others stay
-    as they are. As one text, separated by commas."""
-
-    duplex_bytes: Size = Field(default=0, ge=0)
-    """Memory for ranges of the next model that go down while updates still come up (bytes); 0: off.
-    It takes a lockstep round, and clients that have room for two models."""
-
-    max_attempts: int = Field(default=3, ge=1)
-    """How many attempts one round may take: one, and one more for each it loses (count). A client
-    that was lost may come back as often within a round."""
-
-    @property
-    def awaited_clients(self) -> int:
-        """How many clients the first round waits for (count)."""
-        return max(self.min_clients, self.wait_for_clients)
-
-    def require_room(self, grpc: GrpcConfig) -> None:
-        """Check that all clients a job waits for can be admitted at once.
-
-        Raises:
-            ValueError: they cannot, so the job would wait in vain; says what to change.
-        """
-        if (count := self.awaited_clients) <= grpc.max_clients:
-            return
-        name = "wait_for_clients" if count > self.min_clients else "min_clients"
-        raise ValueError(
-            f"rounds.{name} is {count}, but the server admits at most grpc.max_clients = "
-            f"{grpc.max_clients} clients at once; raise grpc.max_clients to {count}, or lower "
-            f"rounds.{name}"
-        )
-
-
-class JobConfig(LinkConfig):
-    """All settings of a job: those of its links, and the rules of its rounds.
-
-    One file serves both sides: a client does not look at ``rounds``.
-    """
-
-    rounds: RoundConfig = RoundConfig()
-    """The rules of a round."""
-
-    @model_validator(mode="after")
-    def _relations(self) -> Self:
-        if "max_clients" not in self.grpc.model_fields_set:
-            self._admit(self.rounds.awaited_clients)
-        return self
-
-    def _admit(self, count: int) -> None:
-        """Admit at least ``count`` clients, without marking ``max_clients`` as set by the user."""
-        if count > self.grpc.max_clients:
-            values = {**dict(self.grpc), "max_clients": count}
-            given = self.grpc.model_fields_set
-            # The model is frozen for its users; here it is still under construction.
-            self.__dict__["grpc"] = GrpcConfig.model_construct(_fields_set=given, **values)
-
-    @classmethod
-    def assemble(
-        cls,
-        file: str | Path | None = None,
-        settings: Sequence[str] = (),
-        overrides: Mapping[str, object] | None = None,
-    ) -> Self:
-        """Build the settings of a job from where users write them.
-
-        What is more particular wins: ``overrides`` over ``settings`` over ``file`` over defaults.
-
-        Args:
-            file: YAML with the sections ``stream``, ``timeouts``, ``grpc``, ``security`` and
-                ``rounds``.
-            settings: each ``"section.key=value"``, such as ``"stream.chunk_bytes=4MiB"``; of two
-                for one key the later counts.
-            overrides: ``"section.key"`` to value; None: not given.
-
-        Raises:
-            ValueError: a setting is not of that form, or the file is no mapping of settings.
-            ValidationError: an unknown key, or a value that is not allowed; both are named.
-            OSError: the file cannot be read.
-        """
-        values = _sections(_load_yaml(file)) if file is not None else {}
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise ValueError(f"setting {setting!r} is not of the form section.key=value")
-            _put(values, name.strip(), text.strip())
-        for name, value in (overrides or {}).items():
-            if value is not None:
-                _put(values, name, value)
-        return cls.model_validate(values)
-
-
-def _sections(loaded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's sections to add to; one with nothing under its name is empty, not wrong."""
-    return {
-        name: dict(section) if isinstance(section, dict) else {} if section is None else section
-        for name, section in loaded.items()
-    }
-
-
-def _put(values: dict[str, Any], name: str, value: object) -> None:
-    section, dot, key = name.partition(".")
-    if not (section and dot and key):
-        raise ValueError(f"setting {name!r} names no section; write it as section.key=value")
-    there = values.setdefault(section, {})
-    if isinstance(there, dict):  # what is not is refused as a whole, by its name
-        there[key] = value
-
-
-def _load_yaml(path: str | Path) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        try:
-            loaded = yaml.safe_load(file)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: this is not YAML: {_one_line(error)}") from error
-    if loaded is None:
-        return {}
-    if not isinstance(loaded, dict):
-        raise ValueError(f"{path}: expected a mapping of settings, found {type(loaded).__name__}")
-    return loaded
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        return cls.model_validate(sections(load_yaml(path)))

@@ -1,0 +1,32 @@
+"""Settings: frozen, checked when built, passed down; nothing below the command line looks them up.
+
+Sizes take ``"4MiB"`` (1024²) or ``"2GB"`` (1000³) as well as plain integers. Seconds are floats.
+Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wait``,
+``communication_timeout``, ``train_timeout``, ``min_clients``) are kept as they are. Each setting
+that costs memory says its price, and ``peak_bytes`` adds the prices up.
+"""
+
+from streamlink.config.job import JobConfig, RoundConfig
+from streamlink.config.link import (
+    MIN_KEEPALIVE_SECONDS,
+    GrpcConfig,
+    LimitsConfig,
+    LinkConfig,
+    SecurityConfig,
+    StreamConfig,
+    TimeoutConfig,
+)
+from streamlink.config.values import parse_size
+
+__all__ = [
+    "MIN_KEEPALIVE_SECONDS",
+    "GrpcConfig",
+    "JobConfig",
+    "LimitsConfig",
+    "LinkConfig",
+    "RoundConfig",
+    "SecurityConfig",
+    "StreamConfig",
+    "TimeoutConfig",
+    "parse_size",
+]

@@ -1,0 +1,49 @@
+"""The types of values in settings: sizes, patterns, seconds."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["GiB", "KiB", "MiB", "Patterns", "Seconds", "Settings", "Size", "parse_size"]
+
+KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **{f"{p}B": 1000**n for n, p in enumerate("KMGT", 1)},
+    **{f"{p}IB": 1024**n for n, p in enumerate("KMGT", 1)},
+}
+
+
+def parse_size(text: str | int) -> int:
+    """Return bytes from ``"16MB"`` (decimal), ``"16MiB"`` (binary), ``"1.5 GB"`` or an integer.
+
+    Raises:
+        ValueError: when the text is no size, in words that show the accepted forms.
+    """
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
+    unit = match and match[2].upper()
+    if match is None or unit not in _UNITS:
+        raise ValueError(f"{text!r} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096")
+    return int(Fraction(match[1]) * _UNITS[unit])
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+Patterns = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda text: text.split(",") if isinstance(text, str) else text),
+]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """Settings that cannot be changed once built; unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -1,0 +1,116 @@
+"""Every exception streamlink raises, in one tree.
+
+    StreamlinkError
+    ├─ ProtocolError (code, stream_id)
+    │  ├─ LocalProtocolError         we used the library wrongly
+    │  └─ RemoteProtocolError        the peer broke the protocol
+    │     ├─ FlowControlError        it sent more than it was granted
+    │     ├─ ChecksumError           a chunk stayed wrong after every repair
+    │     └─ FrameTooLarge           a frame above the negotiated size
+    ├─ StreamAborted (code, reason, by_peer)
+    ├─ StreamTimeout, also a TimeoutError
+    │  ├─ OpenTimeout                the peer never opened or accepted the stream
+    │  ├─ AckTimeout                 ``streaming_ack_wait``: the peer does not acknowledge
+    │  ├─ ReadTimeout                ``streaming_read_timeout``: the reader stalled
+    │  └─ CommunicationTimeout       ``communication_timeout`` (stage)
+    ├─ TransportError, also a ConnectionError
+    │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse · TooFewDescriptors
+    ├─ SecurityError, also a ValueError
+    ├─ ModelError, also a ValueError
+    │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
+    │  ├─ SourceChanged (path, tensor, inside)
+    │  └─ NonFiniteUpdate (peer, tensor, index, setting)
+    ├─ StoreError, also an OSError
+    │  └─ CorruptStore (path, tensor, inside, offset) · StoreFull
+    ├─ Cancelled (reason)            this side called ``CancelToken.cancel``
+    └─ RoundError (failures by peer)
+       ├─ QuorumNotReached
+       ├─ JobAborted (reason)
+       └─ NonFiniteRound (peer)
+
+Attributes hold facts; ``__str__`` makes the sentence out of them, so that a log line, a test and a
+program read the same thing. The same fault is *local* if we did it and *remote* if the peer did.
+"""
+
+from streamlink.errors.base import AbortCode, Cancelled, StreamlinkError
+from streamlink.errors.base import code_of as code_of
+from streamlink.errors.models import (
+    CorruptStore,
+    ModelError,
+    NonFiniteUpdate,
+    SourceChanged,
+    SpecMismatch,
+    StoreError,
+    StoreFull,
+    TornModel,
+    UnknownCodec,
+    UnsupportedDtype,
+)
+from streamlink.errors.rounds import (
+    JobAborted,
+    NonFiniteRound,
+    QuorumNotReached,
+    RoundError,
+)
+from streamlink.errors.streams import (
+    AckTimeout,
+    ChecksumError,
+    CommunicationTimeout,
+    FlowControlError,
+    FrameTooLarge,
+    LocalProtocolError,
+    OpenTimeout,
+    ProtocolError,
+    ReadTimeout,
+    RemoteProtocolError,
+    StreamAborted,
+    StreamTimeout,
+)
+from streamlink.errors.transport import (
+    AddressInUse,
+    AuthenticationFailed,
+    ConnectFailed,
+    SecurityError,
+    TooFewDescriptors,
+    TransportClosed,
+    TransportError,
+)
+
+__all__ = [
+    "AbortCode",
+    "AckTimeout",
+    "AddressInUse",
+    "AuthenticationFailed",
+    "Cancelled",
+    "ChecksumError",
+    "CommunicationTimeout",
+    "ConnectFailed",
+    "CorruptStore",
+    "FlowControlError",
+    "FrameTooLarge",
+    "JobAborted",
+    "LocalProtocolError",
+    "ModelError",
+    "NonFiniteRound",
+    "NonFiniteUpdate",
+    "OpenTimeout",
+    "ProtocolError",
+    "QuorumNotReached",
+    "ReadTimeout",
+    "RemoteProtocolError",
+    "RoundError",
+    "SecurityError",
+    "SourceChanged",
+    "SpecMismatch",
+    "StoreError",
+    "StoreFull",
+    "StreamAborted",
+    "StreamTimeout",
+    "StreamlinkError",
+    "TooFewDescriptors",
+    "TornModel",
+    "TransportClosed",
+    "TransportError",
+    "UnknownCodec",
+    "UnsupportedDtype",
+]

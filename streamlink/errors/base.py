@@ -1,0 +1,69 @@
+"""The base of every exception, and the code that a peer receives instead of the exception."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["AbortCode", "Cancelled", "StreamlinkError", "code_of"]
+
+
+class AbortCode(IntEnum):
+    """Why a stream or a session ended early; the numbers are those of ``streamlink.proto``."""
+
+    UNSPECIFIED = 0
+    PROTOCOL_ERROR = 1
+    FLOW_CONTROL = 2
+    CHECKSUM = 3
+    FRAME_TOO_LARGE = 4
+    OPEN_TIMEOUT = 5
+    ACK_TIMEOUT = 6
+    READ_TIMEOUT = 7
+    COMMUNICATION_TIMEOUT = 8
+    SPEC_MISMATCH = 9
+    STORE_FAILED = 10
+    STALE_ATTEMPT = 11
+    UNKNOWN_STREAM = 12
+    REFUSED = 13
+    VERSION = 14
+    UNAUTHENTICATED = 15
+    CANCELLED = 16
+    TASK_FAILED = 17
+    DIGEST_MISMATCH = 18
+    SESSION_LOST = 19
+    SOURCE_CHANGED = 20
+    NAME_TAKEN = 21
+    BY_OPERATOR = 22
+    GOODBYE = 23
+
+
+class StreamlinkError(Exception):
+    """Base of everything streamlink raises on purpose.
+
+    Attributes:
+        code: what a peer is told where the error ends a stream or a session.
+    """
+
+    code: AbortCode = AbortCode.TASK_FAILED
+
+
+def code_of(error: BaseException) -> AbortCode:
+    """Return the code under which a peer is told of ``error``, one of ours or not."""
+    if isinstance(error, StreamlinkError):
+        return error.code
+    if not isinstance(error, Exception):
+        return AbortCode.CANCELLED  # an interrupt: somebody wanted no more of it
+    return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
+
+
+class Cancelled(StreamlinkError):
+    """This side has ended the call with its ``CancelToken``.
+
+    Attributes:
+        reason: why, as ``cancel`` was told.
+    """
+
+    code = AbortCode.CANCELLED
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"ended here: {reason}")

@@ -1,0 +1,47 @@
+"""Rounds that cannot give a new model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamlink.errors.base import StreamlinkError
+from streamlink.errors.models import NonFiniteUpdate
+
+__all__ = ["JobAborted", "NonFiniteRound", "QuorumNotReached", "RoundError"]
+
+
+class RoundError(StreamlinkError):
+    """A round cannot give a new model; ``failures`` maps each failed peer to its error."""
+
+    def __init__(self, what: str, failures: Mapping[str, BaseException] | None = None) -> None:
+        self.what = what
+        self.failures = dict(failures or {})
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        causes = "; ".join(f"{peer}: {error}" for peer, error in sorted(self.failures.items()))
+        return f"{self.what} ({causes})" if causes else self.what
+
+
+class QuorumNotReached(RoundError):
+    """Fewer clients than ``min_clients`` gave a whole update; the old model stands."""
+
+
+class JobAborted(RoundError):
+    """An operator has ended the job; the last whole model stands.
+
+    Attributes:
+        reason: why, in the operator's words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"aborted by the operator: {reason}; the last whole model stands")
+
+
+class NonFiniteRound(RoundError):
+    """An update has NaN or infinity, and ``non_finite`` is ``"fail"``; the old model stands."""
+
+    def __init__(self, peer: str, error: NonFiniteUpdate) -> None:
+        self.peer = peer
+        super().__init__(f"the update of {peer} is not finite", {peer: error})
