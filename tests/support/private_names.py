@@ -41,10 +41,6 @@ DEBT: dict[str, int] = {
     "scenarios/link/test_timeouts.py": 1,
     "scenarios/link/test_waiting.py": 1,
     "scenarios/rounds/test_changed_models.py": 4,
-    "scenarios/transport/test_filling.py": 5,
-    "transport/test_pump.py": 14,
-    "transport/test_ticker.py": 2,
-    "transport/test_traffic.py": 1,
 }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 
 from streamlink.clock import running_time
@@ -24,6 +28,7 @@ from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire
 from tests.support.memory_carrier import MemoryCarrier
 from tests.support.peers import SMALL, WAIT, config
+from tests.support.sleepers import Sleepers
 from tests.support.virtual_clock import VirtualClock
 
 DATA = bytes(range(256)) * 40
@@ -207,34 +212,6 @@ def test_the_ticker_wakes_who_waits_for_an_expired_stream() -> None:
     ticker.close()
 
 
-def test_the_ticker_forgets_a_pump_that_is_over() -> None:
-    ticker = Ticker(clock=running_time)
-    pump = sender()
-    ticker.add(pump)
-    pump.abort(AbortCode.CANCELLED, "not wanted")
-    assert pump.is_over
-    ticker._tick_all()
-    assert pump not in ticker._pumps
-    ticker.close()
-
-
-def test_the_ticker_keeps_a_pump_that_a_new_call_takes_up_meanwhile() -> None:
-    class Late(SendPump):
-        looks = 0
-
-        @property
-        def is_over(self) -> bool:
-            self.looks += 1
-            return self.looks == 1
-
-    ticker = Ticker(clock=running_time)
-    pump = Late(sender().stream, clock=running_time)
-    ticker.add(pump)
-    ticker._tick_all()
-    assert pump in ticker._pumps
-    ticker.close()
-
-
 def test_closing_the_receiver_after_its_commit_is_no_error(
     joined: tuple[SendPump, ReceivePump],
 ) -> None:
@@ -396,31 +373,48 @@ def test_a_call_is_opened_on_the_connection_there_is_after_the_wait(time: Virtua
     assert steps == ["connection", "wait", "connection"]
 
 
-def held_by(pump: SendPump) -> list[object]:
-    """Return what of its source a pump still holds."""
-    return [held for held in (pump._supply, pump._leftover) if held is not None]
+class Source:
+    """A supply of four bytes, for a stream that is aborted as soon as it is asked."""
+
+    def __init__(self, pump: SendPump) -> None:
+        self._pump = pump
+        self._data = np.zeros(4, np.uint8)
+
+    def __call__(self, offset: int, nbytes: int) -> f.Payload:
+        self._pump.abort(AbortCode.CANCELLED, "not wanted")
+        return (self._data.data,)
+
+    def refs(self) -> list[weakref.ref[Any]]:
+        return [weakref.ref(self), weakref.ref(self._data)]
+
+
+def pulled(pump: SendPump, refs: list[weakref.ref[Any]]) -> None:
+    """Let the writer of ``pump`` pull from a source that nobody else holds."""
+    source = Source(pump)
+    refs += source.refs()
+    with pytest.raises(StreamAborted) as ended:
+        pump.pull(source)
+    ended.value.__traceback__ = None  # an error that is kept keeps the frames it went through
 
 
 def test_a_pump_that_is_over_lets_go_of_its_source(time: VirtualClock) -> None:
-    pump = sender(time)
+    pump, refs = sender(time), list[weakref.ref[Any]]()
     pump.abort(AbortCode.CANCELLED, "not wanted")
-    with pytest.raises(StreamAborted):
-        pump.pull(lambda offset, nbytes: ())
-    assert not held_by(pump)
+    pulled(pump, refs)
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
 
 
 def test_what_a_source_gives_after_the_end_is_not_kept(time: VirtualClock) -> None:
-    pump = sender(time, total=4)
+    pump, refs = sender(time, total=4), list[weakref.ref[Any]]()
     call = pump.attach(lambda: None)
     pump.incoming([ACCEPT], call)
-
-    def supply(offset: int, nbytes: int) -> f.Payload:
-        pump.abort(AbortCode.CANCELLED, "not wanted")
-        return (memoryview(b"data"),)
-
-    pump._supply = supply
+    owner = threading.Thread(target=pulled, args=(pump, refs))
+    owner.start()
     list(pump.outgoing(call))
-    assert not held_by(pump)
+    owner.join(WAIT)
+    gc.collect()
+    assert [ref() for ref in refs] == [None, None]
 
 
 def test_what_is_finished_while_the_call_is_lost_is_kept_for_the_next(time: VirtualClock) -> None:
@@ -460,7 +454,10 @@ def test_a_stream_we_have_ended_has_to_be_told(time: VirtualClock) -> None:
     ]
 
 
-def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> None:
+def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleepers = Sleepers(monkeypatch)
     pump = sender()
     inside, goes_on, goes_well = (threading.Event() for _ in range(3))
     asked: list[int] = []
@@ -474,8 +471,11 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
             goes_well.set()
         return (memoryview(DATA)[offset : offset + nbytes],)
 
-    def write(call: int, sent: list[f.Frame]) -> threading.Thread:
-        thread = threading.Thread(target=lambda: sent.extend(pump.outgoing(call)), daemon=True)
+    def write(call: int, sent: list[f.Frame], name: str) -> threading.Thread:
+        def carry() -> None:
+            sent.extend(pump.outgoing(call))
+
+        thread = threading.Thread(target=carry, name=name, daemon=True)
         thread.start()
         pump.incoming([f.Accept(0, len(DATA), 4096)], call)
         return thread
@@ -486,11 +486,11 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
 
     threading.Thread(target=draw, daemon=True).start()
     first: list[f.Frame] = []
-    old = write(pump.attach(lambda: None), first)
+    old = write(pump.attach(lambda: None), first, "old")
     assert inside.wait(WAIT)
     second: list[f.Frame] = []
-    new = write(pump.attach(lambda: None), second)
-    new.join(0.1)
+    new = write(pump.attach(lambda: None), second, "new")
+    sleepers.wait("new")
     assert asked == [0]
     goes_on.set()
     assert goes_well.wait(WAIT)
@@ -502,50 +502,27 @@ def test_the_writer_of_a_new_call_waits_for_what_the_old_one_is_drawing() -> Non
     assert offsets == asked[: len(offsets)]
 
 
-def test_a_writer_that_lost_its_call_leaves_drawing_to_the_next() -> None:
-    pump, asked = sender(), list[int]()
-
-    def supply(offset: int, nbytes: int) -> f.Payload:
-        asked.append(offset)
-        return (memoryview(DATA)[offset : offset + nbytes],)
-
-    pump._supply = supply
-    first = pump.attach(lambda: None)
-    second = pump.attach(lambda: None)
-    pump.incoming([f.Accept(0, len(DATA), 4096)], second)
-    pump._refill(first)  # it looked just before the second came, and is not woken again
-    assert asked == []
-    pump._refill(second)
-    assert asked == [0]
-
-
 def test_an_owner_sleeps_while_its_source_is_drawn_from(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pump, has_heard = sender(), threading.Event()
-    monkeypatch.setattr(pump, "_react", lambda event: has_heard.set())
-    owner = threading.Thread(
-        target=pump.pull,
-        args=(lambda offset, nbytes: (memoryview(DATA)[offset : offset + 1024],),),
-        daemon=True,
-    )
+    sleepers = Sleepers(monkeypatch)
+    pump = sender()
+
+    def own() -> None:
+        pump.pull(lambda offset, nbytes: (memoryview(DATA)[offset : offset + 1024],))
+
+    owner = threading.Thread(target=own, name="owner", daemon=True)
     owner.start()
+    sleepers.wait("owner")
     call = pump.attach(lambda: None)
     pump.incoming([f.Accept(0, len(DATA), 4096)], call)
-    assert has_heard.wait(WAIT)  # of the accept; nothing else is news until all is drawn
-    woken: list[int] = []
-    wake = pump._to_own.notify_all
-
-    def woke() -> None:
-        woken.append(pump.stream.position)
-        wake()
-
-    monkeypatch.setattr(pump._to_own, "notify_all", woke)
+    sleepers.wait("owner", 2)  # it has heard of the accept; until all is drawn nothing is news
+    sleepers.woken.clear()
     for frame in pump.outgoing(call):
         if isinstance(frame, f.Chunk):
             if frame.end == len(DATA):
                 break
+            assert sleepers.woken == []
             pump.incoming([f.Ack(frame.end, frame.end, 0, len(DATA))], call)
     owner.join(WAIT)
     assert not owner.is_alive()
-    assert set(woken) == {len(DATA)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Ack
@@ -53,7 +55,9 @@ def test_a_stream_that_is_over_stays_in_the_sum_and_is_let_go_of() -> None:
     before = count.totals()["a", "sent"]
     end(pump)
     after = count.totals()["a", "sent"]
-    assert not count._running
+    kept = weakref.ref(pump)
+    del pump
+    assert kept() is None
     assert (after.bytes, after.chunks, after.stall_seconds) == (
         before.bytes,
         before.chunks,

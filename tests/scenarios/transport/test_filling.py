@@ -23,6 +23,7 @@ from streamlink.transport.receive_pump import ReceivePump, Take
 from tests.support.machines import an_open
 from tests.support.models import float_spec
 from tests.support.peers import SMALL, WAIT
+from tests.support.sleepers import Sleepers
 
 DATA = bytes(range(256)) * 64
 PIECE = 1024
@@ -32,23 +33,25 @@ def nothing() -> None:
     pass
 
 
-class Watched(ReceivePump):
-    """Tells when its owner has taken what came before, and waits for news."""
+class Interruptible(ReceiveStream):
+    """A machine that raises what a Ctrl-C would, once, when it is asked for the next event."""
 
-    def __init__(self, machine: ReceiveStream) -> None:
-        super().__init__(machine, clock=running_time)
-        self.waits = threading.Event()
+    is_interrupted = False
 
-    def _wait_news(self) -> Event:
-        self.waits.set()
-        return super()._wait_news()
+    def next_event(self) -> Event | None:
+        if self.is_interrupted:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
+        return super().next_event()
 
 
 class Line:
     """A receiver whose sender is this test."""
 
-    def __init__(self) -> None:
-        self.pump = Watched(ReceiveStream(SMALL, stream_id=1, peer="there", name="in"))
+    def __init__(self, sleepers: Sleepers) -> None:
+        self.sleepers = sleepers
+        self.machine = Interruptible(SMALL, stream_id=1, peer="there", name="in")
+        self.pump = ReceivePump(self.machine, clock=running_time)
         self.call = self.pump.attach(nothing)
         self.hear(an_open(len(DATA)))
         self.pump.accept(wants_spec=False)
@@ -72,8 +75,8 @@ class Line:
 
 
 @pytest.fixture
-def line() -> Iterator[Line]:
-    line = Line()
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    line = Line(Sleepers(monkeypatch))
     yield line
     line.pump.abort(AbortCode.CANCELLED, "the test is over")
 
@@ -83,7 +86,9 @@ class Owner:
 
     def __init__(self, pump: ReceivePump, take: Take) -> None:
         self.outcome: object = None
-        self._thread = threading.Thread(target=self._fill, args=(pump, take), daemon=True)
+        self._thread = threading.Thread(
+            target=self._fill, args=(pump, take), name="owner", daemon=True
+        )
         self._thread.start()
 
     def _fill(self, pump: ReceivePump, take: Take) -> None:
@@ -106,7 +111,7 @@ def filling(line: Line, take: Take) -> Owner:
     """Begin to fill; returns once the owner has taken what came before, one piece, and waits."""
     line.send()
     owner = Owner(line.pump, take)
-    assert line.pump.waits.wait(WAIT)
+    line.sleepers.wait("owner")
     return owner
 
 
@@ -128,20 +133,13 @@ def test_the_reader_takes_all_pieces_in_order_and_gives_their_credit_back(line: 
     assert bytes(taken) == DATA
 
 
-def test_the_owner_sleeps_until_there_is_news(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_sleeps_until_there_is_news(line: Line) -> None:
     owner = filling(line, lambda chunk: None)
-    woken: list[int] = []
-    wake = line.pump._to_own.notify_all
-
-    def woke() -> None:
-        woken.append(line.pump.stream.taken)
-        wake()
-
-    monkeypatch.setattr(line.pump._to_own, "notify_all", woke)
     line.send(len(DATA) // PIECE - 1)
-    assert woken == []
+    assert line.sleepers.woken.count("owner") == 0
     line.finish()
     owner.wait()
+    assert line.sleepers.woken.count("owner") == 1
 
 
 def test_what_the_sink_raises_is_the_owners_and_nothing_more_is_taken(line: Line) -> None:
@@ -207,23 +205,14 @@ def test_the_reader_of_a_new_call_leaves_taking_to_the_old_one(line: Line) -> No
     assert len(taken) == len(DATA) // PIECE
 
 
-def test_an_owner_that_is_interrupted_between_two_pieces_leaves_at_once(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_that_is_interrupted_between_two_pieces_leaves_at_once(line: Line) -> None:
     taken: list[int] = []
-    next_piece = line.pump._next_piece
-
-    def interrupted() -> object:
-        piece = next_piece()
-        if taken:
-            raise KeyboardInterrupt
-        return piece
 
     def take(chunk: f.Chunk) -> None:
         taken.append(chunk.offset)
+        line.machine.is_interrupted = True
 
     line.send(3)
-    monkeypatch.setattr(line.pump, "_next_piece", interrupted)
     assert isinstance(Owner(line.pump, take).wait(), KeyboardInterrupt)
     line.send()
     assert taken == [0]
