@@ -27,12 +27,16 @@ MAY_IMPORT = {
     "config": frozenset({"errors"}),
     "protocol": frozenset({"errors", "config", "extent"}),
     "model": frozenset({"errors", "extent"}),
+    "encodings": frozenset({"model", "errors"}),
     "stores": frozenset({"model", "errors", "descriptors"}),
     "transport": frozenset(
         {"protocol", "config", "errors", "extent", "clock", "cancel", "descriptors"}
     ),
     "link": frozenset(
-        {"transport", "protocol", "model", "config", "errors", "extent", "clock", "cancel"}
+        {
+            *("transport", "protocol", "encodings", "model", "config"),
+            *("errors", "extent", "clock", "cancel"),
+        }
     ),
     "rounds": frozenset(
         {"link", "stores", "model", "config", "errors", "extent", "clock", "cancel", "descriptors"}
@@ -61,7 +65,11 @@ _WORLD = {"asyncio", "concurrent", "grpc", "multiprocessing", "selectors", "sign
 _WORLD |= {"ssl", "subprocess", "threading", "time", "torch"}
 
 # Parts that stay pure, and what of the world they may not touch.
-PURE = {"protocol": _WORLD | {"io", "numpy", "os", "pathlib"}, "model": _WORLD}
+PURE = {
+    "protocol": _WORLD | {"io", "numpy", "os", "pathlib"},
+    "model": _WORLD,
+    "encodings": _WORLD | {"io", "os", "pathlib"},
+}
 
 # A source may be read from several threads at once, so a model may lock; it never starts a thread.
 LOCKS = {"threading.Lock", "threading.RLock"}
@@ -309,7 +317,7 @@ def test_only_the_public_edge_chooses_a_clock(path: Path) -> None:
     assert (RUNNING_TIME in imported_by(path)) is is_edge
 
 
-@every("streamlink/protocol", "streamlink/model")
+@every("streamlink/protocol", "streamlink/model", "streamlink/encodings")
 def test_a_pure_module_does_not_touch_the_world(path: Path) -> None:
     part = part_of(path)
     touched = {name for name in imported_by(path) if is_under(name, *PURE[part])}

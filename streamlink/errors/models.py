@@ -33,7 +33,7 @@ class UnsupportedDtype(ModelError):
 
 
 class UnknownCodec(ModelError):
-    """A payload encoding neither side knows by this name."""
+    """There is no encoding of this name."""
 
 
 class TornModel(ModelError):

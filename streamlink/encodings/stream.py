@@ -1,0 +1,128 @@
+"""The codecs of one stream: ``Encoder`` at the sender, ``Decoder`` at the receiver.
+
+A chunk names its encoding by its place, from 1 on, among those that the two ends agreed on for the
+stream; 0 is plain. So a name travels once, and a new encoding needs no number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from streamlink.encodings.codec import Codec, Place
+from streamlink.encodings.registry import known_encodings, new_codec, require_known
+from streamlink.errors import RemoteProtocolError
+from streamlink.model.interfaces import Payload, payload_bytes
+from streamlink.model.spec import ModelSpec
+
+__all__ = ["Decoder", "Encoder"]
+
+_PLAIN = 0
+
+
+class Encoder:
+    """Encodes what one stream sends, with the first of its codecs that finds it worth it.
+
+    Args:
+        names: encodings to send in, the best first.
+        spec: the model.
+        codec_for: gives a codec by its name.
+
+    Raises:
+        UnknownCodec: one of ``names`` is no encoding.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        spec: ModelSpec,
+        *,
+        codec_for: Callable[[str], Codec] = new_codec,
+    ) -> None:
+        require_known(names)
+        self.names = tuple(names)
+        self._codec_for = codec_for
+        self._spec = spec
+        self._codecs: dict[str, Codec] = {}
+
+    def encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
+        """Return how the bytes from ``offset`` on travel: the encoding's number, and the payload.
+
+        Args:
+            offset: of the first byte.
+            payload: the plain bytes; their views must not change until they are received.
+            agreed: the encodings that the receiver decodes, too, in the order that numbers them.
+        """
+        nbytes = payload_bytes(payload)
+        place = Place(self._spec, offset, nbytes)
+        for number, name in enumerate(agreed, start=1):
+            encoded = self._codec(name).encode(payload, place)
+            # The receiver refuses what is not shorter: a window bounds what travels, too.
+            if encoded is not None and encoded.nbytes < nbytes:
+                return number, (encoded,)
+        return _PLAIN, payload
+
+    def _codec(self, name: str) -> Codec:
+        if name not in self._codecs:
+            self._codecs[name] = self._codec_for(name)
+        return self._codecs[name]
+
+
+class Decoder:
+    """Decodes what one stream receives.
+
+    Args:
+        spec: gives the model; called when its first encoded bytes are here, which is after its
+            description.
+        peer: who sends, for errors.
+        stream_id: the stream, for errors.
+        codec_for: gives a codec by its name.
+    """
+
+    names = known_encodings()
+    """What it can decode."""
+
+    def __init__(
+        self,
+        spec: Callable[[], ModelSpec],
+        *,
+        peer: str,
+        stream_id: int,
+        codec_for: Callable[[str], Codec] = new_codec,
+    ) -> None:
+        self._spec, self._codec_for = spec, codec_for
+        self._peer, self._stream_id = peer, stream_id
+        self._codecs: dict[int, Codec] = {}
+
+    def decode(
+        self, number: int, offset: int, nbytes: int, payload: Payload, agreed: Sequence[str]
+    ) -> Payload:
+        """Return the plain bytes of a range.
+
+        Args:
+            number: of its encoding, among ``agreed``.
+            offset: of its first byte.
+            nbytes: its length, plain; the protocol has bounded it.
+            payload: what came for it.
+            agreed: the encodings of the stream, in the order that numbers them.
+
+        Raises:
+            RemoteProtocolError: it does not decode to ``nbytes`` bytes.
+        """
+        name = agreed[number - 1]
+        if number not in self._codecs:
+            self._codecs[number] = self._codec_for(name)
+        place = Place(self._spec(), offset, nbytes)
+        try:
+            plain = self._codecs[number].decode(payload, place)
+        except RemoteProtocolError as error:
+            raise self._fault(name, place, str(error)) from error
+        if plain.nbytes != nbytes:  # whatever a codec promises: the digest would tell much later
+            raise self._fault(name, place, f"it decodes to {plain.nbytes} bytes")
+        return (plain,)
+
+    def _fault(self, name: str, place: Place, why: str) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"{self._peer} sent bytes {place.offset} to {place.offset + place.nbytes} in encoding "
+            f"{name!r}, and they do not decode: {why}",
+            stream_id=self._stream_id,
+        )

@@ -1,0 +1,25 @@
+"""Encodings are found by their names, and refused by name where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamlink.encodings.registry import known_encodings, new_codec, require_known
+from streamlink.errors import UnknownCodec
+
+
+@pytest.mark.parametrize("name", known_encodings())
+def test_every_encoding_is_made_by_name_and_has_a_contract_test(name: str) -> None:
+    codec = new_codec(name)
+    assert codec.name == name
+    module = type(codec).__module__.rpartition(".")[2]
+    assert "(CodecContract)" in Path(__file__).with_name(f"test_{module}.py").read_text("utf-8")
+
+
+def test_an_unknown_encoding_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(UnknownCodec, match="no encoding 'zstf'; write one or more of zstd"):
+        require_known(("zstd", "zstf"))
+    with pytest.raises(UnknownCodec):
+        new_codec("")

@@ -1,0 +1,67 @@
+"""What one stream encodes and decodes: numbered as agreed, plain where it does not pay."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from streamlink.encodings.codec import Place
+from streamlink.encodings.stream import Decoder, Encoder
+from streamlink.errors import RemoteProtocolError, UnknownCodec
+from streamlink.model.interfaces import Payload
+from streamlink.model.spec import ModelSpec, TensorSpec
+from tests.support.models import random_bytes
+
+SPEC = ModelSpec((TensorSpec("x", "U8", (4096,)),))
+ZEROS = (memoryview(bytes(4096)),)
+
+
+@pytest.fixture
+def decoder() -> Decoder:
+    return Decoder(lambda: SPEC, peer="site-1", stream_id=7)
+
+
+def test_a_range_is_encoded_by_its_number_and_decoded_again(decoder: Decoder) -> None:
+    number, packed = Encoder(("zstd",), SPEC).encode(0, ZEROS, ("zstd",))
+    assert number == 1
+    assert decoder.decode(1, 0, 4096, packed, ("zstd",)) == ZEROS
+
+
+def test_what_does_not_shrink_and_what_the_receiver_does_not_know_travels_plain() -> None:
+    encoder = Encoder(("zstd",), SPEC)
+    noise = (memoryview(random_bytes(4096)),)
+    assert encoder.encode(0, noise, ("zstd",)) == (0, noise)
+    assert encoder.encode(0, ZEROS, ()) == (0, ZEROS)
+
+
+def test_a_payload_that_does_not_decode_is_the_senders_fault(decoder: Decoder) -> None:
+    with pytest.raises(
+        RemoteProtocolError, match=r"site-1 sent bytes 10 to 20 in .*'zstd'"
+    ) as info:
+        decoder.decode(1, 10, 10, (memoryview(b"rubbish"),), ("zstd",))
+    assert info.value.stream_id == 7
+
+
+class Liar:
+    """A codec whose results have a length of their own."""
+
+    name: ClassVar[str] = "zstd"
+
+    def encode(self, payload: Payload, place: Place) -> memoryview:
+        return memoryview(bytes(5000))
+
+    decode = encode
+
+
+def test_a_codec_that_returns_another_length_is_not_believed() -> None:
+    encoder = Encoder(("zstd",), SPEC, codec_for=lambda name: Liar())
+    assert encoder.encode(0, ZEROS, ("zstd",)) == (0, ZEROS)
+    decoder = Decoder(lambda: SPEC, peer="site-1", stream_id=7, codec_for=lambda name: Liar())
+    with pytest.raises(RemoteProtocolError, match="decodes to 5000 bytes"):
+        decoder.decode(1, 0, 4096, (memoryview(b"x"),), ("zstd",))
+
+
+def test_a_sender_is_refused_an_encoding_that_it_does_not_know() -> None:
+    with pytest.raises(UnknownCodec):
+        Encoder(("gzip",), SPEC)

@@ -1,0 +1,117 @@
+"""What every encoding has to do: a test module inherits ``CodecContract`` and names its codec."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.encodings.codec import Codec, Place
+from streamlink.encodings.registry import known_encodings, new_codec
+from streamlink.errors import StreamlinkError
+from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
+
+MOST_BYTES = 1 << 16
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> tuple[Place, bytes]:
+    """Some bytes of a model: random or repetitive, ending anywhere within an element."""
+    pattern = draw(st.binary(min_size=1, max_size=64))
+    data = (pattern * draw(st.integers(1, 1024)))[:MOST_BYTES]
+    dtypes = draw(st.lists(st.sampled_from(sorted(DTYPES)), min_size=1, max_size=4))
+    before = draw(st.integers(0, 40))
+    share = len(data) + before
+    spec = ModelSpec(tuple(TensorSpec(str(at), dtype, (share,)) for at, dtype in enumerate(dtypes)))
+    return Place(spec, before, len(data)), data
+
+
+def cut(data: bytes, at: int) -> tuple[memoryview, ...]:
+    """Return ``data`` as a payload of one or two views."""
+    view = memoryview(data)
+    return tuple(part for part in (view[:at], view[at:]) if part.nbytes)
+
+
+class CodecContract:
+    """Inherit it as ``TestX(CodecContract)``; ``name`` is that of a registered encoding."""
+
+    name: ClassVar[str]
+
+    @property
+    def codec(self) -> Codec:
+        return new_codec(self.name)
+
+    def encoded(self, size: int = 10_000) -> tuple[Place, memoryview]:
+        """Return a range that any encoding shrinks, and what it shrinks to."""
+        spec = ModelSpec((TensorSpec("zeros", "F32", (size,)),))
+        place = Place(spec, 0, spec.nbytes)
+        packed = self.codec.encode((memoryview(bytes(spec.nbytes)),), place)
+        assert packed is not None, "zeros have to be worth it"
+        return place, packed
+
+    def test_it_goes_by_the_name_it_is_registered_under(self) -> None:
+        assert self.codec.name == self.name
+        assert self.name in known_encodings()
+
+    @given(case=ranges(), at=st.integers(0, MOST_BYTES))
+    def test_what_it_encodes_it_decodes(self, case: tuple[Place, bytes], at: int) -> None:
+        place, data = case
+        packed = self.codec.encode(cut(data, at), place)
+        if packed is not None:
+            assert bytes(self.codec.decode((packed,), place)) == data
+            assert bytes(self.codec.decode(cut(bytes(packed), at % 7), place)) == data
+
+    @given(case=ranges())
+    def test_the_same_range_is_encoded_the_same_at_any_time(
+        self, case: tuple[Place, bytes]
+    ) -> None:
+        place, data = case
+        codec = self.codec
+        first = codec.encode(cut(data, 0), place)
+        codec.encode((memoryview(bytes(place.nbytes)),), place)
+        assert codec.encode(cut(data, 0), place) == first
+        assert self.codec.encode(cut(data, 0), place) == first
+
+    @given(data=st.binary(max_size=400), nbytes=st.integers(1, MOST_BYTES))
+    def test_hostile_bytes_decode_to_the_range_or_raise_our_errors(
+        self, data: bytes, nbytes: int
+    ) -> None:
+        place = Place(ModelSpec((TensorSpec("x", "U8", (nbytes,)),)), 0, nbytes)
+        try:
+            plain = self.codec.decode((memoryview(data),), place)
+        except StreamlinkError:
+            return
+        assert plain.nbytes == nbytes
+
+    @given(data=st.data())
+    def test_a_damaged_encoding_decodes_to_the_range_or_raises_our_errors(
+        self, data: st.DataObject
+    ) -> None:
+        place, packed = self.encoded()
+        raw = bytearray(packed)
+        for _ in range(data.draw(st.integers(1, 3))):
+            raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+        try:
+            plain = self.codec.decode((memoryview(raw),), place)
+        except StreamlinkError:
+            return
+        assert plain.nbytes == place.nbytes
+
+    @given(share=st.floats(0, 1, exclude_max=True))
+    def test_a_truncated_encoding_is_refused(self, share: float) -> None:
+        place, packed = self.encoded()
+        with pytest.raises(StreamlinkError):
+            self.codec.decode((packed[: int(share * packed.nbytes)],), place)
+
+    def test_more_than_the_encoding_is_refused(self) -> None:
+        place, packed = self.encoded()
+        with pytest.raises(StreamlinkError):
+            self.codec.decode((memoryview(bytes(packed) + bytes(packed)),), place)
+
+    def test_what_decodes_to_another_length_is_refused(self) -> None:
+        place, packed = self.encoded()
+        for other in (place.nbytes - 1, place.nbytes // 2):
+            with pytest.raises(StreamlinkError):
+                self.codec.decode((packed,), Place(place.spec, 0, other))
