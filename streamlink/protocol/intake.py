@@ -44,7 +44,8 @@ class Intake(StreamMachine):
         self._chunk_bytes = stream.chunk_bytes
         self._credit = credit_for(stream, stream.chunk_bytes)
         self._decodes = frozenset(encodings)
-        self._encodings: tuple[str, ...] = ()  # agreed
+        self.encodings: tuple[str, ...] = ()
+        """Those that the sender offers and this end decodes; a chunk names one by its place."""
         self._pages = Pages(stream.max_spec_bytes)
         self._reassembly = Reassembly()
         # The sender bounds the repairs of one chunk; this end cannot tell which chunk it was, and
@@ -111,7 +112,7 @@ class Intake(StreamMachine):
             due=channel.chunks,
             most=self._chunk_bytes,
             limit=self._credit.limit,
-            encodings=len(self._encodings),
+            encodings=len(self.encodings),
             peer=self.peer,
         )
         if not chunk.nbytes or len(self._events) + len(self._reassembly) > self._most_chunks:

@@ -275,7 +275,7 @@ class ReceiveStream(Intake):
             self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
             self._acks.agree(self._chunk_bytes)
             self._credit = credit_for(self.config.stream, self._chunk_bytes)
-            self._encodings = tuple(each for each in frame.encodings if each in self._decodes)
+            self.encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._travels = frame.brings
             self._events.append(Opened(frame))
         self._answer(now)
@@ -326,7 +326,7 @@ class ReceiveStream(Intake):
             self._chunk_bytes,
             self._pages.is_wanted,
             self._reassembly.ranges(MAX_ACK_RANGES),
-            self._encodings,
+            self.encodings,
         )
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:

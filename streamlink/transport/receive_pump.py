@@ -6,21 +6,26 @@ import logging
 import threading
 from collections.abc import Callable
 
+from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError, TransportClosed
 from streamlink.protocol.events import Delivered, Event, Failed
-from streamlink.protocol.frames import Chunk, Frame, Open
+from streamlink.protocol.frames import PLAIN, Chunk, Frame, Open, Payload
 from streamlink.protocol.machine import GREETINGS
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.lending import LendingPump
 from streamlink.transport.log import log_repair, log_resume, log_silence
 from streamlink.transport.pump import RECHECK_SECONDS
 
-__all__ = ["ReceivePump", "Take"]
+__all__ = ["Decode", "ReceivePump", "Take"]
 
 logger = logging.getLogger("streamlink.transport")
 
 Take = Callable[[Chunk], object]
 """``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
+
+Decode = Callable[[int, int, int, Payload, tuple[str, ...]], Payload]
+"""``decode(number, offset, nbytes, payload, agreed)`` gives the ``nbytes`` plain bytes of a chunk
+in that encoding among those agreed on, or raises where the payload is no such encoding."""
 
 
 class ReceivePump(LendingPump):
@@ -34,6 +39,13 @@ class ReceivePump(LendingPump):
     _take: Take | None = None
     _take_error: BaseException | None = None
     _taker = 0  # the thread that takes now; 0: none
+
+    def __init__(
+        self, machine: ReceiveStream, *, clock: Clock, decode: Decode | None = None
+    ) -> None:
+        """See ``Pump``; ``decode`` is called without the lock, by one thread at a time."""
+        super().__init__(machine, clock=clock)
+        self._decode = decode
 
     def fill(self, take: Take) -> Event:
         """Let the reader ``take`` each piece, in order; returns the first event that is none.
@@ -68,6 +80,8 @@ class ReceivePump(LendingPump):
             raise event.error
         if isinstance(event, Delivered):
             self._settle(event.chunk)
+            if event.chunk.encoding != PLAIN:
+                return Delivered(self._decoded(event.chunk))
         if event is None and self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
         return event
@@ -94,12 +108,21 @@ class ReceivePump(LendingPump):
         while (piece := self._next_piece()) is not None:
             take, event = piece
             try:
-                self._settle(event.chunk)
-                take(event.chunk)
-                self.release(event.nbytes)
+                chunk = event.chunk
+                self._settle(chunk)
+                take(chunk if chunk.encoding == PLAIN else self._decoded(chunk))
+                self.release(chunk.nbytes)
             except BaseException as error:
                 with self._lock:
                     self._take_error = error
+
+    def _decoded(self, chunk: Chunk) -> Chunk:
+        """Return an encoded chunk as a plain one: nobody above meets an encoding."""
+        assert self._decode is not None, "no encoding was agreed on"
+        plain = self._decode(
+            chunk.encoding, chunk.offset, chunk.nbytes, chunk.payload, self._machine.encodings
+        )
+        return Chunk(chunk.sequence, chunk.offset, plain)
 
     def _next_piece(self) -> tuple[Take, Delivered] | None:
         me = threading.get_ident()

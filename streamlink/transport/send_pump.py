@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from streamlink.clock import Clock
 from streamlink.errors import code_of
 from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
+    PLAIN,
     Accept,
     Frame,
     Payload,
@@ -22,12 +24,16 @@ from streamlink.protocol.stream_state import State
 from streamlink.transport.log import log_repair, log_resume, log_silence
 from streamlink.transport.pump import RECHECK_SECONDS, Pump
 
-__all__ = ["SendPump", "Supply"]
+__all__ = ["Encode", "SendPump", "Supply"]
 
 logger = logging.getLogger("streamlink.transport")
 
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
+
+Encode = Callable[[int, Payload, tuple[str, ...]], tuple[int, Payload]]
+"""``encode(offset, payload, agreed)`` gives the number, among those agreed on, of the encoding that
+these bytes travel in, and what they are in it; 0: plain."""
 
 
 class SendPump(Pump[SendStream]):
@@ -45,6 +51,11 @@ class SendPump(Pump[SendStream]):
     _supply_error: BaseException | None = None
     _leftover: tuple[int, Payload] | None = None
     _is_pulling = False
+
+    def __init__(self, machine: SendStream, *, clock: Clock, encode: Encode | None = None) -> None:
+        """See ``Pump``; ``encode`` is called without the lock, by one thread at a time."""
+        super().__init__(machine, clock=clock)
+        self._encode = encode
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of the next piece to write, or None once everything is written.
@@ -92,11 +103,13 @@ class SendPump(Pump[SendStream]):
             False where it was not taken: the call was lost, or a resume went back behind it;
             ``wait_room`` then says where to go on.
         """
+        nbytes, encoding = payload_bytes(payload), PLAIN
+        if self._encode is not None and nbytes:
+            encoding, payload = self._encode(offset, payload, self._machine.encodings)
         with self.locked() as (machine, now):
-            nbytes = payload_bytes(payload)
             if machine.position != offset or not 0 < nbytes <= machine.writable_limit:
                 return False
-            machine.write(payload, now=now)
+            machine.write(payload, now=now, encoding=encoding, nbytes=nbytes)
             return True
 
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
@@ -200,6 +213,9 @@ class SendPump(Pump[SendStream]):
             leftover_at, payload = self._leftover or (offset, ())
             if not payload or leftover_at != offset:
                 payload = supply(offset, nbytes)
+            if self._encode is not None:
+                self._leftover = self._write_encoded(self._encode, offset, payload)
+                return
         except BaseException as error:
             self._supply_error = error
             self.abort(code_of(error), f"{type(error).__name__}: {error}")
@@ -219,6 +235,28 @@ class SendPump(Pump[SendStream]):
                 machine.write(front, now=self._clock())
             self._wake()
         return (offset + payload_bytes(front), rest) if rest else None
+
+    def _write_encoded(
+        self, encode: Encode, offset: int, payload: Payload
+    ) -> tuple[int, Payload] | None:
+        """Do as ``_write_front``, with the front of ``payload`` encoded.
+
+        That takes too long for the lock. Meanwhile the call may be lost, and the receiver come back
+        elsewhere or with less credit: then all of it is kept, plain, for the next time.
+        """
+        with self._lock:
+            machine = self._machine
+            most = machine.writable_limit if machine.position == offset else 0
+            agreed = machine.encodings
+        front, rest = split_payload(payload, max(0, most))
+        nbytes = payload_bytes(front)
+        encoding, encoded = encode(offset, front, agreed) if front else (PLAIN, ())
+        with self._lock:
+            if machine.position == offset and 0 < nbytes <= machine.writable_limit:
+                machine.write(encoded, now=self._clock(), encoding=encoding, nbytes=nbytes)
+                offset, payload = offset + nbytes, rest
+            self._wake()
+        return (offset, payload) if payload else None
 
     def _note_idle(self) -> None:
         self._machine.note_idle(now=self._clock())
