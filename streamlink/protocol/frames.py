@@ -292,6 +292,17 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class DataPort:
+    """Where a server takes calls of streams beside the carrier of its sessions.
+
+    It names no host: a client dials the one that it has reached, and no other.
+    """
+
+    carrier: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class Welcome:
     """The server's answer: what was agreed for this session."""
 
@@ -300,6 +311,8 @@ class Welcome:
     epoch: str
     chunk_bytes: int
     heartbeat_interval: float
+    data_ports: tuple[DataPort, ...] = ()
+    """The best first; a client uses one that it knows, or none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ MAX_ACK_RANGES = 32
 MAX_ENCODINGS = 8
 """Encodings that a sender may offer for one stream (count)."""
 
+MAX_DATA_PORTS, MAX_CARRIER_NAME = 8, 32
+"""Carriers of streams that a server may name (count), and how long such a name is (characters)."""
+
 MAX_WAITING_FRAMES = 4096
 """Answers to a peer that it may leave unread before it is taken for a flood (count)."""
 

@@ -21,7 +21,7 @@ from dataclasses import replace
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, OpenTimeout, StreamAborted
 from streamlink.protocol.events import Away, Back, Event, Greeted, Left, Ready
-from streamlink.protocol.frames import Abort, Frame, Goodbye, Heartbeat, Hello, Welcome
+from streamlink.protocol.frames import Abort, DataPort, Frame, Goodbye, Heartbeat, Hello, Welcome
 from streamlink.protocol.grace import (
     TRIES,
     Absence,
@@ -197,7 +197,14 @@ class StandingMachine(Machine):
 
     # --- life ----------------------------------------------------------------------
 
-    def welcome(self, session_id: str, epoch: str, *, now: float) -> Welcome:
+    def welcome(
+        self,
+        session_id: str,
+        epoch: str,
+        *,
+        now: float,
+        data_ports: tuple[DataPort, ...] = (),
+    ) -> Welcome:
         """Server: answer ``Greeted``; returns what was agreed.
 
         Raises:
@@ -211,6 +218,7 @@ class StandingMachine(Machine):
             epoch=epoch,
             chunk_bytes=agree_chunk(self.config, self._hello, self.peer),
             heartbeat_interval=self.config.timeouts.heartbeat_interval,
+            data_ports=data_ports,
         )
         self.state = SessionState.READY
         self._welcome = answer

@@ -16,7 +16,13 @@ from google.protobuf.message import DecodeError
 from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.extent import Extent
 from streamlink.protocol import frames as f
-from streamlink.protocol.limits import MAX_ACK_RANGES, MAX_ENCODINGS, MAX_TEXT_BYTES
+from streamlink.protocol.limits import (
+    MAX_ACK_RANGES,
+    MAX_CARRIER_NAME,
+    MAX_DATA_PORTS,
+    MAX_ENCODINGS,
+    MAX_TEXT_BYTES,
+)
 from streamlink.transport._generated import streamlink_pb2 as pb
 from streamlink.transport.chunks import CHUNK_START, decode_chunk, encode_header
 from streamlink.transport.framing import DamagedFrame, check_size
@@ -27,6 +33,7 @@ _NUMBER = struct.Struct("<Q")
 
 _MAX_TEXT = MAX_TEXT_BYTES
 _MAX_ENTRIES = 1024
+_LARGEST_PORT = 65535
 _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message limit
 
 
@@ -175,6 +182,20 @@ def _encodings(names: Any) -> tuple[str, ...]:
     if len(names) > MAX_ENCODINGS:
         raise RemoteProtocolError(f"received {len(names)} encodings; the most are {MAX_ENCODINGS}")
     return tuple(map(_text, names))
+
+
+def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
+    if len(ports) > MAX_DATA_PORTS:
+        raise RemoteProtocolError(
+            f"received {len(ports)} data ports; the most are {MAX_DATA_PORTS}"
+        )
+    for each in ports:
+        if not 0 < len(each.carrier) <= MAX_CARRIER_NAME or not 0 < each.port <= _LARGEST_PORT:
+            raise RemoteProtocolError(
+                f"received a data port that is none: {each.carrier[:MAX_CARRIER_NAME]!r} at "
+                f"{each.port}"
+            )
+    return tuple(f.DataPort(each.carrier, each.port) for each in ports)
 
 
 def _code(number: int) -> AbortCode:
@@ -366,6 +387,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             epoch=x.epoch,
             chunk_bytes=x.chunk_bytes,
             heartbeat_interval=x.heartbeat_interval,
+            data_ports=[pb.DataPort(carrier=each.carrier, port=each.port) for each in x.data_ports],
         )
     ),
     f.Heartbeat: lambda x: _S(heartbeat=pb.Heartbeat(counter=x.counter)),
@@ -411,7 +433,12 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         _text(m.resume),
     ),
     "welcome": lambda m: f.Welcome(
-        m.version, _text(m.session_id), _text(m.epoch), m.chunk_bytes, m.heartbeat_interval
+        m.version,
+        _text(m.session_id),
+        _text(m.epoch),
+        m.chunk_bytes,
+        m.heartbeat_interval,
+        _data_ports(m.data_ports),
     ),
     "heartbeat": lambda m: f.Heartbeat(m.counter),
     "request": lambda m: f.Request(

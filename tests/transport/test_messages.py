@@ -259,6 +259,33 @@ def test_a_file_name_that_is_no_text_does_not_stop_an_abort_from_leaving() -> No
     assert messages.decode_transfer(raw, 7) == f.Abort(AbortCode.STORE_FAILED, "no file 'a?'")
 
 
+def welcomed(*ports: tuple[str, int]) -> bytes:
+    offered = [pb.DataPort(carrier=name, port=port) for name, port in ports]
+    frame = pb.SessionFrame(welcome=pb.Welcome(version=1, data_ports=offered))
+    return sealed(frame.SerializeToString(), 0)
+
+
+def test_a_welcome_names_carriers_of_streams_of_any_name() -> None:
+    frame = messages.decode_session(welcomed(("tcp", 8518), ("not known yet", 65535)))
+    assert isinstance(frame, f.Welcome)
+    assert frame.data_ports == (f.DataPort("tcp", 8518), f.DataPort("not known yet", 65535))
+
+
+@pytest.mark.parametrize(
+    ("ports", "why"),
+    [
+        ([("tcp", 1)] * 9, "9 data ports; the most are 8"),
+        ([("", 1)], "a data port that is none: '' at 1"),
+        ([("x" * 33, 1)], "that is none: 'x+' at 1"),
+        ([("tcp", 0)], "'tcp' at 0"),
+        ([("tcp", 65536)], "'tcp' at 65536"),
+    ],
+)
+def test_data_ports_beyond_reason_are_refused(ports: list[tuple[str, int]], why: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=why):
+        messages.decode_session(welcomed(*ports))
+
+
 def test_of_a_long_traceback_the_end_is_kept() -> None:
     reply = messages.decode_session(messages.encode_session(f.Reply(1, "x", "a" * 9000 + "end")))
     assert isinstance(reply, f.Reply)
