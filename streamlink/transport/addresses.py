@@ -1,20 +1,37 @@
 """Where one listens or connects: ``host:port``, or a Unix socket of this machine.
 
 A socket is named as gRPC names it: ``unix:PATH``, ``unix:///PATH``, or ``unix-abstract:NAME`` for
-one without a file (Linux).
+one without a file (Linux). In front of it may stand the carrier, as in ``grpc://host:port``; what
+follows another carrier's name is its own business.
 """
 
 from __future__ import annotations
 
+import re
 import socket
 from contextlib import closing
 from pathlib import Path
 
-__all__ = ["is_answered", "is_unix", "listening_at", "require_address", "socket_file"]
+__all__ = [
+    "is_answered",
+    "is_unix",
+    "listening_at",
+    "require_address",
+    "socket_file",
+    "split_scheme",
+]
 
+_DEFAULT_SCHEME = "grpc"
+_SCHEME = re.compile(r"(?!unix)([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE, _ABSTRACT = "unix:", "unix-abstract:"
 _MOST_BYTES = 107  # sockaddr_un has 108, and a zero ends it
 _LOOK_SECONDS = 1.0
+
+
+def split_scheme(address: str) -> tuple[str, str]:
+    """Return the carrier that ``address`` names, and what follows; without one it is gRPC."""
+    found = _SCHEME.fullmatch(address)
+    return (found[1], found[2]) if found else (_DEFAULT_SCHEME, address)
 
 
 def is_unix(address: str) -> bool:
@@ -36,6 +53,9 @@ def require_address(address: str) -> None:
     Raises:
         ValueError: nobody can listen there or connect to it; says what is expected.
     """
+    scheme, address = split_scheme(address)
+    if scheme != _DEFAULT_SCHEME:
+        return
     if is_unix(address):
         _require_socket(address)
         return
@@ -46,7 +66,9 @@ def require_address(address: str) -> None:
 
 def listening_at(address: str, port: int) -> str:
     """Return ``address`` with the port that was taken there in the place of 0."""
-    return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
+    if not port or is_unix(address):
+        return address
+    return f"{address.rpartition(':')[0]}:{port}"
 
 
 def is_answered(address: str) -> bool:

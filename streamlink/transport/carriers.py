@@ -28,6 +28,7 @@ from streamlink.transport.wire import Wire
 
 __all__ = [
     "CallEnd",
+    "Caller",
     "ClientCall",
     "ControlCarrier",
     "DataCarrier",
@@ -143,16 +144,16 @@ class ControlCarrier(DataCarrier, Protocol):
 # --- the server's end -------------------------------------------------------
 
 
-class ServerCall(Protocol):
-    """One call that a client has opened. Its methods may be called from any thread."""
+class Caller(Protocol):
+    """Who has opened a call, and how to end that. Its methods may be called from any thread.
+
+    That is all ``Hub.attach`` needs of a carrier which reads and writes in its own way, such as one
+    over sockets that reads payloads into memory which a sink lends.
+    """
 
     @property
     def peer(self) -> str:
-        """Where it comes from, for logs."""
-
-    @property
-    def raws(self) -> Iterator[bytes]:
-        """The messages that arrive; ends when the client has said all, raises when it broke."""
+        """Where the call comes from, for logs."""
 
     def certified_names(self) -> frozenset[str] | None:
         """Return the names in the client's verified certificate; None: it needs none here."""
@@ -162,6 +163,14 @@ class ServerCall(Protocol):
 
     def cut(self) -> None:
         """End the call at once, whatever is still to be sent."""
+
+
+class ServerCall(Caller, Protocol):
+    """One call that a client has opened, whose messages come and go whole."""
+
+    @property
+    def raws(self) -> Iterator[bytes]:
+        """The messages that arrive; ends when the client has said all, raises when it broke."""
 
     def break_off(self, why: str) -> None:
         """Let the client see ``BROKEN`` and not ``ENDED`` once what was sent has left."""
@@ -175,7 +184,7 @@ class Listener(Protocol):
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0: none."""
+        """The port it listens on; 0: none. One for streams alone has a port."""
 
     def stop(self) -> None:
         """Accept nothing more, let words that were said leave for a moment, end every call."""

@@ -1,25 +1,90 @@
-"""Which carriers an address stands for: the one place that chooses them."""
+"""Which carriers there are, one line each, and which of them an address stands for.
+
+An address may begin with a scheme, as in ``memory://lab``; without one it is gRPC's. The scheme
+names the carrier of sessions, which carries their streams, too. Beside it a server may name
+carriers for streams alone (``data``), each with a port of its own: its welcome tells the client,
+which uses the first that it knows and goes back to the first carrier where that brings nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from importlib import import_module
+from typing import Protocol, cast
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.protocol.frames import Request
+from streamlink.protocol.frames import DataPort, Request
+from streamlink.transport.addresses import split_scheme
+from streamlink.transport.carriers import DataCarrier, Listener
 from streamlink.transport.dialer import Carriers, Dialer
-from streamlink.transport.grpc.client import GrpcCarrier
-from streamlink.transport.grpc.credentials import Connector, server_credentials
-from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
 from streamlink.transport.identity import Guard, token_reader
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["Dial", "carriers_to", "check_dialing", "check_listening", "dial", "hub_at", "listen"]
+__all__ = [
+    "ControlModule",
+    "DataModule",
+    "Dial",
+    "carriers_to",
+    "check_dialing",
+    "check_listening",
+    "dial",
+    "hub_at",
+    "listen",
+]
+
+# Modules by scheme. They are imported when they are first used, since each may stand on a package,
+# or a library of the machine, that is not everywhere.
+_CONTROL = {
+    "grpc": "streamlink.transport.grpc.carrier",
+    "memory": "streamlink.transport.memory",
+}
+_DATA = {
+    "memory": "streamlink.transport.memory",
+}
+
+
+class ControlModule(Protocol):
+    """What the module of a carrier of sessions has. ``address`` comes without its scheme."""
+
+    def check_listening(self, address: str, config: LinkConfig) -> None:
+        """Raise what ``new_listener`` would for this address and these settings; do not listen."""
+
+    def check_dialing(self, address: str, config: LinkConfig) -> None:
+        """Raise what ``new_carriers`` would."""
+
+    def new_listener(self, address: str, hub: Hub) -> Listener:
+        """Listen at ``address``, and give each call to ``hub``."""
+
+    def new_carriers(self, address: str, config: LinkConfig, clock: Clock) -> Carriers:
+        """Return a client's end of sessions, and of the streams beside them; nothing connects."""
+
+
+class DataModule(Protocol):
+    """What the module of a carrier for streams alone has."""
+
+    def new_data_listener(self, address: str, hub: Hub) -> Listener:
+        """Listen at ``address`` (without its scheme; "": wherever), and give calls to ``hub``.
+
+        Its ``port`` is what the welcome names.
+        """
+
+    def new_data_carrier(
+        self, address: str, port: int, config: LinkConfig, clock: Clock
+    ) -> DataCarrier | None:
+        """Return a client's end; None: not from here. Nothing connects.
+
+        Args:
+            address: of the server, as the client dialed it for the session. Its host is the only
+                one that may be dialed: a welcome names no other.
+            port: what the server's welcome names.
+            config: settings of this end.
+            clock: what its waits go by.
+        """
 
 
 class Dial(Protocol):
@@ -43,6 +108,7 @@ def listen(
     config: LinkConfig,
     *,
     clock: Clock,
+    data: Sequence[str] = (),
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
@@ -50,15 +116,27 @@ def listen(
 ) -> Hub:
     """Return a hub that serves whoever comes to ``address``; see ``Hub``.
 
+    Args:
+        address: where sessions are opened, such as ``HOST:PORT``.
+        config: settings of this end.
+        clock: what all deadlines and waits go by.
+        data: where streams may be opened, too, such as ``memory://``; the welcome names them.
+        on_session: called with each new session.
+        on_closed: called with each that has ended.
+        on_request: called with each request of a client.
+        traffic: counts what moves.
+
     Raises:
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
         TooFewDescriptors: the settings cannot work with so few as this process may have.
+        ValueError: there is no such carrier.
     """
     hub = hub_at(
         address,
         config,
         clock=clock,
+        data=data,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -72,20 +150,24 @@ def hub_at(
     config: LinkConfig,
     *,
     clock: Clock,
+    data: Sequence[str] = (),
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
     traffic: Traffic | None = None,
 ) -> Hub:
-    """Return a hub for ``address`` that does not listen yet; see ``Hub.listen``.
+    """Return a hub for ``address`` that does not listen yet; see ``listen`` and ``Hub.listen``.
 
     Raises:
         SecurityError: a file of tokens cannot be used.
+        ValueError: there is no such carrier.
     """
+    scheme, where = split_scheme(address)
     return Hub(
         config,
-        partial(GrpcListener, address),
+        [partial(_control(scheme).new_listener, where)],
         clock=clock,
+        data=[_data_listener(each) for each in data],
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -106,21 +188,30 @@ def dial(
 
     Raises:
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        ValueError: there is no such carrier.
     """
-    carriers = carriers_to(address, config)
-    return Dialer(address, config, carriers, name=name, clock=clock, traffic=traffic, cancel=cancel)
+    where = split_scheme(address)[1]
+    return Dialer(
+        where,
+        config,
+        carriers_to(address, config, clock=clock),
+        name=name,
+        clock=clock,
+        traffic=traffic,
+        cancel=cancel,
+        open_data=lambda offered: _data_carrier(where, offered, config, clock),
+    )
 
 
-def carriers_to(address: str, config: LinkConfig) -> Carriers:
+def carriers_to(address: str, config: LinkConfig, *, clock: Clock) -> Carriers:
     """Return what calls to the server at ``address`` go over; nothing connects yet.
 
     Raises:
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
+        ValueError: there is no such carrier.
     """
-    new_channel = Connector(address, config).channel
-    return Carriers(
-        GrpcCarrier("Session", new_channel, address), GrpcCarrier("Transfer", new_channel, address)
-    )
+    scheme, where = split_scheme(address)
+    return _control(scheme).new_carriers(where, config, clock)
 
 
 def check_listening(address: str, config: LinkConfig) -> None:
@@ -129,8 +220,10 @@ def check_listening(address: str, config: LinkConfig) -> None:
     Raises:
         SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
             this machine unasked.
+        ValueError: there is no such carrier.
     """
-    server_credentials(address, config.security)
+    scheme, where = split_scheme(address)
+    _control(scheme).check_listening(where, config)
     Guard(config.security)
 
 
@@ -139,6 +232,40 @@ def check_dialing(address: str, config: LinkConfig) -> None:
 
     Raises:
         SecurityError: as ``check_listening``.
+        ValueError: there is no such carrier.
     """
-    Connector(address, config)
+    scheme, where = split_scheme(address)
+    _control(scheme).check_dialing(where, config)
     token_reader(config.security)()
+
+
+def _control(scheme: str) -> ControlModule:
+    return cast("ControlModule", _module(_CONTROL, scheme, "sessions"))
+
+
+def _module(modules: dict[str, str], scheme: str, what: str) -> object:
+    if scheme not in modules:
+        raise ValueError(
+            f"{scheme}://: there is no carrier of {what} by this name; known are "
+            f"{', '.join(modules)}"
+        )
+    return import_module(modules[scheme])
+
+
+def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
+    scheme, where = split_scheme(address)
+    module = cast("DataModule", _module(_DATA, scheme, "streams alone"))
+    return scheme, partial(module.new_data_listener, where)
+
+
+def _data_carrier(
+    address: str, offered: Sequence[DataPort], config: LinkConfig, clock: Clock
+) -> DataCarrier | None:
+    """Return the client's end of the first offered carrier that is known and usable here."""
+    for each in offered:
+        if each.carrier in _DATA:  # a newer server may have others
+            module = cast("DataModule", import_module(_DATA[each.carrier]))
+            carrier = module.new_data_carrier(address, each.port, config, clock)
+            if carrier is not None:
+                return carrier
+    return None

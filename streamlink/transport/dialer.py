@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from streamlink.cancel import CancelToken
@@ -27,6 +27,7 @@ from streamlink.transport.carriers import (
     DataCarrier,
     Readiness,
 )
+from streamlink.transport.data_carriers import PreferredCarrier
 from streamlink.transport.diagnosis import unreachable
 from streamlink.transport.identity import token_reader
 from streamlink.transport.pump import Pump
@@ -63,6 +64,7 @@ class Dialer:
         clock: what all its deadlines and waits go by.
         traffic: counts what moves.
         cancel: ends connecting.
+        open_data: gives a carrier for streams alone, of those that a welcome names, or None.
     """
 
     def __init__(
@@ -75,12 +77,15 @@ class Dialer:
         clock: Clock,
         traffic: Traffic | None = None,
         cancel: CancelToken | None = None,
+        open_data: Callable[[Sequence[f.DataPort]], DataCarrier | None] = lambda offered: None,
     ) -> None:
         self.address = address
         self.config = config
         self.name = name
         self.clock = clock
-        self.carriers = carriers
+        self._data = PreferredCarrier(carriers.data)
+        self._open_data = open_data
+        self.carriers = Carriers(carriers.control, self._data)
         self.epoch = ""
         """Names the server's process that welcomed us last."""
         self.traffic = traffic or Traffic(clock=clock)
@@ -122,6 +127,7 @@ class Dialer:
         pump: Pump[SessionMachine] = Pump(machine, clock=self.clock)
         welcome = self._greet(pump)
         self.epoch = welcome.epoch
+        self._data.prefer(self._open_data(welcome.data_ports))
         session = Session(
             pump,
             session_id=welcome.session_id,

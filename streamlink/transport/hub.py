@@ -11,7 +11,8 @@ import itertools
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import inf
 from typing import NamedTuple, Self, TypeVar
 
@@ -21,7 +22,7 @@ from streamlink.errors import AbortCode, ProtocolError, StreamAborted, Streamlin
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, Greeted, Left
 from streamlink.protocol.session import SessionMachine
-from streamlink.transport.carriers import Listener, ServerCall
+from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.identity import Guard
 from streamlink.transport.log import RateLimitedLog
@@ -30,6 +31,7 @@ from streamlink.transport.registry import Registry, abort_for
 from streamlink.transport.server_calls import (
     CallReader,
     HandshakeLimit,
+    cut_after,
     end_call,
     first_message,
     only_answer,
@@ -70,7 +72,8 @@ class Hub:
 
     Args:
         config: settings of this end.
-        make_listener: makes the server's end of a carrier, which hands its calls to this hub.
+        listeners: make the server's ends of carriers of sessions; these hand their calls to it.
+        data: make those of carriers for streams alone, by the name that the welcome gives them.
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
@@ -83,9 +86,10 @@ class Hub:
     def __init__(
         self,
         config: LinkConfig,
-        make_listener: Callable[[Hub], Listener],
+        listeners: Sequence[Callable[[Hub], Listener]],
         *,
         clock: Clock,
+        data: Sequence[tuple[str, Callable[[Hub], Listener]]] = (),
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
@@ -103,8 +107,12 @@ class Hub:
         self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
-        self._make_listener = make_listener
-        self._listener: Listener | None = None
+        self._makers = tuple(listeners)
+        self._data_makers = tuple(data)
+        self._listeners: list[Listener] = []
+        self._port = 0
+        self.data_ports: tuple[f.DataPort, ...] = ()
+        """Carriers for streams alone that a welcome names; known once it listens."""
         self._is_closed = False
 
     def listen(self) -> Self:
@@ -112,28 +120,46 @@ class Hub:
 
         Raises:
             RuntimeError: it was closed.
-            TransportError: the carrier cannot listen.
+            TransportError: a carrier cannot listen; then none does.
         """
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
-        if self._listener is None:
+        if not self._listeners:
             self.ticker = Ticker(clock=self.clock)
             try:
-                self._listener = self._make_listener(self)
+                self._open_listeners()
             except BaseException:
+                self._stop_listening()
+                self.data_ports = ()
                 self.ticker.close()
                 raise
         return self
 
+    def _open_listeners(self) -> None:
+        # Those of streams alone first: the welcome of the very first client names them.
+        for name, make in self._data_makers:
+            listener = make(self)
+            self._listeners.append(listener)
+            self.data_ports += (f.DataPort(name, listener.port),)
+        for make in self._makers:
+            listener = make(self)
+            self._listeners.append(listener)
+            self._port = self._port or listener.port
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.stop()
+        self._listeners = []
+
     @property
     def is_listening(self) -> bool:
         """Whether clients can come."""
-        return self._listener is not None and not self._is_closed
+        return bool(self._listeners) and not self._is_closed
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0: none."""
-        return 0 if self._listener is None else self._listener.port
+        """The port where sessions are opened, at the first carrier that has one; 0: none does."""
+        return self._port
 
     @property
     def sessions(self) -> list[Session]:
@@ -152,17 +178,28 @@ class Hub:
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
         self._is_closed = True
-        if self._listener is None:
+        if not self._listeners:
             return
         try:
             self.registry.close(reason, has_failed=has_failed, most=most)
         finally:
-            self._listener.stop()
+            self._stop_listening()
             # Nothing may wait for a client once the clocks have stopped.
             self.registry.abort_all(reason)
             self.ticker.close()
 
     # --- for carriers -----------------------------------------------------------------
+
+    @contextmanager
+    def handshake(self, cut: Callable[[], None]) -> Iterator[None]:
+        """Bound a call for as long as it has not said who it is: in number and in time.
+
+        Args:
+            cut: ends the call, where it takes too long or a newer one needs its place.
+        """
+        seconds = self.config.timeouts.open_timeout
+        with self._handshakes.waiting(cut), cut_after(self.clock, seconds, cut):
+            yield
 
     def first(self, call: ServerCall, decode: Callable[[bytes], T]) -> T:
         """Return the first message of a call, which has only so long, and a place among so many.
@@ -171,8 +208,8 @@ class Hub:
             DamagedFrame: it is not what was sent.
             StreamlinkError: the call ended without, or it is no frame.
         """
-        with self._handshakes.waiting(call.cut):
-            return first_message(call, decode, self.config.timeouts.open_timeout, self.clock)
+        with self.handshake(call.cut):
+            return first_message(call, decode)
 
     def session_call(self, call: ServerCall) -> Iterator[bytes]:
         """Serve a call that carries a session; yields what is to be sent, until its end."""
@@ -226,8 +263,10 @@ class Hub:
             yield raw
         end_call(call, pump)
 
-    def attach(self, attach: f.Frame, call: ServerCall) -> Attached:
+    def attach(self, attach: f.Frame, call: Caller) -> Attached:
         """Let ``call`` carry the stream that its first frame names.
+
+        ``call`` comes from ``handshake``: its first frame has been read there.
 
         Raises:
             StreamlinkError: there is no such stream for this client, or its session has too many
@@ -291,7 +330,9 @@ class Hub:
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
         def begin(session_id: str) -> Session:
             with pump.locked() as (machine, now):
-                welcome = machine.welcome(session_id, self.epoch, now=now)
+                welcome = machine.welcome(
+                    session_id, self.epoch, data_ports=self.data_ports, now=now
+                )
             return Session(
                 pump,
                 session_id=session_id,

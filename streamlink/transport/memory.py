@@ -1,22 +1,35 @@
 """The in-memory carrier: a server and its clients in one process, over queues of messages.
 
-For tests, and for a reader who wants the smallest carrier that there is: see ``carriers``.
+For tests, and for a reader who wants the smallest carrier that there is: see ``carriers``. A server
+listens at ``memory://NAME``, a name of this process; offered for streams alone it has a number.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
-from streamlink.errors import ConnectFailed
+from streamlink.config import LinkConfig
+from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.transport.carriers import CallEnd, ClientCall, Readiness, ServerCall
 from streamlink.transport.dialer import Carriers
 from streamlink.transport.hub import Hub
 
-__all__ = ["MemoryCarrier", "MemoryNetwork"]
+__all__ = [
+    "MemoryCarrier",
+    "MemoryNetwork",
+    "check_dialing",
+    "check_listening",
+    "new_carriers",
+    "new_data_carrier",
+    "new_data_listener",
+    "new_listener",
+]
 
 _MOST_MESSAGES = 16  # that wait in one direction of a call
 
@@ -147,25 +160,36 @@ class _Call:
 
 
 class MemoryNetwork:
-    """Where one hub can be reached: ``Hub(config, network.listen)``, ``network.carriers()``."""
+    """Where one hub can be reached: ``Hub(config, [network.listen])``, ``network.carriers()``.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    Args:
+        clock: what waits go by.
+        port: the number that a welcome names; 0: none does.
+    """
+
+    def __init__(self, clock: Clock, port: int = 0) -> None:
+        self._clock, self._port = clock, port
         self._changed = clock.condition()
         self._hub: Hub | None = None
         self._calls: set[_Call] = set()
 
     def listen(self, hub: Hub) -> MemoryNetwork:
-        """Let clients reach ``hub`` from now on."""
+        """Let clients reach ``hub`` from now on.
+
+        Raises:
+            AddressInUse: another hub is here.
+        """
         with self._changed:
+            if self._hub is not None:
+                raise AddressInUse("another server of this process listens there")
             self._hub = hub
             self._changed.notify_all()
         return self
 
     @property
     def port(self) -> int:
-        """None."""
-        return 0
+        """See ``Listener``."""
+        return self._port
 
     def stop(self) -> None:
         """See ``Listener``."""
@@ -177,10 +201,11 @@ class MemoryNetwork:
 
     def carriers(self) -> Carriers:
         """Return what a new client's calls go over."""
-        return Carriers(
-            MemoryCarrier(self, lambda hub: hub.session_call),
-            MemoryCarrier(self, lambda hub: hub.transfer_call),
-        )
+        return Carriers(MemoryCarrier(self, lambda hub: hub.session_call), self.data_carrier())
+
+    def data_carrier(self) -> MemoryCarrier:
+        """Return what the streams of a new client go over."""
+        return MemoryCarrier(self, lambda hub: hub.transfer_call)
 
     def wait(self, seconds: float, is_given_up: Callable[[], bool]) -> bool:
         """Wait for a hub; returns whether there is one."""
@@ -284,3 +309,60 @@ class MemoryCarrier:
             if call is not None:
                 self._calls.add(call)
             return call
+
+
+# --- what ``connect`` asks of a carrier -------------------------------------------------------
+
+# Whoever listens or dials keeps a network; with the last of them the name is free again.
+_networks: weakref.WeakValueDictionary[str | int, MemoryNetwork] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+_ports = itertools.count(1)
+
+
+def check_listening(address: str, config: LinkConfig) -> None:
+    """See ``ControlModule``."""
+    _require_name(address)
+
+
+def check_dialing(address: str, config: LinkConfig) -> None:
+    """See ``ControlModule``."""
+    _require_name(address)
+
+
+def new_listener(address: str, hub: Hub) -> MemoryNetwork:
+    """See ``ControlModule``."""
+    return _network(address, hub.clock).listen(hub)
+
+
+def new_carriers(address: str, config: LinkConfig, clock: Clock) -> Carriers:
+    """See ``ControlModule``."""
+    return _network(address, clock).carriers()
+
+
+def new_data_listener(address: str, hub: Hub) -> MemoryNetwork:
+    """See ``DataModule``."""
+    port = next(_ports)
+    network = _networks[port] = MemoryNetwork(hub.clock, port)
+    return network.listen(hub)
+
+
+def new_data_carrier(
+    address: str, port: int, config: LinkConfig, clock: Clock
+) -> MemoryCarrier | None:
+    """See ``DataModule``; None: the server is another process."""
+    network = _networks.get(port)
+    return None if network is None else network.data_carrier()
+
+
+def _network(name: str, clock: Clock) -> MemoryNetwork:
+    _require_name(name)
+    with _lock:
+        network = _networks.get(name)
+        if network is None:
+            network = _networks[name] = MemoryNetwork(clock)
+        return network
+
+
+def _require_name(name: str) -> None:
+    if not name:
+        raise ValueError("memory:// names no server; write memory://NAME")

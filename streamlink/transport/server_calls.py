@@ -19,6 +19,7 @@ __all__ = [
     "ANSWER_SECONDS",
     "CallReader",
     "HandshakeLimit",
+    "cut_after",
     "end_call",
     "first_message",
     "only_answer",
@@ -71,16 +72,13 @@ class HandshakeLimit:
                 self._waiting.pop(place, None)
 
 
-def first_message(
-    call: ServerCall, decode: Callable[[bytes], T], seconds: float, clock: Clock
-) -> T:
-    """Return the first message of a call; one that brings none within ``seconds`` is cut.
+def first_message(call: ServerCall, decode: Callable[[bytes], T]) -> T:
+    """Return the first message of a call; ``Hub.handshake`` bounds the wait.
 
     Raises:
         DamagedFrame: it is not what was sent.
         StreamlinkError: the call ended without, or it is no frame.
     """
-    silence = start_timer(clock, seconds, call.cut)
     try:
         return decode(next(call.raws))
     except StopIteration:
@@ -89,17 +87,22 @@ def first_message(
         raise
     except Exception as error:  # a carrier ends a broken call's messages with any exception
         raise TransportClosed("a call broke before it said anything") from error
-    finally:
-        silence.cancel()
 
 
 def only_answer(raw: bytes, call: ServerCall, clock: Clock) -> Iterator[bytes]:
     """Say all that is said on a call; one who does not read it must not keep its worker."""
-    unread = start_timer(clock, ANSWER_SECONDS, call.cut)
-    try:
+    with cut_after(clock, ANSWER_SECONDS, call.cut):
         yield raw
+
+
+@contextmanager
+def cut_after(clock: Clock, seconds: float, cut: Callable[[], object]) -> Iterator[None]:
+    """Call ``cut`` if this lasts longer than ``seconds``."""
+    timer = start_timer(clock, seconds, cut)
+    try:
+        yield
     finally:
-        unread.cancel()
+        timer.cancel()
 
 
 def end_call(call: ServerCall, pump: Pump[Any]) -> None:

@@ -171,7 +171,8 @@ class Dialing:
         traffic: Traffic | None = None,
         cancel: CancelToken | None = None,
     ) -> Dialer:
-        carriers = self.carriers(config) if self.carriers else carriers_to(address, config)
+        own = self.carriers
+        carriers = own(config) if own else carriers_to(address, config, clock=clock)
         tapped = Carriers(*(TappedCarrier(each, self.act) for each in carriers))
         self.dialer = _Watched(
             address, config, tapped, name=name, clock=clock, traffic=traffic, cancel=cancel, by=self

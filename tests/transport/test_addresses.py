@@ -16,6 +16,7 @@ from streamlink.transport.addresses import (
     listening_at,
     require_address,
     socket_file,
+    split_scheme,
 )
 
 
@@ -44,6 +45,28 @@ def test_addresses_that_grpc_knows_are_taken(address: str) -> None:
 def test_what_is_no_address_is_refused_with_a_reason(address: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         require_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "scheme", "rest"),
+    [
+        ("127.0.0.1:1", "grpc", "127.0.0.1:1"),
+        ("grpc://127.0.0.1:1", "grpc", "127.0.0.1:1"),
+        ("unix:///tmp/socket", "grpc", "unix:///tmp/socket"),
+        ("memory://lab", "memory", "lab"),
+        ("memory:80", "grpc", "memory:80"),  # a host of that name
+    ],
+)
+def test_an_address_may_begin_with_the_name_of_its_carrier(
+    address: str, scheme: str, rest: str
+) -> None:
+    require_address(address)
+    assert split_scheme(address) == (scheme, rest)
+
+
+def test_a_carrier_without_ports_is_listened_to_where_it_was_said() -> None:
+    assert listening_at("memory://lab", 0) == "memory://lab"
+    assert listening_at("grpc://127.0.0.1:0", 80) == "grpc://127.0.0.1:80"
 
 
 def test_the_file_of_a_socket_is_found_however_it_is_written() -> None:

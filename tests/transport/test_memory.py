@@ -20,7 +20,7 @@ class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
         network = MemoryNetwork(running_time)
         line = Line(
             lambda config, asked: Hub(
-                config, network.listen, on_request=asked, clock=running_time
+                config, [network.listen], on_request=asked, clock=running_time
             ).listen(),
             lambda hub, name: Dialer(
                 "memory", SMALL, network.carriers(), name=name, clock=running_time

@@ -18,7 +18,7 @@ def test_the_session_that_takes_the_place_of_another_is_announced_before_that_en
         ended_early.append(any(each.pump.is_closed for each in begun))
         begun.append(session)
 
-    hub = Hub(SMALL, network.listen, on_session=announce, clock=running_time).listen()
+    hub = Hub(SMALL, [network.listen], on_session=announce, clock=running_time).listen()
     dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
     try:
         for _ in range(2):  # the second time it has given its first session up

@@ -156,7 +156,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
             told.append(refusal(lambda: client.connect(_ignore)))
             super().stop()
 
-    server = Hub(SMALL, partial(Late, "127.0.0.1:0"), clock=running_time).listen()
+    server = Hub(SMALL, [partial(Late, "127.0.0.1:0")], clock=running_time).listen()
     client = dial(f"127.0.0.1:{server.port}", SMALL, name="late", clock=running_time)
     server.close()
     client.close()

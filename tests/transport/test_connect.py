@@ -1,0 +1,200 @@
+"""Carriers are chosen by address; streams go over the one that a welcome names, while it works."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.errors import AddressInUse, ConnectFailed
+from streamlink.protocol.frames import DataPort
+from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
+from streamlink.transport.connect import check_dialing, check_listening, dial, listen
+from streamlink.transport.dialer import Carriers, Dialer
+from streamlink.transport.hub import Hub
+from streamlink.transport.memory import MemoryNetwork
+from tests.support.carrier_contract import (
+    ControlCarrierContract,
+    DataCarrierContract,
+    Line,
+    Moving,
+)
+from tests.support.peers import SMALL
+
+MEMORY = "memory://here"
+
+
+class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        line = Line(
+            lambda config, asked: listen(MEMORY, config, on_request=asked, clock=running_time),
+            lambda hub, name: dial(MEMORY, SMALL, name=name, clock=running_time),
+        )
+        yield line
+        line.close()
+
+
+class TestACarrierThatTheWelcomeNames(DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        line = Line(
+            lambda config, asked: listen(
+                "127.0.0.1:0", config, data=["memory://"], on_request=asked, clock=running_time
+            ),
+            lambda hub, name: dial(f"127.0.0.1:{hub.port}", SMALL, name=name, clock=running_time),
+        )
+        yield line
+        line.close()
+
+
+class Scripted:
+    """A carrier of streams that says what its calls end as, and counts them."""
+
+    def __init__(self, end: CallEnd) -> None:
+        self.end, self.calls, self.is_closed = end, 0, False
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        self.calls += 1
+        return self.end
+
+    def renew(self) -> None:
+        """It has no connection."""
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Lab:
+    """A hub in memory that offers a carrier of streams, and a client that has ``data`` for it."""
+
+    def __init__(self, usual: DataCarrier | None, offered: DataCarrier | None) -> None:
+        network, streams = MemoryNetwork(running_time), MemoryNetwork(running_time, 7)
+        self.offers: list[tuple[DataPort, ...]] = []
+        found = offered or streams.data_carrier()
+
+        def open_data(offers: Any) -> DataCarrier:
+            self.offers.append(offers)
+            return found
+
+        def connect(hub: Hub, name: str) -> Dialer:
+            control, data = network.carriers()
+            carriers = Carriers(control, usual or data)
+            return Dialer(
+                "memory", SMALL, carriers, name=name, clock=running_time, open_data=open_data
+            )
+
+        self.line = Line(
+            lambda config, asked: Hub(
+                config,
+                [network.listen],
+                clock=running_time,
+                data=[("lab", streams.listen)],
+                on_request=asked,
+            ).listen(),
+            connect,
+        )
+
+    def move(self) -> None:
+        """Move a model, and end."""
+        try:
+            moving = Moving(self.line, *self.line.joined())
+            moving.start()
+            moving.finish()
+        finally:
+            self.line.close()
+
+
+def test_streams_go_over_the_carrier_that_the_welcome_names() -> None:
+    usual = Scripted(CallEnd.BROKEN)
+    lab = Lab(usual, None)
+    lab.move()
+    assert lab.offers == [(DataPort("lab", 7),)]
+    assert usual.calls == 0
+    assert usual.is_closed
+
+
+def test_a_carrier_that_brings_nothing_is_given_up_without_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken = Scripted(CallEnd.BROKEN)
+    with caplog.at_level(logging.WARNING, "streamlink.client"):
+        Lab(None, broken).move()
+    assert (broken.calls, broken.is_closed) == (1, True)
+    assert [each.message for each in caplog.records if "brings nothing" in each.message]
+
+
+def test_carriers_that_a_client_does_not_know_are_ignored() -> None:
+    network = MemoryNetwork(running_time)
+    hub = Hub(
+        SMALL,
+        [network.listen],
+        clock=running_time,
+        data=[("of tomorrow", MemoryNetwork(running_time, 9).listen)],
+    ).listen()
+    dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
+    session = dialer.connect(lambda session, request: None)
+    assert not session.closed.is_set()
+    dialer.close()
+    hub.close()
+
+
+def test_a_hub_serves_sessions_of_several_carriers() -> None:
+    networks = [MemoryNetwork(running_time), MemoryNetwork(running_time)]
+    hub = Hub(SMALL, [each.listen for each in networks], clock=running_time).listen()
+    dialers = [
+        Dialer("memory", SMALL, each.carriers(), name=f"site-{at}", clock=running_time)
+        for at, each in enumerate(networks)
+    ]
+    for each in dialers:
+        each.connect(lambda session, request: None)
+    assert [each.peer for each in hub.sessions] == ["site-0", "site-1"]
+    for each in dialers:
+        each.close()
+    hub.close()
+
+
+def test_a_hub_that_cannot_listen_everywhere_listens_nowhere() -> None:
+    first, taken = MemoryNetwork(running_time), MemoryNetwork(running_time)
+    hub = Hub(SMALL, [taken.listen], clock=running_time).listen()
+    with pytest.raises(AddressInUse):
+        Hub(SMALL, [first.listen, taken.listen], clock=running_time).listen()
+    Hub(SMALL, [first.listen], clock=running_time).listen().close()
+    hub.close()
+
+
+def test_a_name_in_memory_is_taken_once_and_free_again() -> None:
+    hub = listen(MEMORY, SMALL, clock=running_time)
+    with pytest.raises(AddressInUse, match="another server"):
+        listen(MEMORY, SMALL, clock=running_time)
+    hub.close()
+    listen(MEMORY, SMALL, clock=running_time).close()
+
+
+def test_a_client_in_memory_waits_for_its_server() -> None:
+    dialer = dial("memory://nobody", SMALL, name="site-1", clock=running_time)
+    with pytest.raises(ConnectFailed, match="nobody listens there"):
+        dialer.connect(lambda session, request: None, seconds=0.05)
+    dialer.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [("pigeon://roof", "no carrier of sessions.*grpc, memory"), ("memory://", "names no server")],
+)
+def test_an_address_of_no_carrier_is_refused(address: str, why: str) -> None:
+    opens = partial(listen, clock=running_time)
+    for check in (check_listening, check_dialing, opens):
+        with pytest.raises(ValueError, match=why):
+            check(address, SMALL)
+    with pytest.raises(ValueError, match=why):
+        dial(address, SMALL, name="site-1", clock=running_time)
+
+
+def test_a_carrier_of_streams_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no carrier of streams alone.*memory"):
+        listen(MEMORY, SMALL, clock=running_time, data=["pigeon://roof"])

@@ -1,0 +1,81 @@
+"""What a hub gives a carrier that reads and writes frames in its own way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.errors import ProtocolError
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.protocol import frames as f
+from streamlink.transport.dialer import Dialer
+from streamlink.transport.hub import Hub
+from streamlink.transport.memory import MemoryNetwork
+from streamlink.transport.session import Session
+from tests.support.models import float_spec
+from tests.support.peers import SMALL, WAIT, config
+
+
+class Wire:
+    """One who has opened a call, as a carrier over sockets would describe it: no messages."""
+
+    peer = "10.0.0.7:5000"
+
+    def __init__(self) -> None:
+        self.is_vouched, self.is_cut = False, threading.Event()
+
+    def certified_names(self) -> frozenset[str] | None:
+        return None
+
+    def vouch(self) -> None:
+        self.is_vouched = True
+
+    def cut(self) -> None:
+        self.is_cut.set()
+
+
+@pytest.fixture
+def joined() -> Iterator[tuple[Hub, Session]]:
+    network = MemoryNetwork(running_time)
+    hub = Hub(SMALL, [network.listen], clock=running_time).listen()
+    dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
+    dialer.connect(lambda session, request: None)
+    yield hub, hub.sessions[0]
+    dialer.close()
+    hub.close("the test is over", has_failed=True)
+
+
+def test_a_call_without_messages_of_its_own_carries_a_stream(joined: tuple[Hub, Session]) -> None:
+    hub, session = joined
+    number, wire = hub.new_stream_id(), Wire()
+    model = SendTransfer(
+        SMALL, float_spec(3), stream_id=number, peer="site-1", name="model", clock=running_time
+    )
+    model.hand_to(session.offer)
+    attached = hub.attach(f.Attach(session.session_id, number), wire)
+    assert wire.is_vouched
+    assert isinstance(next(attached.pump.outgoing(attached.number)), f.Open)
+    attached.pump.cut()
+    assert wire.is_cut.is_set()
+    attached.detach()
+
+
+def test_who_names_no_stream_of_its_session_is_not_vouched_for(
+    joined: tuple[Hub, Session],
+) -> None:
+    hub, session = joined
+    wire = Wire()
+    with pytest.raises(ProtocolError, match="was never offered"):
+        hub.attach(f.Attach(session.session_id, 99), wire)
+    assert not wire.is_vouched
+
+
+def test_a_call_that_does_not_say_who_it_is_is_cut() -> None:
+    network, wire = MemoryNetwork(running_time), Wire()
+    hub = Hub(config(open_timeout=0.01), [network.listen], clock=running_time).listen()
+    with hub.handshake(wire.cut):
+        assert wire.is_cut.wait(WAIT)
+    hub.close()
