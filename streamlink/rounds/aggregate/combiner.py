@@ -1,9 +1,9 @@
-"""From updates to the new model, piece by piece, wherever the updates come from.
+"""Computes the new model from the updates, one piece at a time.
 
-A ``Combiner`` walks along the *model* from its first byte to its last and writes the sink strictly
-in that order. Ranges of tensors that are in the round's part are combined from the updates, the
-others are copied from the base. Who waits for whom is the business of ``gather``, and where the
-bytes of an update come from that of its source (``update_source``); the bits are the same.
+A ``Combiner`` goes through the *model* from its first byte to its last, and writes the sink in that
+order. Tensors of the round's part are combined from the updates; the others are copied from the
+base, the model that the clients were given. It never waits: ``gather`` calls it when bytes are
+there, and ``update_source`` hides where they come from. So the result is the same bits either way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LARGEST_ELEMENT_BYTES = 16
 
 
 class Step(Enum):
-    """How far a gathering is, for hooks; an exception from a hook fails the round."""
+    """A step of the gathering, for hooks; an exception from a hook fails the round."""
 
     AGGREGATING = "aggregating"
     """Every update is announced and its description checked; no byte is computed yet."""
@@ -59,9 +59,12 @@ class Step(Enum):
 
 
 class ContributorFailed(RoundError):
-    """One client's update cannot be had; ``peer`` is its name, ``__cause__`` says why.
+    """One client's update failed, or must not count; ``__cause__`` says why.
 
-    ``was_awaited``: the client was lost, and has had its grace time to come back.
+    Args:
+        peer: the client.
+        error: the cause.
+        was_awaited: the client was lost, and did not come back within its grace time.
     """
 
     def __init__(self, peer: str, error: StreamlinkError, *, was_awaited: bool = False) -> None:
@@ -71,7 +74,7 @@ class ContributorFailed(RoundError):
 
 
 class Contribution(Protocol):
-    """One client's update, as far as the arithmetic is concerned."""
+    """What the ``Combiner`` needs of one client's update."""
 
     @property
     def peer(self) -> str:
@@ -87,30 +90,32 @@ class Contribution(Protocol):
 
     @property
     def filters(self) -> Sequence[RangeFunction]:
-        """Applied to its elements, one after the other, before they are combined."""
+        """Functions that are applied to its elements, in this order, before they are combined."""
 
     def take(self, nbytes: int) -> memoryview:
         """Return the next ``nbytes`` of the part."""
 
 
 class Combiner:
-    """Computes the new model out of ``base`` and the ``contributions``, into ``sink``.
+    """Computes the new model from ``base`` and the ``contributions``, into ``sink``.
 
-    Holds one piece of the new model and, with differences among the updates, one of the base; while
-    a piece is computed also that piece of every update, and once more what its filters returned.
+    Memory: one piece of the new model, and one of the base if an update has differences. While it
+    computes a piece also that piece of every update, and what the filters returned for it.
 
     Args:
         base: the model the clients were given. Read, never closed.
         part: the tensors that the updates have: an ordered subset of the base's.
-        contributions: in the order of accumulation, so that the result is the same bits each time.
-        sink: takes the new model, from 0 to its end; neither committed nor discarded here.
-        non_finite: what NaN or infinity in an update leads to, looked for after the filters; not
-            in one of weight 0, of which nothing counts.
+        contributions: in the order of accumulation. A fixed order is what makes the result
+            reproducible: floating point addition is not associative.
+        sink: takes the new model, from 0 to its end; the caller commits or discards it.
+        non_finite: what to do about NaN or infinity in an update, after its filters. An update of
+            weight 0 is not checked, since nothing of it counts.
         aggregator: makes what combines the elements.
 
     Raises:
         QuorumNotReached: every update has weight 0.
-        ModelError: the weights have no sum, or the part is none of the base.
+        ModelError: the weights have no sum.
+        SpecMismatch: ``part`` is no ordered subset of the base's tensors.
     """
 
     def __init__(
@@ -153,10 +158,10 @@ class Combiner:
         """Return how many bytes of the new model can be computed now: whole elements, one piece.
 
         Args:
-            reach: how far every update has come (bytes of the part).
+            reach: how many bytes of the part are here of every update.
 
         Returns:
-            0: the next element waits for the updates.
+            0: the next element is not here yet.
         """
         stop, is_part = self._stretches[self._stretch]
         limit = min(stop, (self.position // PIECE_BYTES + 1) * PIECE_BYTES)
@@ -164,19 +169,19 @@ class Combiner:
             return limit - self.position
         reach += self.position - self.used
         if reach > limit:
-            # The element that a piece's limit cuts belongs to the piece.
+            # An element that the piece's limit cuts belongs to this piece: whole elements only.
             before, itemsize = self._cut_at(limit)
             reach = min(reach, limit + (itemsize - before if before else 0))
         return reach - self._cut_at(reach)[0] - self.position
 
     def compute(self, nbytes: int) -> int:
-        """Compute the next ``nbytes``, as ``ahead`` told; return how many each update gave.
+        """Compute the next ``nbytes``, as ``ahead`` returned; return how many each update gave.
 
         Raises:
             ContributorFailed: an update has NaN or infinity, and ``non_finite`` is ``"reject"``.
             NonFiniteRound: the same, and it is ``"fail"``.
             ModelError: a filter returned another dtype or length.
-            SourceChanged: somebody wrote to the base meanwhile.
+            SourceChanged: another process wrote to the base meanwhile.
             StoreError: the base cannot be read, or the new model not be stored.
         """
         stop, is_part = self._stretches[self._stretch]
@@ -218,8 +223,9 @@ class Combiner:
         return nbytes
 
     def _runs(self, nbytes: int) -> list[_Run]:
-        """Return what lies ahead; neighbours of one dtype are one run, unless there are filters."""
-        # Nothing is made for a neighbour of the same dtype: a model may have 100,000 tensors.
+        """Return the next runs of one dtype each; with filters, one run for each tensor."""
+        # Neighbours of one dtype share a run, and so one call of NumPy each: a model may have
+        # 100,000 small tensors, and a call costs more than such a tensor. Filters need the tensor.
         runs: list[_Run] = []
         tensors, present = self._spec.tensors, ""
         for index, start, stop in self._spec.spans(self.position, nbytes):
@@ -232,9 +238,9 @@ class Combiner:
         return runs
 
     def _require_finite(self, inputs: Sequence[_Array], position: int) -> None:
-        """Blame the first update that has NaN or infinity in what begins at ``position``.
+        """Raise for the first update that has NaN or infinity in the run at ``position``.
 
-        There may be none: the base is not finite, or differences took it too far.
+        There may be none: then the base is not finite, or base plus differences overflowed.
         """
         for contribution, values in zip(self._contributions, inputs, strict=True):
             index = first_non_finite(values) if contribution.weight else -1
@@ -254,8 +260,8 @@ class Combiner:
         start = self.position + done
         stop = start + run.nbytes
         if not self._held_at <= start <= stop <= self._held_at + self._held.nbytes:
-            # To the end of the piece at once: updates may come in much smaller steps, and a store
-            # reads and verifies whole blocks.
+            # To the end of the piece at once: updates may arrive in much smaller steps, and a store
+            # reads and verifies whole blocks, so it would read the same block again and again.
             end = max(stop, min(self._spec.nbytes, (start // PIECE_BYTES + 1) * PIECE_BYTES))
             self._held, self._held_at = join(self._base.read(start, end - start)), start
         return np.frombuffer(self._held[start - self._held_at : stop - self._held_at], run.dtype)
@@ -281,7 +287,7 @@ class _Run:
 
 
 def _stretches(whole: ModelSpec, part: ModelSpec) -> list[tuple[int, bool]]:
-    """Return (end, whether in the part) of alternating stretches of the model, none empty."""
+    """Return the model as stretches that are in the part or not, in turn: (end, is in the part)."""
     stretches: list[tuple[int, bool]] = []
     position = found = 0
     for tensor in whole.tensors:
@@ -306,7 +312,7 @@ def _all_filtered(filters: Sequence[RangeFunction], run: _Run, values: _Array) -
 
 
 def _filtered(function: RangeFunction, run: _Run, values: _Array) -> _Array:
-    values = values.view()  # of what a filter returned the array is its own
+    values = values.view()  # so that the flag below does not change the filter's own array
     values.flags.writeable = False
     result = np.ascontiguousarray(function(run.tensor, run.start, values))
     if result.dtype != run.dtype or result.shape != values.shape:

@@ -1,10 +1,11 @@
 """Weighted means of float64 elements, summed in twice the precision that float64 has.
 
-Sums of F32 and narrower elements have float64 to spare; those of F64 elements have nothing, so a
-plain sum loses what cancels. Here each product and each addition keeps what its rounding dropped:
-``TwoProduct`` (Dekker 1971, with Veltkamp's splitting) and ``TwoSum`` (Knuth), joined as the
-algorithm *Dot2* of Ogita, Rump and Oishi, "Accurate Sum and Dot Product", SIAM J. Sci. Comput. 26
-(2005). Not ``numpy.longdouble``: it is wider than float64 on some machines only.
+Sums of F32 and narrower elements have the spare precision of float64; sums of F64 elements have
+none, so a plain sum loses digits by cancellation. Here each product and each addition keeps what
+its rounding dropped: ``TwoProduct`` (Dekker 1971, with Veltkamp's splitting) and ``TwoSum``
+(Knuth), joined as the algorithm *Dot2* of Ogita, Rump and Oishi, "Accurate Sum and Dot Product",
+SIAM J. Sci. Comput. 26 (2005). ``numpy.longdouble`` is no alternative: it is wider than float64 on
+some machines only.
 
 Every step is a NumPy operation on elements, without branches that depend on their neighbours, so
 the result is the same bits however a tensor is cut.

@@ -1,12 +1,12 @@
-"""The aggregation loop: updates become the new model, as far as the slowest of them has come.
+"""The aggregation loop: it computes the new model as far as the slowest update has arrived.
 
-Range by range, in one pass. In lockstep the updates are open streams: what has arrived and cannot
-be used yet stays in its stream, within the window that stream was granted; a client that is ahead
-is told that it is held, and for whom; all are, while one that was lost is awaited
-(``lockstep.source``). So the server's memory grows with the number of clients by their windows and
-not at all with the model. Through a spool they are stored (``spool.source``), and nobody waits.
+One pass over the model, range by range. In lockstep the updates are open streams
+(``lockstep.source``): what has arrived and cannot be used yet stays in its stream, within the
+window that was granted to it. So the server's memory grows by one window for each client, and not
+with the model. A client that is ahead is held, and learns for whom; all are held while a lost
+client may come back. A spool has stored the updates (``spool.source``): the loop never waits.
 
-The loop knows who is waited for and who hears of it. What becomes of a range is the ``Combiner``'s.
+The loop decides whom to wait for, and notifies the others. The ``Combiner`` computes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from streamlink.rounds.aggregate.validate import check_metrics, check_weight
 
 __all__ = ["Downstream", "Gather", "GatherRules", "OutOfTime"]
 
-_CHECK_SECONDS = 1.0  # a client that is lost while another is waited for is noticed this soon
+_CHECK_SECONDS = 1.0  # how soon the loss of one client is seen while the loop waits for another
 _OURSELVES = "the server"
 
 
 class OutOfTime(RoundError):
-    """``train_timeout`` passed while ``peer`` was being waited for."""
+    """``train_timeout`` passed while the loop waited for ``peer``."""
 
     def __init__(self, peer: str, seconds: float, done: int, total: int) -> None:
         self.peer = peer
@@ -51,9 +51,9 @@ class OutOfTime(RoundError):
 
 
 class Downstream(Protocol):
-    """Where the new model's bytes go on to while it is still being computed.
+    """Who reads the new model while it is being computed, and so limits how fast that may go.
 
-    It gets the bytes themselves as the loop's sink.
+    The bytes reach it through the loop's sink; here is only the back-pressure.
     """
 
     def announced(self) -> None:
@@ -63,26 +63,26 @@ class Downstream(Protocol):
         """Wait up to ``seconds`` for room for ``nbytes`` more of the new model.
 
         Returns:
-            ``""``: there is room; else the name of whom it waits for.
+            ``""``: there is room; else the name of the slowest reader.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class GatherRules:
-    """How a gathering waits, what it refuses, and who is told of its steps."""
+    """How the loop waits, what it refuses, and whom it notifies."""
 
     held_interval: float | None = None
-    """How often those ahead are told that they are held (seconds); None: nobody listens, since all
-    updates are stored."""
+    """How often clients that are ahead are notified that they are held (seconds). None: never,
+    since all updates are stored."""
 
     deadline: float | None = None
     """``running_time`` after which ``OutOfTime`` is raised; None: never."""
 
     train_timeout: float = 0.0
-    """The setting behind the deadline, for the error's sentence."""
+    """The setting behind the deadline, for the error's text."""
 
     non_finite: NonFinite = "reject"
-    """What NaN or infinity in an update leads to, looked for after the filters."""
+    """What to do about NaN or infinity in an update, after its filters."""
 
     aggregator: MakeAggregator = AGGREGATORS["mean"]
     """Makes what combines the elements of the updates."""
@@ -91,7 +91,7 @@ class GatherRules:
     """Called at each step, in the gathering's thread; what it raises fails the round."""
 
     downstream: Downstream | None = None
-    """Told when every update is announced, and asked for room before each piece is computed."""
+    """Who reads the new model while it is computed; None: nobody."""
 
     check: Callable[[], None] = lambda: None
     """Called before each wait and each piece; what it raises fails the round."""
@@ -100,17 +100,17 @@ class GatherRules:
 class Gather:
     """Combines the updates of ``sources`` into ``sink``, in the order of their clients' names.
 
-    The order of accumulation is fixed, so that the result is the same bits each time, whenever the
-    updates arrived and wherever they are.
+    That order is fixed, so the result is the same bits whenever and in whatever order the updates
+    arrived, and wherever they are stored.
 
     Args:
         base: the model the clients were given. Read, never closed.
         part: the tensors every update must have: all of the base's, or an ordered subset. The new
             model has the base's bytes in the others.
-        sources: whose updates count; closed at the end.
-        sink: takes the new model from 0 to its end; committed at the very end, discarded by the
-            caller otherwise.
-        rules: how it waits, what it refuses, who is told.
+        sources: the updates; closed at the end.
+        sink: takes the new model from 0 to its end; committed at the very end. On an error the
+            caller discards it.
+        rules: how it waits, what it refuses, whom it notifies.
     """
 
     def __init__(
@@ -138,13 +138,12 @@ class Gather:
         """Gather, and commit the new model.
 
         Raises:
-            ContributorFailed: an update cannot be had, or cannot count; nothing of the new model
-                counts.
+            ContributorFailed: an update failed, or must not count; there is no new model.
             OutOfTime: ``train_timeout`` passed.
             QuorumNotReached: every update has weight 0.
-            NonFiniteRound: an update has NaN or infinity, and the rules say that this fails all.
-            CorruptStore: a stored update is not what was stored: this side's fault.
-            StoreError: something cannot be read, or the new model not be stored.
+            NonFiniteRound: an update has NaN or infinity, and ``non_finite`` is ``"fail"``.
+            CorruptStore: a stored update has changed on this side's disk.
+            StoreError: an update cannot be read, or the new model cannot be stored.
         """
         try:
             self._run()
@@ -193,7 +192,7 @@ class Gather:
         self._commit()
 
     def _advance(self, combiner: Combiner) -> None:
-        """Compute one piece, or wait for the slowest where nothing can be computed."""
+        """Compute one piece, or wait for the slowest update where nothing can be computed."""
         slowest = min(self._sources, key=lambda each: each.end)
         nbytes = combiner.ahead(slowest.end)
         if not nbytes:
@@ -220,7 +219,10 @@ class Gather:
 
     @contextmanager
     def _pulsing(self, say: Callable[[UpdateSource], object]) -> Iterator[None]:
-        """While somebody else's code runs, say for it that this side lives."""
+        """Notify the clients from another thread while user code or the store's commit runs.
+
+        Such code may take longer than a client's timeouts, and cannot be asked to report progress.
+        """
         interval, is_over = self._rules.held_interval, threading.Event()
         if interval is None:
             yield
@@ -243,14 +245,14 @@ class Gather:
     # --- waiting ------------------------------------------------------------------------
 
     def _wait(self, source: UpdateSource, step: Callable[[float], bool]) -> None:
-        """Repeat ``step`` until it is done; meanwhile the others are told whom they wait for."""
-        for each in self._sources:  # waits too short to be told, but not to be counted
+        """Repeat ``step`` until it is done; meanwhile notify the others whom they wait for."""
+        for each in self._sources:  # also for waits too short for a notice: statistics count them
             each.wait_for("" if each is source else source.peer)
         while not step(self._patience(source.peer)):
             self._hold(source.peer, source)
 
     def _make_room(self, nbytes: int) -> None:
-        """Wait until what the new model goes on to has room; meanwhile all are held."""
+        """Wait until the downstream reader has room; meanwhile all clients are held."""
         downstream = self._rules.downstream
         if downstream is None:
             return
@@ -261,7 +263,7 @@ class Gather:
                 self._hold(name)
 
     def _excuse_copying(self) -> None:
-        """Tell all now and then that nothing of theirs is taken while the base is copied."""
+        """Notify the clients, now and then, that the base is copied and no update is read."""
         now = time.monotonic()
         if now >= self._excused_until:
             self._excused_until = now + self._patience(_OURSELVES)

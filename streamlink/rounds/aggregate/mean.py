@@ -1,8 +1,8 @@
-"""The arithmetic of a round: the weighted mean of what the clients sent, range by range.
+"""The weighted mean of the updates, range by range: the aggregator of today.
 
-Both gather strategies stand on this module. They hand it the same elements of every contributor,
-always in the same order, and it gives the elements of the new model. It knows nothing of clients,
-chunks or time, and its result is the same bits however a tensor is cut into calls.
+It gets the same elements of every contributor, always in the same order, and returns the elements
+of the new model. Its result is the same bits however a tensor is cut into calls. Exact means of
+integers are in ``integers``, those of float64 in ``compensated``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WeightedMean:
     contributors the result differs from the exact mean by half a unit in the last place (ulp) of
     its dtype, and at most ``(2n + 1) * 2^-53 * sum(weight * |values|) / sum(weight)`` beside that.
     NaN and infinity propagate as IEEE 754 says. Every NaN comes out as the default NaN, because
-    which of two NaNs an addition keeps is up to the machine.
+    which of two NaNs an addition keeps depends on the processor.
 
     *Float64* elements are accumulated in twice that precision (see ``compensated``): the result
     differs from the exact mean by at most 3/4 ulp and ``n^2 * 2^-104 * sum(weight * |values|) /
@@ -106,7 +106,7 @@ class WeightedMean:
         return self._scratch.nbytes + self._mask.nbytes
 
     def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
-        """Tell whether ``combine`` needs the base's elements of this dtype."""
+        """Return whether ``combine`` needs the base's elements of this dtype."""
         return self._has_differences and _known_dtype(dtype).kind not in "iub"
 
     def combine(
@@ -125,12 +125,12 @@ class WeightedMean:
             base: the old model's elements, as the inputs; only where ``needs_base`` says so.
 
         Returns:
-            Whether every element of the mean is finite. Then all that count of the inputs are, too;
-            else one of them may not be, or the base is not, or a difference took it too far.
+            Whether every element of the mean is finite. Then all inputs that count are finite, too.
+            If not, an input is not, or the base is not, or base plus difference overflowed.
 
         Raises:
             ModelError: the arrays do not fit the weights, each other, or ``dtype``.
-            UnsupportedDtype: ``dtype`` cannot travel, so it cannot be averaged either.
+            UnsupportedDtype: ``dtype`` is none that a model may have.
         """
         elements = _known_dtype(dtype)
         if not self.needs_base(elements):

@@ -1,8 +1,8 @@
-"""Where the aggregation loop has an update from: an open stream, or a store.
+"""What the aggregation loop needs of an update, whether it is still arriving or stored.
 
-A *live* source is a client that still sends: its bytes are waited for, and it hears whom it waits
-for, that its update is being committed, and that it counts. A stored one has all its bytes, and
-nobody listens: it answers at once, and what it is told has no effect.
+A live source (``lockstep.source``) is a client that still sends: the loop waits for its bytes, and
+notifies it whom it waits for, that its update is being committed, and that it counts. A stored one
+(``spool.source``) has all its bytes: it answers at once and ignores the notices.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["UpdateSource"]
 
 
 class UpdateSource(Contribution, Protocol):
-    """One client's update, wherever its bytes come from. Used by one thread, but for ``hold``."""
+    """One client's update. One thread uses it, but others call ``hold`` and ``committing``, too."""
 
     @property
     def end(self) -> int:
-        """Bytes of the update that are here or were taken."""
+        """How far the update has arrived (byte), including what was taken."""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -33,7 +33,7 @@ class UpdateSource(Contribution, Protocol):
         """Wait until the update is announced; False: not within ``seconds``.
 
         Raises:
-            ContributorFailed: this update cannot be had; ``fetch`` and ``finish`` raise it, too.
+            ContributorFailed: the update failed; ``fetch`` and ``finish`` raise it, too.
         """
 
     def fetch(self, seconds: float) -> bool:
@@ -43,10 +43,10 @@ class UpdateSource(Contribution, Protocol):
         """Wait for what follows the last byte; False: it is not here within ``seconds``."""
 
     def look_after(self) -> None:
-        """Look after an update that nobody waits for just now; never blocks.
+        """Check the update while the loop waits for another one; never blocks.
 
         Raises:
-            ContributorFailed: it is known already that this update cannot be had.
+            ContributorFailed: it is known already that the update failed.
         """
 
     # --- its bytes ---------------------------------------------------------------------------
@@ -60,21 +60,21 @@ class UpdateSource(Contribution, Protocol):
         """
 
     def release(self, nbytes: int) -> None:
-        """Note that so many of the bytes that were taken are used: more may come."""
+        """Return the credit of bytes that were taken and are used: the client may send more."""
 
-    # --- what its client hears ---------------------------------------------------------------
+    # --- notices to its client ---------------------------------------------------------------
 
     def wait_for(self, name: str) -> None:
-        """Note whom everybody waits for now; empty: it is this client."""
+        """Note whom the loop waits for now; empty: for this client."""
 
     def hold(self, reason: str, waiting_for: str) -> None:
-        """Tell the client that it is held, and for whom; called from another thread, too."""
+        """Notify the client that it is held, and for whom."""
 
     def committing(self) -> None:
-        """Tell it that the new model is being committed; called from another thread, too."""
+        """Notify it that the new model is being committed."""
 
     def commit(self) -> None:
-        """Tell it that its update is in the new model for good."""
+        """Notify it that its update is in the new model."""
 
     def close(self) -> None:
-        """Give up what the source holds here; harmless when called twice."""
+        """Release what the source holds; may be called twice."""

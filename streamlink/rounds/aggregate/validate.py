@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 WEIGHTS_ALLOWED = "a weight is 0, for what shall not count, or between 1e-100 and 1e+100"
-"""The rule of ``is_weight`` in words."""
+"""The rule of ``is_weight``, for error messages."""
 
 # So that no product of a weight and an element is too large or too small for float64.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
@@ -33,18 +33,18 @@ _NAMES_TOLD = 3  # a refusal names this many tensors, and counts the rest
 
 
 def is_weight(number: float) -> bool:
-    """Tell whether an update may have such a weight; see ``WEIGHTS_ALLOWED``."""
+    """Return whether an update may have such a weight; see ``WEIGHTS_ALLOWED``."""
     return number == 0 or _SMALLEST_WEIGHT <= number <= _LARGEST_WEIGHT
 
 
 def check_announced(
     peer: str, sent: ModelSpec, update: Update, part: ModelSpec, whole: ModelSpec
 ) -> None:
-    """Check what a client says of its update, before a byte of it counts.
+    """Check what a client announces of its update, before a byte of it counts.
 
     Raises:
         SpecMismatch: its tensors are not those of ``part``; says which is missing, extra or wrong.
-        ModelError: its weight is none (see ``is_weight``).
+        ModelError: its weight is not allowed (see ``is_weight``).
     """
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
@@ -53,7 +53,7 @@ def check_announced(
 
 
 def check_weight(peer: str, weight: float) -> None:
-    """Raise ``ModelError`` unless ``weight`` can be one in a mean."""
+    """Raise ``ModelError`` unless an update may have this weight."""
     if not is_weight(weight):
         raise ModelError(f"{peer} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
 
