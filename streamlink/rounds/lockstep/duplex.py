@@ -28,11 +28,11 @@ logger = logging.getLogger("streamlink.rounds")
 
 
 class Duplex:
-    """Keeps the requests of the next round from when they are made until that round begins.
+    """Sends the next model while it is computed, and keeps those requests until its round begins.
 
     Args:
         plan: what all rounds have in common.
-        held_interval: how often the clients that wait are told so (seconds).
+        held_interval: how often clients that wait are notified (seconds).
     """
 
     def __init__(self, plan: Plan, held_interval: float) -> None:
@@ -41,7 +41,7 @@ class Duplex:
         self._early: Scatter | None = None
 
     def take(self, attempt: Attempt) -> Scatter:
-        """Return the requests of ``attempt``: those made early, or none yet."""
+        """Return the requests of ``attempt``: those that were made early, or none yet."""
         early = self._early
         if early is not None and early.attempt == attempt:
             self._early = None
@@ -52,12 +52,12 @@ class Duplex:
     def attach(
         self, sink: ModelSink, scatter: Scatter, peers: Sequence[Peer], *, is_last: bool
     ) -> tuple[ModelSink, Downstream | None]:
-        """Return where a new model is written, and what it goes on to; None: nobody takes it early.
+        """Return the sink for a new model, and who reads it early; None: nobody does.
 
         Args:
             sink: the store's.
-            scatter: the requests of the attempt it is computed in.
-            peers: who takes part in that.
+            scatter: the requests of the attempt that computes it.
+            peers: the clients of that attempt.
             is_last: no round follows.
         """
         limit = self._plan.rules.duplex_bytes
@@ -67,14 +67,14 @@ class Duplex:
         return fan_out, _NextRound(self, fan_out, scatter, peers)
 
     def forget(self, reason: str) -> None:
-        """Give up what the next round was given already."""
+        """Cancel the requests that were made early."""
         early, self._early = self._early, None
         if early is not None:
             early.end(reason)
             early.join()
 
     def offer(self, fan_out: FanOutSink, scatter: Scatter, peers: Sequence[Peer]) -> None:
-        """Offer the next round's task to those who have room for its model already."""
+        """Offer the next round's task to the clients that have room for its model already."""
         attempt = scatter.attempt
         early = self._early = Scatter(self._plan, Attempt(attempt.job, attempt.round + 1, 1))
         early.hold(self._held_interval)
@@ -83,17 +83,17 @@ class Duplex:
                 continue
             try:
                 self._offer_one(early, peer, fan_out)
-            except ContributorFailed as failed:  # this round will notice by itself
+            except ContributorFailed as failed:  # the running round detects the loss itself
                 logger.debug("%s: not offered to %s: %s", early.attempt, peer.name, failed)
 
     def _offer_one(self, early: Scatter, peer: Peer, fan_out: FanOutSink) -> None:
-        """Ask ``peer``, and feed it what ``fan_out`` gives as it is computed."""
+        """Ask ``peer``, and send it the new model as ``fan_out`` gets it."""
         source, held_interval = fan_out.open(peer.name), self._held_interval
 
         def send(model: SendTransfer, seen: ModelSource) -> None:
             def supply(offset: int, nbytes: int) -> Payload:
                 ready = fan_out.wait(offset, held_interval)
-                if not ready:  # an empty answer lets the word of it leave
+                if not ready:  # an empty payload lets the writer send the notice
                     model.hold("duplex", "the round before")
                     return ()
                 return seen.read(offset, min(nbytes, ready))
@@ -106,12 +106,12 @@ class Duplex:
         try:
             early.offer(peer, source, send=send)
         except BaseException:
-            source.close()  # or everybody would wait for this reader
+            source.close()  # or the loop would wait for this reader for ever
             raise
 
 
 class _NextRound:
-    """The downstream of one attempt."""
+    """The ``Downstream`` of one attempt."""
 
     def __init__(
         self, early: Duplex, fan_out: FanOutSink, scatter: Scatter, peers: Sequence[Peer]
@@ -122,11 +122,11 @@ class _NextRound:
         self._peers = peers
 
     def announced(self) -> None:
-        """Offer the next round's task: who has room has said so with its update."""
+        """Offer the next round's task: each client that has room has announced it by now."""
         self._early.offer(self._fan_out, self._scatter, self._peers)
 
     def wait_room(self, nbytes: int, seconds: float) -> str:
-        """Wait until ``nbytes`` more have room; returns "" then, else whom they wait for."""
+        """Wait until there is room for ``nbytes`` more; return "", or the slowest reader's name."""
         return self._fan_out.wait_room(nbytes, seconds)
 
 

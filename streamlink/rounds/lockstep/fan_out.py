@@ -17,15 +17,18 @@ from streamlink.model.spec import ModelSpec
 
 __all__ = ["FanOutSink", "FanOutSource"]
 
-_MARGIN = 16  # bytes kept behind every reader: whoever maps elements reads the one it is in again
+_MARGIN = (
+    16  # bytes kept behind every reader: a filter reads a cut element, of 16 bytes at most, again
+)
 
 
 class FanOutSink:
-    """A sink that hands on what it is given, and keeps a copy for ``takers`` while it fits.
+    """A sink that writes to the store, and keeps a copy of each piece until all readers have it.
 
     Args:
-        sink: the store's, which takes everything first.
-        limit: memory for copies (bytes); one piece of the gather is always let through.
+        sink: the store's; it gets each piece first.
+        limit: memory for copies (bytes). One piece is admitted even if it is larger, since no
+            reader could make progress otherwise.
     """
 
     def __init__(self, sink: ModelSink, limit: int) -> None:
@@ -44,10 +47,10 @@ class FanOutSink:
         """The tensors, in logical order."""
         return self._sink.spec
 
-    # --- the gather's side ----------------------------------------------------------------
+    # --- the writing side: the aggregation loop ---------------------------------------------
 
     def wait_room(self, nbytes: int, seconds: float) -> str:
-        """Wait until ``nbytes`` more have room; returns "" then, else whom they wait for."""
+        """Wait until there is room for ``nbytes`` more; return "", or the slowest reader's name."""
         until = time.monotonic() + seconds
         with self._changed:
             while not self._has_room(nbytes):
@@ -58,7 +61,7 @@ class FanOutSink:
         return ""
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Give ``payload`` to the store, and keep a copy where somebody takes it."""
+        """Write ``payload`` to the store, and keep a copy if there are readers."""
         self._sink.write(offset, payload)
         with self._changed:
             if self._readers:
@@ -68,14 +71,14 @@ class FanOutSink:
             self._changed.notify_all()
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Commit the store's sink; the last element may be read from then on."""
+        """Commit the store's sink; from then on the last element may be read."""
         self._sink.commit(progress)
         with self._changed:
             self._is_committed = True
             self._changed.notify_all()
 
     def discard(self) -> None:
-        """Discard the store's sink; readers are told that there will be no such model."""
+        """Discard the store's sink; readers get ``StreamAborted``."""
         self._sink.discard()
         with self._changed:
             if not self._is_committed:
@@ -83,18 +86,18 @@ class FanOutSink:
             self._pieces.clear()
             self._changed.notify_all()
 
-    # --- the clients' side ------------------------------------------------------------------
+    # --- the reading side: one thread for each client ---------------------------------------
 
     def open(self, peer: str) -> FanOutSource:
-        """Return what ``peer`` reads; only before the first byte was written."""
+        """Return the source for ``peer``; only before the first byte is written."""
         with self._changed:
             if self._position:
-                raise ModelError(f"{peer} comes too late for the model that is being computed")
+                raise ModelError(f"{peer} is too late for the model that is being computed")
             self._readers[peer] = 0
         return FanOutSource(self, peer)
 
     def leave(self, peer: str) -> None:
-        """Note that ``peer`` reads no more: nobody waits for it."""
+        """Forget the reader ``peer``: the loop no longer waits for it."""
         with self._changed:
             self._readers.pop(peer, None)
             self._drop()
@@ -104,7 +107,7 @@ class FanOutSink:
         """Return how many bytes from ``offset`` on may be read now; 0: none within ``seconds``.
 
         Raises:
-            StreamAborted: there will be no such model.
+            StreamAborted: the model was discarded.
         """
         until = time.monotonic() + seconds
         with self._changed:
@@ -117,7 +120,7 @@ class FanOutSink:
             return ready
 
     def read(self, peer: str, offset: int, length: int) -> Payload:
-        """Return the bytes of that range, which has been computed."""
+        """Return that range; ``wait`` has said that it is there."""
         with self._changed:
             self._check()
             views = []
@@ -134,7 +137,10 @@ class FanOutSink:
 
     @property
     def _readable(self) -> int:
-        """Bytes that may be read: whole elements, since readers may map them."""
+        """Bytes that may be read: whole elements, since filters work on elements.
+
+        All but the last element until the commit, so that no client completes a model too early.
+        """
         if self._position == self.spec.nbytes and self._is_committed:
             return self._position
         end = min(self._position, self.spec.nbytes - 1)
@@ -142,7 +148,7 @@ class FanOutSink:
         return end - inside % self.spec.tensors[index].itemsize
 
     def _has_room(self, nbytes: int) -> bool:
-        # Where nobody has anything left to read, waiting would be for ever.
+        # Readers that have read all there is free no memory: waiting for them would be a deadlock.
         is_read = min(self._readers.values(), default=self._position) >= self._readable
         return is_read or self._kept + nbytes <= self._limit
 
@@ -157,7 +163,7 @@ class FanOutSink:
 
 
 class FanOutSource:
-    """One client's view of a fan_out: a source whose ranges are there once they are computed."""
+    """One client's view of a ``FanOutSink``: a source of a model that is still being computed."""
 
     def __init__(self, fan_out: FanOutSink, peer: str) -> None:
         self._fan_out = fan_out
@@ -169,9 +175,9 @@ class FanOutSource:
         return self._fan_out.spec
 
     def read(self, offset: int, length: int) -> Payload:
-        """Return bytes that were computed and not yet read by everybody."""
+        """Return bytes that were computed and are still kept."""
         return self._fan_out.read(self._peer, offset, length) if length else ()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading; the loop no longer waits for this client."""
         self._fan_out.leave(self._peer)

@@ -1,4 +1,4 @@
-"""Rounds in lockstep: attempt after attempt, as the rule decides (``rule``)."""
+"""Runs rounds in lockstep: one attempt after another, as ``rule`` decides."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Lockstep:
         self._scatter: Scatter | None = None
         self._early = Duplex(plan, server.config.timeouts.held_interval)
         self.ended: Sequence[Standing] = ()
-        """How those ended whose updates counted in the last round."""
+        """How far each client had come whose update counted in the last round."""
 
     @property
     def exchanges(self) -> Sequence[Exchange]:
         """The requests of the attempt that runs."""
-        running = self._scatter  # it may be over before the next line
+        running = self._scatter  # read once: another thread may set it to None
         return list(running.exchanges.values()) if running is not None else []
 
     def run_round(self, number: int, *, is_last: bool) -> RoundReport:
@@ -55,11 +55,11 @@ class Lockstep:
 
         Args:
             number: of the round.
-            is_last: nothing goes down early.
+            is_last: no round follows, so nothing is sent early.
 
         Raises:
             QuorumNotReached: too few clients are left, ``train_timeout`` passed, or there were
-                ``max_attempts`` attempts; the last model stands.
+                ``max_attempts`` attempts; the store keeps the last model.
             StoreError: the model cannot be read or stored.
         """
         began, rule = time.monotonic(), LockstepRule(self._plan.rules, number, now=running_time())
@@ -70,7 +70,7 @@ class Lockstep:
             try:
                 return self._run_attempt(attempt, peers, rule, began, is_last)
             except ContributorFailed as failed:
-                logger.debug("%s: %s", attempt, failed)  # who is dropped is told with the reason
+                logger.debug("%s: %s", attempt, failed)  # the event below has the reason
                 cause = failed.__cause__
                 error = cause if isinstance(cause, StreamlinkError) else failed
                 rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
@@ -80,22 +80,22 @@ class Lockstep:
                 raise QuorumNotReached(f"round {number}: {late}", rule.failures) from late
 
     def forget(self, reason: str) -> None:
-        """Give up what the next round was given already."""
+        """Cancel what was sent early for the next round."""
         self._early.forget(reason)
 
     # --- between two attempts -----------------------------------------------------------------
 
     def _wait_for_lost(self, peers: Sequence[Peer], rule: LockstepRule) -> None:
-        """Wait for those of ``peers`` that dropped out.
+        """Wait for the clients among ``peers`` whose session is lost.
 
-        Whoever is here and failed all the same is not waited for: its task raised, or its stream
-        stalled. Here is the session that was asked: another process may have its name by now.
+        Not for one that is connected and failed all the same: its task raised, or its stream
+        stalled. Each ``Peer`` is the session that was asked: a new process of that name is another.
         """
 
         def gone() -> list[str]:
             return [peer.name for peer in peers if not peer.is_here]
 
-        while names := rule.lose(gone(), now=running_time()):  # meanwhile more may be lost
+        while names := rule.lose(gone(), now=running_time()):  # more may be lost during the wait
             reasons = self._server.barred
             for name in reasons.keys() & set(names):
                 reason = reasons[name]
@@ -151,7 +151,7 @@ class Lockstep:
             self._store.begin(source.spec), scatter, peers, is_last=is_last
         )
         try:
-            for peer in peers:  # one by one: those asked before one that fails are told so
+            for peer in peers:  # one by one: if one fails, those before it are cancelled
                 if peer.name not in scatter.exchanges:
                     scatter.offer(peer, source)
             gather = self._gather(scatter, peers, source, sink, downstream, rule)
@@ -210,7 +210,7 @@ class Lockstep:
         finally:
             sink.discard()
             self.forget(reason)
-        scatter.join()  # clients may hear of our own fault before it is noted here
+        scatter.join()  # a client may report our own fault before the sending thread notes it
         if scatter.fault is not None:
             raise scatter.fault from error  # our own store's, not that client's
 

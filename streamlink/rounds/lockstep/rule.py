@@ -1,14 +1,15 @@
-"""When a lockstep round begins again, and when it is given up: its rule, without clocks or streams.
+"""The rule of a lockstep round: when a new attempt begins, and when the round fails.
 
     needed ──▶ lost ──▶ needed     its session ended, and it came back within the grace time
       │          │
       │          └────▶ failed     it did not come back, or an operator excluded it
       │
-      └───────────────▶ failed     it failed while it was here: it takes part no more
+      └───────────────▶ failed     it failed while it was connected: it is not asked again
 
-Every client of an attempt is needed: part of each update may be in the sum already. So one that
-fails ends the attempt, and the next one begins without it, once nobody else is lost. The round is
-given up when fewer than ``min_clients`` are left, or after ``max_attempts`` attempts.
+Every client of an attempt is needed: part of each update may be in the sum already, and cannot be
+subtracted from rounded numbers. So one failure ends the attempt, and the next attempt begins
+without that client, once no other client is lost. The round fails when fewer than ``min_clients``
+are left, or after ``max_attempts`` attempts. Pure: no clock, no streams; times are passed in.
 
 While an attempt runs, a lost client may resume its update; see ``source`` for who can. This
 rule only counts how often each has.
@@ -28,7 +29,7 @@ _GONE = "its session ended, and it did not come back"
 
 
 class LockstepRule:
-    """Where each client of one lockstep round stands. Times are monotonic seconds, handed in.
+    """The state of each client in one lockstep round. Times are monotonic seconds, passed in.
 
     Args:
         rules: the settings of a round.
@@ -38,18 +39,18 @@ class LockstepRule:
 
     def __init__(self, rules: RoundConfig, number: int, *, now: float) -> None:
         self.attempt = 0
-        """Which attempt runs or has just ended."""
+        """Number of the attempt that runs, or has just ended."""
         self.needed: set[str] = set()
         """The clients of that attempt."""
         self.failures: dict[str, StreamlinkError] = {}
-        """Who takes part no more, and why."""
+        """The clients that are not asked again, and why."""
         self.deadline = now + rules.train_timeout if rules.train_timeout else None
         """When ``train_timeout`` has passed; None: never."""
         self._rules = rules
         self._number = number
         self._asked: set[str] = set()
-        self._lost: dict[str, float] = {}  # until when each is waited for
-        self._settled: set[str] = set()  # had their grace time since the attempt ended
+        self._lost: dict[str, float] = {}  # name → until when the round waits for it
+        self._settled: set[str] = set()  # had their grace time after this attempt
         self._returns: Counter[str] = Counter()
 
     # --- attempts ---------------------------------------------------------------------------
@@ -74,7 +75,7 @@ class LockstepRule:
     def fail(self, name: str, error: StreamlinkError, *, was_awaited: bool = False) -> None:
         """End the attempt, since the update of ``name`` failed.
 
-        ``was_awaited``: it was lost, and had its grace time while the attempt ran.
+        ``was_awaited``: it was lost, and had its grace time while the attempt ran already.
         """
         self.failures[name] = error
         self._lost.clear()
@@ -89,14 +90,14 @@ class LockstepRule:
 
     @property
     def lost(self) -> list[str]:
-        """Who is waited for before the next attempt, ordered by name."""
+        """The clients that the next attempt waits for, ordered by name."""
         return sorted(self._lost)
 
     def lose(self, names: Iterable[str], *, now: float) -> list[str]:
-        """Note whose session has ended; return those who are waited for from now on.
+        """Note whose session has ended; return those that the next attempt now waits for.
 
-        Nobody is waited for twice between two attempts: a client that came back and is lost again
-        takes part in the next attempt if it is here when that begins.
+        Each client gets one grace time between two attempts, or one that keeps crashing could delay
+        the round for ever. After that it takes part only if it is connected when the next begins.
         """
         new = (self.needed & set(names)) - self._settled
         self._lost |= dict.fromkeys(new, now + self._rules.wait_time_after_min_received)
@@ -104,16 +105,16 @@ class LockstepRule:
         return sorted(new)
 
     def grace_left(self, name: str, *, now: float) -> float:
-        """Return how much longer a lost client is waited for (seconds)."""
+        """Return how much of a lost client's grace time is left (seconds)."""
         return max(0.0, self._lost[name] - now)
 
     def come_back(self, name: str) -> None:
-        """A lost client is back: whatever failed of it before is forgiven."""
+        """A lost client is back: its earlier failure no longer counts."""
         del self._lost[name]
         self.failures.pop(name, None)
 
     def expire(self, name: str, *, now: float) -> None:
-        """A lost client was not there at ``now``; it has failed if its grace time is over."""
+        """A lost client is not back at ``now``; it has failed if its grace time is over."""
         if now < self._lost[name]:
             return
         del self._lost[name]
@@ -121,7 +122,7 @@ class LockstepRule:
         self.failures.setdefault(name, error)
 
     def exclude(self, name: str, error: StreamlinkError) -> None:
-        """An operator excluded a lost client: nobody waits for it."""
+        """An operator excluded a lost client: the round no longer waits for it."""
         self._lost.pop(name, None)
         self.failures[name] = error
 
@@ -129,7 +130,7 @@ class LockstepRule:
 
     @property
     def grace(self) -> float:
-        """How long a lost client is waited for (seconds)."""
+        """How long the round waits for a lost client (seconds)."""
         return self._rules.wait_time_after_min_received
 
     def may_resume(self, name: str) -> bool:

@@ -33,14 +33,14 @@ logger = logging.getLogger("streamlink.rounds")
 
 
 class LiveSource:
-    """One client's update: its stream, and the bytes of it that have come and are not used yet.
+    """One client's update: its stream, and the bytes that have arrived and are not used yet.
 
     Args:
         peer: the client's name.
         answer: its stream.
-        filters: gives, for what its client says of it, the functions that are applied to its
-            elements, one after the other, before they are combined.
-        weigh: gives the weight that counts for the one the client announced.
+        filters: returns, for the announced update, the functions that are applied to its elements,
+            in this order, before they are combined.
+        weigh: returns the weight that counts, for the one that the client announced.
         resume: how the client gets back when it is lost; None: it cannot.
     """
 
@@ -55,9 +55,9 @@ class LiveSource:
     ) -> None:
         self.peer = peer
         self.used = 0
-        """Bytes of the update that were taken."""
+        """Bytes of the update that were taken: they are in the new model."""
         self.end = 0
-        """Bytes of the update that are here or were taken."""
+        """How far the update has arrived (byte), including what was taken."""
         self._answer = answer
         self._choose = filters
         self._filters: Sequence[RangeFunction] | None = None
@@ -66,47 +66,47 @@ class LiveSource:
         self._announced: tuple[Update, ModelSpec] | None = None
         self._is_open = self._has_begun = False
         self._views: deque[memoryview] = deque()
-        self._lost: StreamlinkError | None = None  # why it is away
-        self._until = 0.0  # so long it is waited for
+        self._lost: StreamlinkError | None = None  # why its client is away
+        self._until = 0.0  # until when the client is waited for
 
     @property
     def model(self) -> ReceiveTransfer:
-        """Its stream; another one after it came back."""
+        """Its stream; another one after the update was resumed."""
         return self._answer.model
 
     @property
     def update(self) -> Update:
-        """What its client says of it; known once it is announced."""
+        """As its client announced it; known after ``open``."""
         assert self._announced is not None, "open() comes first"
         return self._announced[0]
 
     @property
     def filters(self) -> Sequence[RangeFunction]:
-        """Applied to its elements; known once the update is announced."""
+        """Applied to its elements; known after ``open``."""
         if self._filters is None:
             self._filters = tuple(self._choose(self.update))
         return self._filters
 
     @property
     def weight(self) -> float:
-        """The weight that counts; known once the update is announced."""
+        """The weight that counts; known after ``open``."""
         return self._weigh(self.update.weight)
 
     @property
     def kind(self) -> UpdateKind:
-        """What the update is; known once it is announced."""
+        """Values or differences; known after ``open``."""
         return self.update.kind
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What its client measured; known once it is finished."""
+        """What its client measured; known after ``finish``."""
         return self.model.metrics
 
     def check_announced(self, part: ModelSpec, whole: ModelSpec) -> None:
-        """Check what its client says of it, before a byte of it counts.
+        """Check what its client announced, before a byte of it counts.
 
         Raises:
-            ModelError: it has other tensors than ``part``, or no weight.
+            ModelError: it has other tensors than ``part``, or a weight that is not allowed.
         """
         check_announced(self.peer, self.model.spec, self.update, part, whole)
 
@@ -127,13 +127,13 @@ class LiveSource:
         return self.model.is_complete
 
     def look_after(self) -> None:
-        """Look after an update that nobody waits for just now; never blocks.
+        """Check the update while the loop waits for another one; never blocks.
 
-        Its client may be lost meanwhile, or may be back: then it is asked at once, so that clients
-        that were lost together work side by side.
+        A client that is back is asked at once, not only when it is its turn: clients that were lost
+        together then work at the same time.
 
         Raises:
-            ContributorFailed: it is known already that this update cannot be had.
+            ContributorFailed: it is known already that the update failed.
         """
         self._check()
         self._notice()
@@ -155,7 +155,7 @@ class LiveSource:
     # --- its bytes --------------------------------------------------------------------------
 
     def take(self, nbytes: int) -> memoryview:
-        """Return the next ``nbytes``, all of which have come: a view where one view holds them."""
+        """Return the next ``nbytes``, all of which are here; not copied where one view has them."""
         self.used += nbytes
         views: list[memoryview] = []
         while nbytes:
@@ -168,8 +168,8 @@ class LiveSource:
         return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
     def release(self, nbytes: int) -> None:
-        """Give back the credit of bytes that are used."""
-        if self._lost is not None:
+        """Return the credit of bytes that are used."""
+        if self._lost is not None:  # the stream is closed; the next one has a window of its own
             return
         try:
             self.model.release(nbytes)
@@ -177,26 +177,26 @@ class LiveSource:
             self._lose(error)
 
     def close(self) -> None:
-        """Nothing is held here that its exchange does not hold."""
+        """Do nothing: the exchange owns the stream."""
 
-    # --- what its client hears --------------------------------------------------------------
+    # --- notices to its client --------------------------------------------------------------
 
     def wait_for(self, name: str) -> None:
-        """Note whom everybody waits for now; empty: it is this client."""
+        """Note whom the loop waits for now; empty: for this client."""
         self.model.wait_for(name)
 
     def hold(self, reason: str, waiting_for: str) -> None:
-        """Tell it that it is held, and for whom, once it has begun to answer."""
+        """Notify it that it is held, and for whom, once it has begun to answer."""
         if self.model.is_announced:
             self.model.hold(reason, waiting_for)
 
     def committing(self) -> None:
-        """Tell it that the new model is being committed, even if it has left."""
+        """Notify it that the new model is being committed; harmless if it has left."""
         with suppress(StreamlinkError):
             self.model.committing()
 
     def commit(self) -> None:
-        """Tell it that its update is in the new model, even if it has left."""
+        """Notify it that its update is in the new model; harmless if it has left."""
         with suppress(StreamlinkError):
             self.model.commit()
 
@@ -211,7 +211,7 @@ class LiveSource:
             self._lose(error)
 
     def _notice(self) -> None:
-        """Note the beginning of the answer, once: the client's *processing* is over."""
+        """Note the beginning of the answer, once: the client has finished its work."""
         if not self._has_begun and self.model.is_announced:
             self._has_begun = True
             self._answer.on_begin()
@@ -250,7 +250,7 @@ class LiveSource:
         return False
 
     def _lose(self, error: StreamlinkError) -> None:
-        """Wait for its client from now on; raises ``ContributorFailed`` where that is no use."""
+        """Wait for its client from now on, or raise ``ContributorFailed`` if it cannot resume."""
         is_pure = self._announced is not None and self.update.is_pure
         resume = self._resume
         if resume is None or not resume.is_possible(error) or (self.used and not is_pure):
