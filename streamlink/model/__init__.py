@@ -1,1 +1,1 @@
-"""What is being moved: specs, digests, and sources and sinks that need no disk."""
+"""The model that is moved: its spec, its digest, and sources and sinks that need no disk."""

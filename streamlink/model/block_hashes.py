@@ -22,22 +22,26 @@ def block_range(block: int, nbytes: int) -> tuple[int, int]:
 
 
 class BlockHashTracker:
-    """Follows the writes to a model of ``nbytes``. Holds 17 bytes per block, and no payload."""
+    """Observes the writes to a model of ``nbytes``. Needs 17 bytes for each block, no payload.
+
+    It hashes one partly written block at a time: more streaming states would cost memory for each
+    block that is open, and nearly all transfers write in order.
+    """
 
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
         self._hashes = bytearray(block_count(nbytes) * BLOCK_HASH_BYTES)
         self._is_known = bytearray(block_count(nbytes))
         self._hasher = xxhash.xxh3_128()
-        self._next = -1  # where the block in ``_hasher`` goes on; -1: none is begun
+        self._next = -1  # the byte that the block in ``_hasher`` continues with; -1: no block
 
     @property
     def hashes(self) -> bytes:
-        """All hashes in order, joined; those of unknown blocks are zero bytes."""
+        """All block hashes in order, joined; unknown ones are zero bytes."""
         return bytes(self._hashes)
 
     def take(self, offset: int, payload: memoryview) -> None:
-        """Note that ``payload`` (flat) was written at ``offset``."""
+        """Record that ``payload`` (flat) was written at ``offset``."""
         start, stop = offset, offset + payload.nbytes
         while start < stop:
             block = start // BLOCK_BYTES
@@ -58,7 +62,7 @@ class BlockHashTracker:
         self._is_known[block] = 1
 
     def unknown(self) -> Iterator[int]:
-        """Yield the blocks whose hash still has to be told."""
+        """Yield the blocks whose hash is unknown."""
         block = self._is_known.find(0)
         while block >= 0:
             yield block
@@ -71,7 +75,7 @@ class BlockHashTracker:
             self._hasher.reset()
         elif start != self._next:
             if self._hashed_block() == block:
-                self._next = -1  # something behind the present place changed
+                self._next = -1  # bytes changed that the state has hashed already, or a gap is left
             return
         self._hasher.update(piece)
         self._next = start + piece.nbytes
@@ -80,5 +84,5 @@ class BlockHashTracker:
             self._next = -1
 
     def _hashed_block(self) -> int:
-        """Return the block that is in the hasher; ``_next`` is always inside it."""
+        """Return the block that is being hashed; -1: none. ``_next`` is always inside it."""
         return self._next // BLOCK_BYTES if self._next >= 0 else -1

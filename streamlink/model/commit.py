@@ -1,4 +1,4 @@
-"""Commits other than a sink's own: with something around it, or of several sinks at once."""
+"""Commits of several sinks together, and a sink whose ``commit`` is replaced."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ __all__ = ["CommitSink", "commit_together"]
 
 
 def commit_together(sinks: Sequence[ModelSink], progress: Progress | None = None) -> None:
-    """Commit several sinks so that all their models appear, or none does.
+    """Commit several sinks so that all their models become visible, or none does.
 
-    All that can are prepared first, so that what may fail or take long is behind them when the
-    first model becomes visible; then come the commits of the others, which have no such step, and
-    the cheap ones of the prepared last. With at most one that cannot prepare, only a disk that
-    fails between two renames leaves some visible and others not; a note at the error says so.
+    This is a two-phase commit. First it prepares every sink that can prepare, so that all that may
+    fail or be slow is done before the first model becomes visible. Then it commits the sinks that
+    cannot prepare, and last the prepared ones. One sink without ``prepare`` is safe in this order
+    (the *last resource* of transaction systems): if its commit fails, nothing is visible yet. With
+    several of them, or if a disk fails between two renames, some models are visible and others are
+    not; a note on the error then counts them.
 
     Raises:
-        StoreError: one of them cannot be made whole; all that are not visible are discarded.
+        StoreError: a model is incomplete or cannot be stored; all that are not visible are
+            discarded.
     """
     able = [sink for sink in sinks if _can_prepare(sink)]
     ordered: list[ModelSink] = [*(sink for sink in sinks if sink not in able), *able]
@@ -34,38 +37,39 @@ def commit_together(sinks: Sequence[ModelSink], progress: Progress | None = None
             done += 1
     except BaseException as error:
         if done:
-            error.add_note(f"{done} of {len(sinks)} models are visible already")
+            error.add_note(f"{done} of {len(sinks)} models were already committed and stay visible")
         for sink in ordered[done:]:
-            with suppress(Exception):  # what went wrong first is what is told
+            with suppress(Exception):  # the first error is the one to report
                 sink.discard()
         raise
 
 
 def _can_prepare(sink: ModelSink) -> TypeGuard[Preparing]:
-    # A wrapper's ``__getattr__`` would prepare the sink below behind the wrapper's back.
+    # Looked up on the class: a wrapper's ``__getattr__`` would prepare the wrapped sink, and the
+    # wrapper would go on as if it were not prepared.
     return hasattr(type(sink), "prepare") and isinstance(sink, Preparing)
 
 
 class _Count:
-    """Joins the counts of steps that follow each other into one that grows."""
+    """Joins the progress counts of consecutive commits into one growing count."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._done = self._steps = 0
 
     def next(self) -> Progress:
-        """Return what the next one tells its steps."""
+        """Return the progress callback of the next commit."""
         self._done = self._steps
-        return self._tell
+        return self._report
 
-    def _tell(self, step: int) -> None:
+    def _report(self, step: int) -> None:
         self._steps = self._done + step
         if self._progress is not None:
             self._progress(self._steps)
 
 
 class CommitSink:
-    """Writes to ``sink``; ``commit`` does what has to be done before and after that one's."""
+    """Wraps a sink and replaces only its ``commit()``."""
 
     def __init__(self, sink: ModelSink, commit: Callable[[Progress | None], None]) -> None:
         self._sink = sink
@@ -77,13 +81,13 @@ class CommitSink:
         return self._sink.spec
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Take bytes; raises as the sink below does."""
+        """Write to the wrapped sink; raises as it does."""
         self._sink.write(offset, payload)
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Do it in the way that was given."""
+        """Call the given function; it commits the wrapped sink."""
         self._commit(progress)
 
     def discard(self) -> None:
-        """Forget everything written."""
+        """Drop everything written."""
         self._sink.discard()

@@ -1,7 +1,7 @@
-"""Which tensors of two models differ, where first, and in how many elements; read range by range.
+"""Compares two models range by range: which tensors differ, where first, in how many elements.
 
-Elements are compared bit by bit: equal NaNs are equal, and -0.0 is not 0.0. Where both sources keep
-block hashes, blocks with equal hashes are not read at all.
+Elements are compared bit by bit, so equal NaNs are equal and -0.0 differs from 0.0. If both sources
+have block hashes, blocks with equal hashes are not read.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def difference(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDiffere
     """Yield the tensors that differ, in logical order; nothing for equal models.
 
     Raises:
-        SpecMismatch: the models do not have the same tensors (raised at the first ``next``).
+        SpecMismatch: the models do not have the same tensors (raised by the first ``next``).
     """
-    require_same(ours.spec, theirs.spec, "the other source", "the first one")
+    require_same(ours.spec, theirs.spec, "the second source", "the first source")
     found: TensorDifference | None = None
     for piece in _differing_pieces(ours, theirs):
         if found is None or found.name != piece.name:
@@ -53,9 +53,11 @@ def difference(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDiffere
 
 
 def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[TensorDifference]:
-    """Yield what differs block by block; a tensor across blocks comes once for each."""
+    """Yield the differences of each block; a tensor that spans blocks appears once for each."""
     spec = ours.spec
-    compared = 0  # an element cut by a block's edge belongs to the first block that is compared
+    # An element that crosses a block boundary is compared with the first block only, so that it is
+    # not counted twice.
+    compared = 0
     for block in range(block_count(spec.nbytes)):
         if _has_equal_hash(ours, theirs, block):
             continue

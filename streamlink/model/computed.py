@@ -27,11 +27,12 @@ Fill = Callable[[TensorSpec, int, npt.NDArray[Any]], None]
 
 
 class GeneratedModel:
-    """A source whose elements ``fill`` computes, each time anew, for just the range that is read.
+    """A source whose elements ``fill`` computes at every read, only for the range that is read.
 
     Args:
         spec: the tensors.
-        fill: see ``Fill``. A function of position only; reads from several threads call it at once.
+        fill: see ``Fill``. Its result must depend on the position only. Several threads may call it
+            at the same time.
     """
 
     def __init__(self, spec: ModelSpec, fill: Fill) -> None:
@@ -51,7 +52,7 @@ class GeneratedModel:
         """Nothing is held."""
 
     def _piece(self, segment: Segment) -> memoryview:
-        # Widened to whole elements; what is too much at either end is cut off the view.
+        # A range may cut an element at either end: compute whole elements, then slice the view.
         itemsize = segment.tensor.itemsize
         first, last = segment.start // itemsize, -(-segment.stop // itemsize)
         values = np.empty(last - first, segment.tensor.numpy_dtype)
@@ -68,12 +69,12 @@ RangeFunction = Callable[[TensorSpec, int, npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 class MappedSource:
-    """A source that gives ``function`` of another source's elements.
+    """A source that applies ``function`` to the elements of another source.
 
     Args:
-        source: what is mapped; closed with this one.
-        function: see ``RangeFunction``. A function of its arguments only: a range may be asked for
-            again, cut elsewhere, and by several threads at once.
+        source: the other source; closed with this one.
+        function: see ``RangeFunction``. Its result must depend on its arguments only: a range may
+            be read again, with other boundaries, and by several threads at the same time.
     """
 
     def __init__(self, source: ModelSource, function: RangeFunction) -> None:
@@ -94,18 +95,18 @@ class MappedSource:
         segments = tuple(self.spec.segments(offset, length))
         if not segments:
             return ()
-        # One read, widened to the whole elements that the range cuts at its two ends.
+        # One read of whole elements: the range may cut an element at either end.
         before = segments[0].start % segments[0].tensor.itemsize
         after = -segments[-1].stop % segments[-1].tensor.itemsize
         pieces = PayloadReader(self._source.read(offset - before, before + length + after))
         return tuple(self._map(segment, pieces) for segment in segments)
 
     def watch(self) -> Check:
-        """Return the check of the source that is mapped."""
+        """Return the check of the mapped source."""
         return watch(self._source)
 
     def close(self) -> None:
-        """Close the source that is mapped."""
+        """Close the mapped source."""
         self._source.close()
 
     def _map(self, segment: Segment, pieces: PayloadReader) -> memoryview:
@@ -124,5 +125,5 @@ class MappedSource:
 
 
 def map_model(source: ModelSource, function: RangeFunction) -> MappedSource:
-    """Return ``source`` seen through ``function``, applied range by range."""
+    """Return a source that applies ``function`` to each range of ``source`` when it is read."""
     return MappedSource(source, function)

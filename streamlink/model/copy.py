@@ -16,31 +16,31 @@ def copy_model(
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
 ) -> None:
-    """Copy every byte and commit; whatever fails, the sink has been told to discard.
+    """Copy every byte and commit. If anything fails, the sink is discarded.
 
     Args:
         source: where the bytes come from.
         sink: where they go; its spec must be the source's.
         piece_bytes: how much is read at a time (bytes).
-        progress: told the bytes copied, then that number plus the steps of the commit.
+        progress: called with the bytes copied, then with that number plus the steps of the commit.
 
     Raises:
         SpecMismatch: source and sink have different tensors.
-        SourceChanged: somebody wrote to the source meanwhile, and it noticed.
+        SourceChanged: the source detected that it was modified during the copy.
         ValueError: ``piece_bytes`` is not positive.
     """
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     require_same(source.spec, sink.spec, "the sink", "the source")
     nbytes = source.spec.nbytes
-    tell = progress or _ignore
-    check = watch(source)
+    report = progress or _ignore
+    check = watch(source)  # before the first read, or a change between the two would be missed
     try:
         for offset in range(0, nbytes, piece_bytes):
             _copy_piece(source, sink, offset, min(piece_bytes, nbytes - offset))
-            tell(min(nbytes, offset + piece_bytes))
+            report(min(nbytes, offset + piece_bytes))
         check()
-        sink.commit(lambda steps: tell(nbytes + steps))
+        sink.commit(lambda steps: report(nbytes + steps))
     except BaseException:
         sink.discard()
         raise
@@ -57,18 +57,17 @@ def _ignore(_: int) -> None:
 
 
 class TeeSink:
-    """Writes everything to ``first`` and to ``second``, and commits them together.
+    """Writes everything to two sinks and commits them together, like ``tee``.
 
-    Where neither can prepare its commit, the first has its model already when the second one fails
-    (see ``commit_together``). For a place that takes some of the tensors only there is
-    ``part_sink``.
+    If neither sink can prepare its commit and the second commit fails, the first model is visible
+    already (see ``commit_together``). For a sink that takes only some tensors, see ``part_sink``.
 
     Raises:
-        SpecMismatch: the two have different tensors.
+        SpecMismatch: the two sinks have different tensors.
     """
 
     def __init__(self, first: ModelSink, second: ModelSink) -> None:
-        require_same(first.spec, second.spec, "the second place", "the first place")
+        require_same(first.spec, second.spec, "the second sink", "the first sink")
         self._first = first
         self._second = second
 
@@ -78,16 +77,16 @@ class TeeSink:
         return self._first.spec
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Take ``payload`` into both places."""
+        """Write ``payload`` to both sinks."""
         self._first.write(offset, payload)
         self._second.write(offset, payload)
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Make the model whole in both places."""
+        """Commit both sinks."""
         commit_together((self._first, self._second), progress)
 
     def discard(self) -> None:
-        """Forget what was written to either place."""
+        """Discard both sinks, the second also if the first fails."""
         try:
             self._first.discard()
         finally:

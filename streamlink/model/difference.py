@@ -1,7 +1,7 @@
-"""What training changed: one model minus another, range by range as it is read.
+"""One model minus another, computed range by range as it is read: what training changed.
 
-An update of differences carries floating point and complex tensors as differences and integers and
-booleans as values, because a difference of those may not fit their type.
+Floating point and complex tensors travel as differences. Integers and booleans travel as values,
+because their difference may not fit their type.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = ["DifferenceSource", "subtract"]
 _Array = npt.NDArray[Any]
 
 _WIDE = np.dtype(np.float32)
-_BLOCK = 32 * 1024  # elements: what a block needs stays in the processor's cache
+_BLOCK = 32 * 1024  # elements: the temporary arrays of one block fit into the processor's cache
 _IDLE_BUFFER_BYTES = 8 << 20
 
 
 class DifferenceSource:
-    """Gives ``new`` minus ``base``: see ``subtract``; integers and booleans are those of ``new``.
+    """A source of ``new`` minus ``base`` (see ``subtract``), with the integers of ``new``.
 
-    Nothing is computed ahead or kept. A range needs the memory of its own result, twice that where
-    ``base`` has to be read from a disk, and half a MiB. The results of equal models are equal bits
-    on every machine, however the ranges are cut.
+    Nothing is computed ahead or kept. Reading a range needs memory for its result, twice that if
+    ``base`` is read from a disk, and half a MiB. The result has the same bits on every machine,
+    whatever ranges are read.
 
     Args:
-        new: the model after the work; closed with this one.
-        base: the model before it; closed with this one.
+        new: the model after training; closed with this one.
+        base: the model before training; closed with this one.
 
     Raises:
         SpecMismatch: the two have different tensors.
     """
 
     def __init__(self, new: ModelSource, base: ModelSource) -> None:
-        require_same(new.spec, base.spec, "the model to subtract", "the new model")
+        require_same(new.spec, base.spec, "the base model", "the new model")
         self._new = new
         self._base = base
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
@@ -55,7 +55,7 @@ class DifferenceSource:
         segments = tuple(self.spec.segments(offset, length))
         if all(_is_value(segment) for segment in segments):
             return self._new.read(offset, length)
-        # One read of each, widened to the whole elements that the range cuts at its two ends.
+        # One read of each model, of whole elements: the range may cut an element at either end.
         before = segments[0].start % segments[0].tensor.itemsize
         after = -segments[-1].stop % segments[-1].tensor.itemsize
         start, nbytes = offset - before, before + length + after
@@ -94,9 +94,9 @@ class DifferenceSource:
 def subtract(new: _Array, base: _Array, out: _Array) -> None:
     """Set ``out`` to ``new - base``, rounded once to the dtype, half to even.
 
-    A complex number is its two parts. NaN and infinity propagate as IEEE 754 says. What is beyond
-    the dtype's range becomes infinite, and NaN in F8_E4M3, which has no infinity. Every NaN is the
-    default NaN, because which of two a subtraction keeps is up to the machine.
+    A complex number counts as two parts. NaN and infinity propagate by IEEE 754. A result beyond
+    the dtype's range becomes infinity, or NaN in F8_E4M3, which has no infinity. Every NaN becomes
+    the default NaN, because IEEE 754 leaves open which payload a subtraction of two NaNs keeps.
 
     Args:
         new: 1-D, of a floating point or complex dtype that can travel; may be unaligned.
@@ -116,8 +116,9 @@ def _subtract_block(new: _Array, base: _Array, out: _Array) -> None:
         if out.dtype.itemsize >= _WIDE.itemsize:
             np.subtract(new, base, out=out)
         else:
-            # Rounded twice, but to the same bits as once: float32 has two digits more than twice
-            # those of float16, the longest of the small formats, and a sum needs no more.
+            # Double rounding is innocuous here: float32 has 24 significant bits, and a sum of two
+            # p-bit numbers rounds the same way if the wider format has at least 2p + 2 bits. The
+            # longest small format, float16, has p = 11 (Figueroa, 1995).
             difference = new.astype(_WIDE)
             np.subtract(difference, base.astype(_WIDE), out=difference)
             np.copyto(out, difference, casting="unsafe")

@@ -1,14 +1,15 @@
-"""A digest of a whole model that does not depend on how its bytes travelled or are stored.
+"""The digest of a model: a hash list, as BitTorrent uses it, over blocks of 1 MiB.
 
-The logical line is cut into fixed blocks of 1 MiB (the last may be shorter). A *hash* is the
-xxh3-128 of one block; the *root* is the SHA-256 over a tag, the spec's digest, the number of bytes
-and all hashes in order. Chunk sizes, encodings, interruptions and resumes leave it as it is, and a
-store that keeps the hashes tells its digest without reading the model.
+The logical bytes are cut into blocks of 1 MiB; the last may be shorter. Each *block hash* is the
+xxh3-128 of one block. The digest, the *root hash* of the list, is the SHA-256 over a tag, the
+spec's digest, the number of bytes and all block hashes in order. It does not depend on chunk sizes,
+encodings, interruptions or the kind of store, and a store that keeps the block hashes knows its
+digest without reading the model.
 
-The digest of an *extent* is made in the same way, with the hashes of what of each block lies in it.
-Before them the root's hash covers where it lies: of a *tail*, which ends with the model, its start
-as 8 bytes; of one that ends before, a tag, its start and its stop. That of an extent over all of
-the model is the model's.
+The digest of an *extent* is computed in the same way, over the hashes of those parts of the blocks
+that lie in the extent. The root hash then also covers the position: for a *tail*, which ends where
+the model ends, its start as 8 bytes; for any other extent a tag, its start and its stop. The digest
+of an extent over the whole model is the digest of the model.
 """
 
 from __future__ import annotations
@@ -37,37 +38,37 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 1 << 20
-"""Logical bytes under one hash."""
+"""Logical bytes of one block."""
 
 BLOCK_HASH_BYTES = 16
-"""Bytes of one hash."""
+"""Bytes of one block hash."""
 
 _TAG = b"streamlink model digest 1\0"
-_EXTENT_TAG = (
-    b"extent\0"  # no multiple of 8 bytes: never mistaken for the mark of a tail, or hashes
-)
+# Seven bytes: an input with this tag can never have the length of one with a tail's start (8 bytes)
+# or without a position, because all that follows is a multiple of 8 bytes.
+_EXTENT_TAG = b"extent\0"
 
 OnBlockHash = Callable[[int, bytes], None]
 
 
 @runtime_checkable
 class HasBlockHashes(Protocol):
-    """A source that keeps the hashes of what it stores, and so knows its digest without reading."""
+    """A source that stores its block hashes, and so knows its digest without reading the model."""
 
     def block_hash(self, block: int) -> bytes | None:
-        """Return a block's hash, or ``None`` where this model was stored without hashes."""
+        """Return a block's hash; None: this model was stored without block hashes."""
 
     def digest(self) -> str:
-        """Return the root in hexadecimal, from the hashes where there are any."""
+        """Return the digest in hexadecimal, from the block hashes if they are stored."""
 
 
 class DigestBuilder:
-    """Takes a model's bytes in logical order, in pieces of any size, in constant memory.
+    """Computes a digest from bytes in logical order, in pieces of any size, in constant memory.
 
     Args:
         spec: the model.
-        on_block_hash: called with (block number, block_hash) as each block is complete.
-        extent: the digest is that of these bytes; None: of the whole model.
+        on_block_hash: called with (block number, block hash) when a block is complete.
+        extent: compute the digest of these bytes; None: of the whole model.
 
     Raises:
         ValueError: the extent is not inside the model.
@@ -94,17 +95,20 @@ class DigestBuilder:
 
     @property
     def offset(self) -> int:
-        """The byte of the model that ``update`` goes on at."""
+        """The model's byte that the next ``update`` begins with."""
         return self._offset
 
     def update(self, view: memoryview) -> None:
         """Take the next bytes (flat, C-contiguous).
 
         Raises:
-            ModelError: these are more bytes than the extent has.
+            ModelError: the extent has fewer bytes.
         """
         if self._offset + view.nbytes > self._extent.stop:
-            raise ModelError(f"bytes behind {self._extent} of the model were given to its digest")
+            raise ModelError(
+                f"{view.nbytes} bytes from byte {self._offset} on reach beyond {self._extent}, the "
+                "part of the model that the digest covers"
+            )
         start, length = 0, view.nbytes
         while start < length:
             stop = min(length, start + BLOCK_BYTES - self._offset % BLOCK_BYTES)
@@ -112,7 +116,7 @@ class DigestBuilder:
             start = stop
 
     def digest(self) -> bytes:
-        """Return the root (32 bytes).
+        """Return the digest (32 bytes).
 
         Raises:
             ModelError: bytes are still missing.
@@ -121,22 +125,20 @@ class DigestBuilder:
         if self._offset != extent.stop:
             done = self._offset - extent.start
             raise ModelError(
-                f"a digest of {extent.nbytes} bytes was asked for after {done} of them"
+                f"the digest of {extent.nbytes} bytes was requested after only {done} of them"
             )
         return self._root.digest()
 
     def hexdigest(self) -> str:
-        """Return the root as 64 hexadecimal digits; raises as ``digest`` does."""
+        """Return the digest as 64 hexadecimal digits; raises as ``digest`` does."""
         return self.digest().hex()
 
     def _take(self, piece: memoryview) -> None:
-        """Take a piece that does not reach beyond the present block."""
+        """Hash a piece that lies in one block."""
         self._offset += piece.nbytes
         complete = self._offset % BLOCK_BYTES == 0 or self._offset == self._extent.stop
         if complete and (piece.nbytes == BLOCK_BYTES or not self._is_block_begun(piece)):
-            self._finish(
-                block_hash_of(piece)
-            )  # the whole block at once: no state to feed and reset
+            self._finish(block_hash_of(piece))  # one-shot: cheaper than the streaming state
             return
         self._block.update(piece)
         if complete:
@@ -145,7 +147,7 @@ class DigestBuilder:
             self._finish(block_hash)
 
     def _is_block_begun(self, piece: memoryview) -> bool:
-        """Tell whether bytes of the block came before this piece, which ends it."""
+        """Tell whether earlier pieces held bytes of the block that this piece completes."""
         before = self._offset - piece.nbytes
         return before % BLOCK_BYTES != 0
 
@@ -156,7 +158,7 @@ class DigestBuilder:
 
 
 def block_count(nbytes: int) -> int:
-    """Return how many blocks, hence hashes, a model of ``nbytes`` has."""
+    """Return how many blocks a model of ``nbytes`` has."""
     return -(-nbytes // BLOCK_BYTES)
 
 
@@ -166,10 +168,10 @@ def block_hash_of(block: memoryview | bytes) -> bytes:
 
 
 def root_hash(spec: ModelSpec, hashes: Iterable[bytes | memoryview]) -> str:
-    """Return the root in hexadecimal. Several hashes may come joined in one item.
+    """Return the digest in hexadecimal. One item may hold several block hashes, joined.
 
     Raises:
-        ModelError: there are more or fewer hashes than the model has blocks.
+        ModelError: the number of hashes is not the model's number of blocks.
     """
     hasher, taken = _root_hasher(spec), 0
     for block_hash in hashes:
@@ -177,7 +179,8 @@ def root_hash(spec: ModelSpec, hashes: Iterable[bytes | memoryview]) -> str:
         taken += len(block_hash)
     if taken != block_count(spec.nbytes) * BLOCK_HASH_BYTES:
         raise ModelError(
-            f"{taken / BLOCK_HASH_BYTES:g} hashes for a model of {block_count(spec.nbytes)} blocks"
+            f"{taken / BLOCK_HASH_BYTES:g} block hashes for a model of "
+            f"{block_count(spec.nbytes)} blocks"
         )
     return hasher.hexdigest()
 
@@ -185,10 +188,10 @@ def root_hash(spec: ModelSpec, hashes: Iterable[bytes | memoryview]) -> str:
 def digest_of(
     source: ModelSource, piece: int = BLOCK_BYTES, progress: Progress | None = None
 ) -> str:
-    """Read the whole source, ``piece`` bytes at a time, and return its root in hexadecimal.
+    """Read the whole source, ``piece`` bytes at a time, and return its digest in hexadecimal.
 
     Raises:
-        SourceChanged: somebody wrote to the source meanwhile, and it noticed.
+        SourceChanged: the source detected that it was modified meanwhile.
     """
     check = watch(source)
     builder = DigestBuilder(source.spec)

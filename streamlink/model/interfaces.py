@@ -1,8 +1,8 @@
-"""What the rest of streamlink asks of a place where models live.
+"""The interfaces of sources, sinks and stores. Duck typing is enough: nothing has to inherit.
 
-A *source* gives the bytes of any logical range, a *sink* takes them, a *store* holds one whole
-model and swaps in the next one atomically. Anything with these methods will do; nothing has to
-inherit.
+A *source* returns the bytes of any logical range, a *sink* takes bytes, a *store* holds one whole
+model and replaces it atomically. What only some of them can do is a protocol of its own
+(``Lending``, ``Preparing``, ``ResumableStore``, ...), which callers look for at run time.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Payload = tuple[memoryview, ...]
 """Consecutive logical bytes as flat, C-contiguous ``memoryview``s of format ``B``."""
 
 Progress = Callable[[int], None]
-"""Called with a growing count while a long step goes on, so that nobody takes it for a stall."""
+"""Called with a growing count during a long step, so that a watchdog sees that it progresses."""
 
 Check = Callable[[], None]
-"""Raises ``SourceChanged`` where a model is not what it was; it may be called any number of times,
-and costs no read of the model."""
+"""Raises ``SourceChanged`` if a model was modified. It may be called any number of times, and it
+does not read the model."""
 
 
 def payload_bytes(payload: Payload) -> int:
@@ -53,7 +53,7 @@ def payload_bytes(payload: Payload) -> int:
 
 @runtime_checkable
 class ModelSource(Protocol):
-    """Gives the bytes of a model, range by range. Reads may come from several threads at once."""
+    """Returns the bytes of a model, range by range. Several threads may read at the same time."""
 
     @property
     def spec(self) -> ModelSpec:
@@ -66,25 +66,26 @@ class ModelSource(Protocol):
 
         Raises:
             ValueError: the range is not inside the model.
-            CorruptStore: stored bytes are not what was stored.
+            CorruptStore: the stored bytes were damaged since they were stored.
         """
 
     def close(self) -> None:
-        """Let go of files and caches. Harmless when called twice."""
+        """Close files and drop caches. Harmless when called twice."""
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A source that notices when somebody writes to what it reads from."""
+    """A source that detects when somebody modifies what it reads from."""
 
     def watch(self) -> Check:
-        """Return a check for changes from now on, or from an earlier moment."""
+        """Return a check for changes since this call, or since an earlier moment."""
 
 
 def watch(source: ModelSource) -> Check:
-    """Return the check of a source, for whoever reads all of it; one that passes where it has none.
+    """Return a source's check, or one that always passes where the source cannot detect changes.
 
-    What was read is of one model if the check passes after the last read.
+    Call this before the first read. If the check passes after the last read, all bytes that were
+    read belong to the same model.
     """
     return source.watch() if isinstance(source, Watched) else _pass
 
@@ -102,7 +103,7 @@ class ModelSink(Protocol):
         """The tensors, in logical order."""
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Take logical bytes from ``offset`` on; ``payload`` may be reused after the return.
+        """Store ``payload`` at logical ``offset``; the caller may reuse the buffer afterwards.
 
         Raises:
             ValueError: the range is not inside the model.
@@ -110,28 +111,28 @@ class ModelSink(Protocol):
         """
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Make the model whole and visible, at once or not at all, and durable where that applies.
+        """Make the model visible atomically, and durable where the sink is on a disk.
 
         Raises:
             StoreError: part of the model was never written, or the disk failed.
         """
 
     def discard(self) -> None:
-        """Forget everything written. Harmless after ``commit`` and when called twice."""
+        """Drop everything written. Harmless after ``commit`` and when called twice."""
 
 
 @runtime_checkable
 class Preparing(ModelSink, Protocol):
-    """A sink whose commit has two steps, so that several models can appear at once.
+    """A sink with a two-phase commit, so that several models can be committed together.
 
-    ``commit`` alone does both. Between them nothing of the model is visible, nothing can be
-    written, and ``discard`` is still possible.
+    ``commit`` without ``prepare`` does both phases. Between the two the model is not visible,
+    nothing can be written, and ``discard`` is still possible.
     """
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Check that the model is whole, and make it as durable as the commit would.
+        """Check that the model is complete and make it durable: all that may fail or be slow.
 
-        The commit that follows is cheap: it waits for nothing but what makes the model visible.
+        The following ``commit`` is cheap: it only makes the model visible (a rename or a swap).
         Harmless when called twice.
 
         Raises:
@@ -141,49 +142,52 @@ class Preparing(ModelSink, Protocol):
 
 @runtime_checkable
 class Prompt(Protocol):
-    """A sink that says whether its ``write`` copies within memory only, and so waits for nobody."""
+    """A sink that states whether its ``write`` only copies within memory and never blocks."""
 
     @property
     def is_prompt(self) -> bool:
-        """Whether it does: then the thread that reads the network may call it."""
+        """Whether ``write`` never blocks, so that the thread that reads the network may call it."""
 
 
 def is_prompt(sink: ModelSink) -> bool:
-    """Tell whether ``sink.write`` is known to wait for nobody: no disk, no device, no user."""
-    # A wrapper's ``__getattr__`` would find that of the sink below, which may wait less.
+    """Tell whether ``sink.write`` is known not to block: on no disk, no device, no user code."""
+    # Looked up on the class: a wrapper's ``__getattr__`` would answer for the wrapped sink, whose
+    # ``write`` may not block although the wrapper's does.
     return hasattr(type(sink), "is_prompt") and isinstance(sink, Prompt) and sink.is_prompt
 
 
 @runtime_checkable
 class Lending(ModelSink, Protocol):
-    """A sink that lends its memory, so that bytes are read straight into where they belong.
+    """A sink that lends its memory, so that a carrier reads bytes directly into it (zero copy).
 
-    Several ranges may be lent at once, to threads of their own, also while another one is in
-    ``write`` or ``filled``. What is lent is torn from then on, whatever becomes of it, as if its
-    first byte had been written.
+    Several ranges may be lent at the same time to several threads, also while another thread is in
+    ``write`` or ``filled``. A lent range counts as torn, as if its first byte had been written,
+    because the borrower may write to it at any time.
     """
 
     def lend(self, offset: int, nbytes: int) -> memoryview | None:
         """Return the memory of logical bytes ``[offset, offset + nbytes)``, flat and writable.
 
-        None: it has no contiguous memory for just these. What is lent again is the same memory.
+        None: the range has no contiguous memory of its own. Lending a range again returns the same
+        memory.
 
         Raises:
             ValueError: the range is not inside the model.
-            ModelError: it cannot be written to; ``write`` says the same.
+            ModelError: the memory cannot be written to, as ``write`` raises it.
         """
 
     def filled(self, offset: int, nbytes: int) -> None:
-        """Take note that lent bytes are in their place and verified: instead of their ``write``.
+        """Record that a lent range now holds verified bytes: the counterpart of ``write``.
 
-        Like ``write`` it is called by one thread at a time, and decides what was there last.
+        One thread at a time calls ``write`` and ``filled``.
         """
 
 
 def lends(sink: ModelSink) -> Lending | None:
-    """Return the sink as one that lends; None where it is none, or its ``write`` does more."""
-    # A wrapper's ``__getattr__`` would find the methods of the sink below, and a subclass that
-    # overrides ``write`` alone would not see what is filled in place.
+    """Return ``sink`` if it lends memory; None if it does not, or if its ``write`` does more."""
+    # The MRO is searched for two reasons. A wrapper's ``__getattr__`` would find ``lend`` of the
+    # wrapped sink. And a subclass that overrides only ``write`` (to filter, to count) would not see
+    # bytes that are filled in place, so ``lend`` must be defined at the same level or below.
     kinds = type(sink).__mro__
     writing = next((at for at, kind in enumerate(kinds) if "write" in vars(kind)), -1)
     lending = next((at for at, kind in enumerate(kinds) if "lend" in vars(kind)), len(kinds))
@@ -192,15 +196,16 @@ def lends(sink: ModelSink) -> Lending | None:
 
 @runtime_checkable
 class ModelInPlace(ModelSource, ModelSink, Protocol):
-    """Source and sink over the same memory, so that receiving a model costs no second one.
+    """A source and sink over the same memory, so that receiving a model needs no second copy.
 
-    From the first byte written until the commit it is *torn*, and ``read`` raises ``TornModel``;
-    ``discard`` does not mend it, only a whole model does.
+    From the first byte written until ``commit`` the model is *torn* (a torn write: part old, part
+    new), and ``read`` raises ``TornModel``. ``discard`` cannot restore the old bytes; only
+    receiving a whole model repairs it.
     """
 
     @property
     def is_torn(self) -> bool:
-        """Whether a model has begun to arrive and is not committed: part old, part new."""
+        """Whether a model began to arrive and is not committed: part old, part new."""
 
 
 @runtime_checkable
@@ -208,12 +213,12 @@ class ModelStore(Protocol):
     """Holds one whole model under one name."""
 
     def open(self) -> ModelSource:
-        """Return the last whole model.
+        """Return the last committed model.
 
-        The source stays readable while a later model replaces it, until it is closed.
+        The source stays readable until it is closed, also while a later model replaces it.
 
         Raises:
-            StoreError: there is none, or it cannot be read.
+            StoreError: there is no model, or it cannot be read.
         """
 
     def begin(self, spec: ModelSpec) -> ModelSink:
@@ -222,64 +227,64 @@ class ModelStore(Protocol):
 
 @runtime_checkable
 class ChecksWriting(Protocol):
-    """A store that can tell, before a model is there, whether the next one could be written."""
+    """A store that can check, before a transfer begins, whether a model could be written."""
 
     def check_writable(self) -> None:
-        """Raise where it could not; nothing stays behind.
+        """Raise if a model could not be written. The check leaves nothing behind.
 
         Raises:
-            StoreError: this process may not write there, or the place cannot be a store.
-            StoreFull: the disk takes no file.
+            StoreError: this process may not write there, or the path cannot be a store.
+            StoreFull: the disk has no room for a single file.
         """
 
 
-# --- what outlives the process that receives it ------------------------------------------------
+# --- resuming after the process was restarted --------------------------------------------------
 
 
 @runtime_checkable
 class HasIdentity(Protocol):
-    """A source that knows its bytes by a name, so that an interrupted transfer finds them again."""
+    """A source with a name for its content, by which an interrupted transfer is resumed."""
 
     def identity(self) -> str:
-        """Return a short text that stays as long as the bytes do, found without reading them."""
+        """Return a short text that changes with the content; found without reading the model."""
 
 
 @runtime_checkable
 class ResumableSink(ModelSink, Protocol):
-    """A sink that can be left and taken up again, by another process too."""
+    """A sink that can be suspended and resumed, also by another process."""
 
     @property
     def durable(self) -> int:
-        """All bytes below would survive this process (bytes)."""
+        """The high-water mark: all bytes below it survive a crash of this process (bytes)."""
 
     def saved(self) -> Iterator[memoryview]:
         """Yield the durable bytes in order, read back; a view is valid until the next one.
 
         Raises:
-            CorruptStore: they are not what was written.
+            CorruptStore: they were damaged since they were written.
         """
 
     def suspend(self) -> None:
-        """Let go, and keep what has come for ``ResumableStore.resume``."""
+        """Close the sink and keep what was received, for ``ResumableStore.resume``."""
 
 
 @runtime_checkable
 class ResumableStore(ModelStore, Protocol):
-    """A store that keeps what an interrupted transfer has brought."""
+    """A store that keeps the received part of an interrupted transfer."""
 
     def begin(self, spec: ModelSpec, identity: str = "") -> ResumableSink:
-        """Return a sink for the next model, one that ``resume`` finds by ``identity``."""
+        """Return a sink for the next model; ``resume`` finds it again by ``identity``."""
 
     def resume(self, spec_digest: bytes, identity: str) -> ResumableSink | None:
-        """Return the sink of an interrupted transfer of this very model, if there is one."""
+        """Return the sink of an interrupted transfer of the same model; None: there is none."""
 
 
 @runtime_checkable
 class Expiring(Protocol):
-    """A store beside which interrupted transfers may have left something."""
+    """A store that removes what interrupted transfers left in it."""
 
     def expire(self, seconds: float) -> None:
-        """Remove what was left longer ago than ``seconds``, unless a living process uses it.
+        """Remove leftovers that nobody changed for ``seconds`` and no running process uses.
 
         Raises:
             StoreError: it cannot be removed.

@@ -1,8 +1,8 @@
 """A part of a model: some of its tensors, in the model's order, as a model of its own.
 
-Parameter-efficient training asks for adapters or heads only. The server names them by patterns, and
-both ends make the same part of the same spec. A part is read out of the whole model's source, and
-taken out of the whole model's bytes while they arrive.
+Parameter-efficient training returns only adapters or heads. The server names them by patterns, and
+both ends derive the same part from the same spec. ``PartSource`` reads a part from a source of the
+whole model; ``PartSink`` filters a part from the bytes of the whole model as they arrive.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def part_of(spec: ModelSpec, patterns: Sequence[str]) -> ModelSpec:
 
     Args:
         spec: the whole model.
-        patterns: names, with ``*``, ``?`` and ``[...]`` as in file names, upper and lower case
-            told apart; none at all: the whole model.
+        patterns: names, with ``*``, ``?`` and ``[...]`` as in file names, case-sensitive. Without
+            any pattern the part is the whole model.
 
     Raises:
         ModelError: a pattern matches no tensor.
@@ -63,11 +63,11 @@ def part_of(spec: ModelSpec, patterns: Sequence[str]) -> ModelSpec:
 
 
 def require_part(store: ModelStore, patterns: Sequence[str]) -> None:
-    """Check that the model in ``store`` has the part; without patterns it is not even opened.
+    """Check that the model in ``store`` has the part; without patterns it is not opened.
 
     Raises:
         ModelError: a pattern matches no tensor.
-        StoreError: the store holds no model, or one that cannot be read.
+        StoreError: the store holds no model, or the model cannot be read.
     """
     if patterns:
         with closing(store.open()) as source:
@@ -75,7 +75,7 @@ def require_part(store: ModelStore, patterns: Sequence[str]) -> None:
 
 
 def place_in(whole: ModelSpec, part: ModelSpec, offset: int) -> int:
-    """Return where byte ``offset`` of ``part`` lies in ``whole``; behind its last, the end of all.
+    """Return the offset in ``whole`` of byte ``offset`` of ``part``; the end maps to the end.
 
     Raises:
         ValueError: the part has no such byte.
@@ -87,37 +87,37 @@ def place_in(whole: ModelSpec, part: ModelSpec, offset: int) -> int:
 
 
 def part_source(source: ModelSource, part: ModelSpec) -> ModelSource:
-    """Return a source of just ``part``: ``source`` itself where that is all of it.
+    """Return a source of ``part`` only: ``source`` itself if the part is the whole model.
 
     Raises:
-        SpecMismatch: ``part`` is no part of the source's model; see ``PartSource``.
+        SpecMismatch: ``part`` is not a part of the source's model; see ``PartSource``.
     """
     return source if source.spec == part else PartSource(source, part)
 
 
 def part_sink(sink: ModelSink, whole: ModelSpec) -> ModelSink:
-    """Return a sink for the model ``whole`` that keeps what ``sink`` has tensors for.
+    """Return a sink for the model ``whole`` that passes on the tensors that ``sink`` has.
 
-    ``sink`` itself where that is all of it.
+    It is ``sink`` itself if that has all of them.
 
     Raises:
-        SpecMismatch: the sink's tensors are no part of ``whole``; see ``PartSource``.
+        SpecMismatch: the sink's tensors are not a part of ``whole``; see ``PartSource``.
     """
     return sink if sink.spec == whole else PartSink(sink, whole)
 
 
 class PartSource:
-    """Gives some tensors of another source as a model of their own; its reads are passed on.
+    """A source of some tensors of another source.
 
-    Tensors that lie side by side are read at once, so what a read costs is the pieces it falls
-    into, whatever the number of tensors.
+    Adjacent tensors are read together: the cost of a read grows with the number of contiguous
+    pieces, not with the number of tensors.
 
     Args:
         source: the whole model; closed with this one.
-        part: some of its tensors, or all, in an order of its own.
+        part: some of its tensors, or all, in any order.
 
     Raises:
-        SpecMismatch: a tensor is not in the source, or is another one there.
+        SpecMismatch: a tensor is not in the source, or has another dtype or shape there.
     """
 
     def __init__(self, source: ModelSource, part: ModelSpec) -> None:
@@ -131,7 +131,7 @@ class PartSource:
         return self._part
 
     def read(self, offset: int, length: int) -> Payload:
-        """Read ``[offset, offset + length)`` of the part, as the whole model's source gives it."""
+        """Read bytes ``[offset, offset + length)`` of the part from the whole model's source."""
         self._part.check_range(offset, length)
         views: list[memoryview] = []
         for start, nbytes in self._pieces(offset, offset + length):
@@ -139,7 +139,7 @@ class PartSource:
         return tuple(views)
 
     def watch(self) -> Check:
-        """Return the check of the whole model's source: a change beside the part is one, too."""
+        """Return the check of the whole model; it also fails for changes outside the part."""
         return watch(self._source)
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class PartSource:
         self._source.close()
 
     def _pieces(self, offset: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Yield (offset in the source, bytes) of what lies under bytes ``[offset, stop)``."""
+        """Yield (offset in the source, length) of each contiguous piece of ``[offset, stop)``."""
         run = bisect_right(self._starts, offset) - 1
         while offset < stop:
             end = min(stop, self._starts[run + 1])
@@ -156,16 +156,16 @@ class PartSource:
 
 
 class PartSink:
-    """Takes a whole model and gives another sink just its tensors; the others' bytes are dropped.
+    """A sink for a whole model that passes on some tensors and drops the bytes of the others.
 
-    What a write costs is the pieces it falls into, whatever the number of tensors.
+    The cost of a write grows with the number of contiguous pieces, not with the number of tensors.
 
     Args:
-        sink: takes the part, in an order of its own; committed and discarded with this one.
+        sink: takes the part, in any order of tensors; committed and discarded with this one.
         whole: the model that is written.
 
     Raises:
-        SpecMismatch: a tensor of the sink is not in the model, or is another one there.
+        SpecMismatch: a tensor of the sink is not in the model, or has another dtype or shape there.
     """
 
     def __init__(self, sink: ModelSink, whole: ModelSpec) -> None:
@@ -182,7 +182,7 @@ class PartSink:
         return self._whole
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Take what of ``payload``, bytes of the whole model from ``offset`` on, is of the part."""
+        """Pass on those bytes of ``payload`` that belong to the part."""
         stop = offset + payload.nbytes
         self._whole.check_range(offset, payload.nbytes)
         run = bisect_right(self._stops, offset)
@@ -193,18 +193,19 @@ class PartSink:
             run += 1
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Commit the part; raises ``StoreError`` where some of it was never written."""
+        """Commit the part; raises ``StoreError`` if some of it was never written."""
         self._sink.commit(progress)
 
     def discard(self) -> None:
-        """Forget what was written of the part."""
+        """Discard what was written of the part."""
         self._sink.discard()
 
 
 def _runs(whole: ModelSpec, part: ModelSpec) -> tuple[list[int], list[int]]:
-    """Return where each run of bytes begins in the part, and how far it is moved in the whole.
+    """Return the runs: their starts in the part, and how far each is shifted in the whole model.
 
-    The part's end closes the first list.
+    A run is a sequence of tensors that are adjacent in both. The first list also ends with the
+    part's end, so that run ``i`` is ``[starts[i], starts[i + 1])``.
     """
     starts: list[int] = []
     shifts: list[int] = []
@@ -237,7 +238,7 @@ def _positions(whole: ModelSpec, tensors: Iterable[TensorSpec]) -> Iterator[int]
 
 
 def _matches(pattern: str, spec: ModelSpec) -> Iterable[str]:
-    if not _WILDCARDS.search(pattern):  # a name; a thousand of them need no thousand searches
+    if not _WILDCARDS.search(pattern):  # a plain name: a dictionary lookup instead of a scan
         return [pattern] if pattern in spec.names else []
     match = re.compile(translate(pattern)).match
     return (tensor.name for tensor in spec.tensors if match(tensor.name))

@@ -1,4 +1,4 @@
-"""Small steps on payloads that sources and sinks share: walk, join, view as bytes, lend memory."""
+"""Helpers for payloads, which sources and sinks share: split, join, view as bytes, pool buffers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class PayloadReader:
-    """Walks over a payload's views in pieces of the caller's sizes."""
+    """Reads a payload's views in pieces of the sizes that the caller wants."""
 
     def __init__(self, payload: Payload) -> None:
         self._views = iter(payload)
@@ -25,10 +25,10 @@ class PayloadReader:
         self._position = 0
 
     def take(self, length: int) -> memoryview:
-        """Return the next ``length`` bytes: a view where one view holds them, else a copy.
+        """Return the next ``length`` bytes: a view if one view holds them all, else a copy.
 
         Raises:
-            ValueError: the payload has fewer.
+            ValueError: fewer bytes are left.
         """
         if self._position + length > self._view.nbytes:
             return self._take_across(length)
@@ -54,19 +54,19 @@ class PayloadReader:
     def _next_view(self) -> memoryview:
         view = next(self._views, None)
         if view is None:
-            raise ValueError("the payload has fewer bytes than asked for")
+            raise ValueError("the payload has fewer bytes than were requested")
         return view
 
 
 class BufferPool:
-    """Lends byte buffers and takes them back when the last view of one is gone.
+    """A pool of byte buffers; each returns to it when the last view of it is garbage.
 
-    Fresh memory costs more than filling it: the kernel must clear every page. Because a source's
-    views stay valid for as long as anyone holds them, nobody can hand them back; a weak reference
-    can tell.
+    Fresh memory costs more than filling it: the kernel must clear every page (page faults). A
+    source's views stay valid as long as anyone holds them, so no caller can return them explicitly;
+    a weak reference reports when the last view is gone.
 
     Args:
-        idle_bytes: what may lie idle (bytes); beyond it a returned buffer is freed.
+        idle_bytes: how many bytes may lie idle; beyond that the oldest buffers are freed.
     """
 
     def __init__(self, idle_bytes: int) -> None:
@@ -79,8 +79,8 @@ class BufferPool:
     def take(self, length: int) -> memoryview:
         """Return a writable view of ``length`` bytes, content unspecified."""
         buffer = self._find(length)
-        # NumPy views of views refer to the owner of the memory, so the array lent is a view of its
-        # own: it lives exactly as long as memoryviews of it do.
+        # The weak reference must die with the last memoryview. A memoryview keeps the array alive
+        # that it was made from, and that array is this new view: nothing else refers to it.
         lent = buffer[:length]
         key = id(lent)
         with self._lock:
@@ -89,7 +89,7 @@ class BufferPool:
 
     def _find(self, length: int) -> Bytes:
         with self._lock:
-            for position in reversed(range(len(self._idle))):  # the warmest first
+            for position in reversed(range(len(self._idle))):  # LIFO: the most likely in cache
                 if length <= self._idle[position].nbytes <= 2 * length:
                     return self._idle.pop(position)
         return np.empty(length, np.uint8)
@@ -103,12 +103,12 @@ class BufferPool:
 
 
 def join(payload: Payload) -> memoryview:
-    """Return the payload as one view, without a copy where it already is one."""
+    """Return the payload as one view, without a copy if it has one view only."""
     if len(payload) == 1:
         return payload[0]
     return memoryview(b"".join(payload))
 
 
 def as_bytes_view(array: npt.NDArray[Any]) -> memoryview:
-    """Return a C-contiguous array of any dtype that can travel as flat bytes, without a copy."""
+    """Return a C-contiguous array of any supported dtype as flat bytes, without a copy."""
     return array.reshape(-1).view(np.uint8).data

@@ -1,9 +1,8 @@
-"""What is being moved, before any byte of it: names, dtypes and shapes, in a fixed order.
+"""The spec of a model: names, dtypes and shapes of its tensors, in a fixed order.
 
-All tensors laid end to end in spec order form one *logical* byte line. Sources, sinks, chunks and
-digests speak of ranges of that line; this module is the only one that translates between such a
-range and the tensors under it. dtypes carry the names safetensors gives them, and bytes are
-little-endian.
+All tensors laid end to end in spec order form the *logical* bytes of the model. Sources, sinks,
+chunks and digests work on ranges of them; only this module translates between such a range and the
+tensors in it. dtypes have the names that safetensors gives them, and bytes are little-endian.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "C64": np.dtype("<c8"),
 }
-"""Every dtype that can travel: safetensors' name → NumPy's dtype."""
+"""Every supported dtype: safetensors' name → NumPy's dtype."""
 
 _ITEMSIZES = {name: dtype.itemsize for name, dtype in DTYPES.items()}
 _MAX_NAME_BYTES = 4096
@@ -60,8 +59,8 @@ class TensorSpec:
     """One tensor's name, dtype (safetensors' name) and shape (``()`` for a 0-d tensor).
 
     Raises:
-        UnsupportedDtype: the dtype is none of ``DTYPES``.
-        ModelError: the name is empty or too long, or a dimension is no whole number of at least 0.
+        UnsupportedDtype: the dtype is not in ``DTYPES``.
+        ModelError: the name is empty or too long, or a dimension is not an integer of at least 0.
     """
 
     name: str
@@ -113,7 +112,7 @@ class ModelSpec:
 
     Raises:
         SpecMismatch: two tensors have the same name.
-        ModelError: the model would have more bytes than offsets can count.
+        ModelError: the model has more bytes than a 63-bit offset can address.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -123,11 +122,13 @@ class ModelSpec:
         if len({tensor.name for tensor in self.tensors}) != len(self.tensors):
             raise SpecMismatch(f"tensor {_first_duplicate(self.tensors)!r} is in the spec twice")
         if self.nbytes > _MAX_MODEL_BYTES:
-            raise ModelError(f"{self.nbytes} bytes are more than a model can have")
+            raise ModelError(
+                f"the model has {self.nbytes} bytes, above the limit of {_MAX_MODEL_BYTES}"
+            )
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tensors together: the length of the logical line."""
+        """Bytes of all tensors together."""
         return self._starts[-1]
 
     @cached_property
@@ -171,9 +172,9 @@ class ModelSpec:
         return index, offset - self._starts[index]
 
     def segments(self, offset: int, length: int) -> Iterator[Segment]:
-        """Yield the pieces of tensors under ``[offset, offset + length)``, in order.
+        """Yield the pieces of tensors in ``[offset, offset + length)``, in order.
 
-        Tensors without bytes are skipped. The cost is that of the pieces, not of the spec.
+        Tensors without bytes are skipped. The cost grows with the pieces, not with the spec.
 
         Raises:
             ValueError: the range is not inside the model (raised at the call, not at ``next``).
@@ -195,13 +196,13 @@ class ModelSpec:
             )
 
     def difference(self, other: ModelSpec, ours: str, theirs: str) -> str:
-        """Return the first difference in plain words, or ``""`` for equal specs.
+        """Return a sentence about the first difference, or ``""`` for equal specs.
 
         Args:
-            other: what this one is compared with.
-            ours: who has this one, such as "the server". The words may be read at either end, so
-                they name both.
-            theirs: who has the other one.
+            other: the spec to compare with.
+            ours: who has this spec, such as "the server". The sentence may be read at either end,
+                so it names both.
+            theirs: who has the other spec.
         """
         if self.tensors == other.tensors:
             return ""
@@ -238,8 +239,8 @@ def require_same(ours: ModelSpec, theirs: ModelSpec, who: str, than: str) -> Non
     Args:
         ours: what ``than`` has.
         theirs: what ``who`` has.
-        who: who is to blame, such as "the sender".
-        than: with whom it should agree, such as "the receiver".
+        who: the side that is wrong, such as "the sender".
+        than: the side that it should agree with, such as "the receiver".
     """
     if ours is not theirs and (difference := ours.difference(theirs, than, who)):
         raise SpecMismatch(f"{who} has another model: {difference}")
@@ -249,7 +250,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return safetensors' name of a NumPy dtype.
 
     Raises:
-        UnsupportedDtype: elements of this kind cannot travel; the message says what to do instead.
+        UnsupportedDtype: elements of this kind are not supported; says what to do instead.
     """
     if dtype.itemsize > 1 and (dtype.byteorder == ">" or _is_foreign_native(dtype)):
         raise UnsupportedDtype(
@@ -259,7 +260,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     for name, known in DTYPES.items():
         if dtype == known:
             return name
-    raise UnsupportedDtype(f"dtype {dtype} cannot travel: {_refusal(dtype)}")
+    raise UnsupportedDtype(f"dtype {dtype} is not supported: {_refusal(dtype)}")
 
 
 def _is_foreign_native(dtype: np.dtype[Any]) -> bool:
@@ -270,30 +271,30 @@ def _refusal(dtype: np.dtype[Any]) -> str:
     if dtype.names is not None:
         return "it is structured; send each field as a tensor of its own"
     if dtype.kind == "O":
-        return "it holds Python objects, and nothing is pickled here"
+        return "it holds Python objects, and streamlink does not pickle"
     if dtype.kind in "US":
         return "it holds text; encode it as bytes of dtype uint8"
     if dtype.kind in "mM":
         return "it holds dates or times; send array.view('int64')"
     if dtype.kind == "c":
-        return "of the complex types only complex64 is supported; cast, or send view('float64')"
+        return "complex64 is the only complex type; cast it, or send array.view('float64')"
     if dtype.kind == "f":
         return "its layout depends on the machine; cast it to float64"
-    return f"supported are {', '.join(DTYPES)}"
+    return f"the supported ones are {', '.join(DTYPES)}"
 
 
 def _check_name(name: str) -> None:
     if not name:
-        raise ModelError("a tensor needs a name; one is empty")
-    # Surrogates cannot be encoded; a name in ASCII (nearly all are) needs no encoding to be
-    # counted.
+        raise ModelError("a tensor's name is empty; give each tensor a name")
+    # Nearly all names are ASCII, and their length in bytes is known without encoding them. Encoding
+    # the others also finds lone surrogates, which have no UTF-8 form.
     try:
         length = len(name) if name.isascii() else len(name.encode())
     except UnicodeEncodeError as error:
         raise ModelError(f"tensor name {name!r} is not valid Unicode") from error
     if length > _MAX_NAME_BYTES:
         raise ModelError(
-            f"tensor name {name[:40]!r}... has {length} bytes; the most is {_MAX_NAME_BYTES}"
+            f"tensor name {name[:40]!r}... has {length} bytes; the limit is {_MAX_NAME_BYTES}"
         )
 
 
@@ -305,7 +306,10 @@ def _checked_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if checked and min(checked) < 0:
         raise ModelError(f"tensor {name!r}: shape {checked} has a negative dimension")
     if len(checked) > _MAX_RANK or max(checked, default=0) > _MAX_MODEL_BYTES:
-        raise ModelError(f"tensor {name!r}: its shape is beyond anything an array can have")
+        raise ModelError(
+            f"tensor {name!r}: a shape has at most {_MAX_RANK} dimensions of at most "
+            f"{_MAX_MODEL_BYTES} elements each"
+        )
     return checked
 
 
@@ -330,7 +334,7 @@ def _first_duplicate(tensors: tuple[TensorSpec, ...]) -> str:
 def _tensor_difference(
     index: int, ours: TensorSpec, theirs: TensorSpec
 ) -> tuple[str, object, object]:
-    """Return what differs, and how it is in either."""
+    """Return what differs, and its value on each side."""
     if ours.name != theirs.name:
         return f"tensor {index} differs", repr(ours.name), repr(theirs.name)
     if ours.dtype != theirs.dtype:

@@ -92,6 +92,6 @@ def test_an_error_after_the_first_commit_says_how_many_are_visible(
     first, second = Simple(), Simple(StoreError("no room"))
     with pytest.raises(StoreError) as caught:
         commit_together([first, *begun(stores), second])
-    assert caught.value.__notes__ == ["1 of 5 models are visible already"]
+    assert caught.value.__notes__ == ["1 of 5 models were already committed and stay visible"]
     assert what(stores) == ["old"] * 3
     assert (first.did, second.did) == (["commit"], ["commit", "discard"])

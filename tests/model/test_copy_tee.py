@@ -60,5 +60,5 @@ def test_both_are_discarded_even_if_one_cannot_be() -> None:
 
 
 def test_places_for_other_tensors_are_refused() -> None:
-    with pytest.raises(SpecMismatch, match="the second place has another model"):
+    with pytest.raises(SpecMismatch, match="the second sink has another model"):
         TeeSink(MemoryStore().begin(SPEC), MemoryStore().begin(float_spec(1)))
