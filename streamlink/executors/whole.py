@@ -6,7 +6,6 @@ baseline for differences and room for the next model are asked for, and each say
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
 from streamlink.executors.trainable import KeptArrays, Trainable
 from streamlink.link import Update, UpdateKind
-from streamlink.link.client import Assignment
+from streamlink.link.client import Assignment, TurnLock
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
@@ -94,7 +93,7 @@ class WholeExecutor:
         self._landing = KeptArrays() if isinstance(next_model, str) else next_model
         self._filter_up = filter_up
         self._reports_progress = reports_progress
-        self._receiving, self._working = threading.Lock(), threading.Lock()
+        self._receiving, self._working = TurnLock(), TurnLock()
         self.overlaps = self._landing is not None
         """Whether a task may begin while another one ends."""
         self._streams: TaskStreams | None = None

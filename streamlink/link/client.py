@@ -28,13 +28,45 @@ from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["Assignment", "ClientLink"]
+__all__ = ["Assignment", "ClientLink", "TurnLock"]
 
 logger = logging.getLogger("streamlink.client")
 
 _RECHECK_SECONDS = 1.0  # short, so that an embedder's Ctrl-C is heard
 _LAST_SECONDS = 5.0  # most that the end of a client waits for its own threads
 _LAST_TRY_SECONDS = 2.0  # one try to join again takes up to half of it
+
+
+class TurnLock:
+    """Lets one task at a time do something; the others wait, each by the clock of its session."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: list[threading.Event] = []
+
+    def acquire(self, clock: Clock, seconds: float) -> bool:
+        """Take it; False: others had it for so many ``seconds``."""
+        with self._lock:
+            if self._take():
+                return True
+            has_changed = clock.event()
+            self._waiting.append(has_changed)
+        has_changed.wait(seconds)
+        with self._lock:
+            self._waiting = [each for each in self._waiting if each is not has_changed]
+            return self._take()
+
+    def release(self) -> None:
+        """Let the next one take it."""
+        with self._lock:
+            self._is_taken = False
+            for each in self._waiting:
+                each.set()
+
+    def _take(self) -> bool:
+        is_free, self._is_taken = not self._is_taken, True
+        return is_free
 
 
 class Assignment:
@@ -162,13 +194,14 @@ class Assignment:
             self._session.clock.join(thread)
 
     @contextmanager
-    def turn(self, lock: threading.Lock, waiting_for: str) -> Iterator[None]:
+    def turn(self, lock: TurnLock, waiting_for: str) -> Iterator[None]:
         """Hold ``lock``; while somebody else does, the server is told that this task waits.
 
         Raises:
             StreamAborted: nobody waits for the answer any more.
         """
-        while not lock.acquire(timeout=self._session.config.timeouts.held_interval):
+        clock, seconds = self._session.clock, self._session.config.timeouts.held_interval
+        while not lock.acquire(clock, seconds):
             self.check()
             self.incoming().hold("busy", waiting_for)
         try:

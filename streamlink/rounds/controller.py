@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -142,7 +141,8 @@ class ScatterAndGather:
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
             AGGREGATORS[aggregator],
-            stop=StopSignal(server.cancel, cancel or CancelToken()), tracker=JobTracker(job),
+            stop=StopSignal(server.cancel, cancel or CancelToken()),
+            tracker=JobTracker(job, server.clock), clock=server.clock,
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -214,7 +214,7 @@ class ScatterAndGather:
             number: of the round.
             is_last: no round follows at once, so nothing of the new model goes down early.
         """
-        began, first = time.monotonic(), Attempt(self._plan.job, number, 1)
+        began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(Happening.ROUND_STARTED, first)
         try:
             report = self._run_round(number, is_last)
@@ -222,7 +222,7 @@ class ScatterAndGather:
             self._lockstep.forget(f"round {number} failed")
             self._plan.emit(Happening.ROUND_FAILED, first, detail=str(error))
             raise
-        report = replace(report, seconds=time.monotonic() - began)
+        report = replace(report, seconds=self._server.clock() - began)
         if self._ledger is not None:
             self._ledger.note(report)
         self._has_waited = self._has_waited and not self._recovered

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass
 
+from streamlink.clock import Clock
 from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.report import RoundReport
 
@@ -93,10 +93,10 @@ def round_of(number: int | None, first: int, count: int) -> str:
 class JobTracker:
     """Keeps a ``JobState`` up to date; any thread may ask for it."""
 
-    def __init__(self, job: str) -> None:
-        self._job = job
+    def __init__(self, job: str, clock: Clock) -> None:
+        self._job, self._clock = job, clock
         self._lock = threading.Lock()
-        self._phase, self._since = "waiting for clients", time.time()
+        self._phase, self._since = "waiting for clients", self._clock.wall()
         self._round: int | None = None
         self._attempt = self._updates = self._rounds_done = 0
         self._rounds: deque[RoundNote] = deque(maxlen=ROUNDS_KEPT)
@@ -159,7 +159,8 @@ class JobTracker:
             self._attempt = max(self._attempt, attempt)
             self._lost.pop(event.peer, None)
         if event.what in (Happening.CLIENT_DROPPED, Happening.ROUND_FAILED):
-            self._troubles.append(Trouble(time.time(), number, event.peer, event.detail[:_WIDTH]))
+            detail = event.detail[:_WIDTH]
+            self._troubles.append(Trouble(self._clock.wall(), number, event.peer, detail))
         if event.what is Happening.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
             self._lost[event.peer] = None
         if (phase := _PHASES.get(event.what)) is not None:
@@ -167,7 +168,7 @@ class JobTracker:
 
     def _turn(self, phase: str) -> None:
         if phase != self._phase:
-            self._phase, self._since = phase, time.time()
+            self._phase, self._since = phase, self._clock.wall()
 
 
 _PHASES = {

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streamlink.clock import Clock
 from streamlink.config import RoundConfig
 from streamlink.link import Attempt
 from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
@@ -36,8 +37,9 @@ class Plan:
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
     aggregator: MakeAggregator = AGGREGATORS["mean"]
+    clock: Clock = field(kw_only=True)
+    tracker: JobTracker = field(kw_only=True)
     stop: StopSignal = field(default_factory=StopSignal)
-    tracker: JobTracker = field(default_factory=lambda: JobTracker("job"))
 
     def weigh(self, peer: str, given: float) -> float:
         """Return the weight that counts for ``peer``, which gave ``given``."""

@@ -43,7 +43,7 @@ class Scatter:
         self.exchanges: dict[str, Exchange] = {}
         self._plan = plan
         self._senders: list[threading.Thread] = []
-        self._has_begun = threading.Event()
+        self._has_begun = plan.clock.event()
         self._fault: Exception | None = None
 
     def offer(
@@ -104,7 +104,7 @@ class Scatter:
     def join(self) -> None:
         """Wait until nobody reads the source any more: it may be closed then."""
         for sender in self._senders:
-            sender.join()
+            self._plan.clock.join(sender)
 
     @property
     def fault(self) -> Exception | None:

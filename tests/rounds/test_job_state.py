@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.link import Attempt
 from streamlink.rounds.events import Happening, RoundEvent
 from streamlink.rounds.job_state import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobTracker, round_of
@@ -19,7 +20,7 @@ def event(
 
 
 def begun(number: int = 0) -> JobTracker:
-    record = JobTracker("job")
+    record = JobTracker("job", clock=running_time)
     record.note(event(Happening.ROUND_STARTED, number))
     return record
 

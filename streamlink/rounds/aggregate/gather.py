@@ -12,13 +12,12 @@ The loop decides whom to wait for, and notifies the others. The ``Combiner`` com
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock
 from streamlink.errors import ModelError, RoundError, StreamlinkError
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
@@ -71,12 +70,14 @@ class Downstream(Protocol):
 class GatherRules:
     """How the loop waits, what it refuses, and whom it notifies."""
 
+    clock: Clock
+
     held_interval: float | None = None
     """How often clients that are ahead are notified that they are held (seconds). None: never,
     since all updates are stored."""
 
     deadline: float | None = None
-    """``running_time`` after which ``OutOfTime`` is raised; None: never."""
+    """The time after which ``OutOfTime`` is raised; None: never."""
 
     train_timeout: float = 0.0
     """The setting behind the deadline, for the error's text."""
@@ -223,7 +224,7 @@ class Gather:
 
         Such code may take longer than a client's timeouts, and cannot be asked to report progress.
         """
-        interval, is_over = self._rules.held_interval, threading.Event()
+        interval, is_over = self._rules.held_interval, self._rules.clock.event()
         if interval is None:
             yield
             return
@@ -240,7 +241,7 @@ class Gather:
             yield
         finally:
             is_over.set()
-            thread.join()
+            self._rules.clock.join(thread)
 
     # --- waiting ------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ class Gather:
 
     def _excuse_copying(self) -> None:
         """Notify the clients, now and then, that the base is copied and no update is read."""
-        now = time.monotonic()
+        now = self._rules.clock()
         if now >= self._excused_until:
             self._excused_until = now + self._patience(_OURSELVES)
             self._hold(_OURSELVES)
@@ -280,7 +281,7 @@ class Gather:
         patience = min(self._rules.held_interval or _CHECK_SECONDS, _CHECK_SECONDS)
         if self._rules.deadline is None:
             return patience
-        left = self._rules.deadline - running_time()
+        left = self._rules.deadline - self._rules.clock()
         if left <= 0:
             timeout, total = self._rules.train_timeout, self._base.spec.nbytes
             raise OutOfTime(waiting_for, timeout, self.position, total)

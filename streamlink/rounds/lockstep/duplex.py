@@ -63,7 +63,7 @@ class Duplex:
         limit = self._plan.rules.duplex_bytes
         if not limit or not sink.spec.nbytes or is_last:
             return sink, None
-        fan_out = FanOutSink(sink, limit)
+        fan_out = FanOutSink(sink, limit, self._plan.clock)
         return fan_out, _NextRound(self, fan_out, scatter, peers)
 
     def forget(self, reason: str) -> None:

@@ -7,10 +7,9 @@ complete a model that the server may still discard.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections import deque
 
+from streamlink.clock import Clock
 from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.model.interfaces import ModelSink, Payload, Progress
 from streamlink.model.spec import ModelSpec
@@ -29,12 +28,13 @@ class FanOutSink:
         sink: the store's; it gets each piece first.
         limit: memory for copies (bytes). One piece is admitted even if it is larger, since no
             reader could make progress otherwise.
+        clock: gives the time of its waits.
     """
 
-    def __init__(self, sink: ModelSink, limit: int) -> None:
+    def __init__(self, sink: ModelSink, limit: int, clock: Clock) -> None:
         self._sink = sink
         self._limit = limit
-        self._changed = threading.Condition()
+        self._clock, self._changed = clock, clock.condition()
         self._pieces: deque[tuple[int, bytes]] = deque()
         self._position = 0
         self._kept = 0
@@ -51,10 +51,10 @@ class FanOutSink:
 
     def wait_room(self, nbytes: int, seconds: float) -> str:
         """Wait until there is room for ``nbytes`` more; return "", or the slowest reader's name."""
-        until = time.monotonic() + seconds
+        until = self._clock() + seconds
         with self._changed:
             while not self._has_room(nbytes):
-                left = until - time.monotonic()
+                left = until - self._clock()
                 if left <= 0:
                     return min(self._readers, key=self._readers.__getitem__)
                 self._changed.wait(left)
@@ -109,10 +109,10 @@ class FanOutSink:
         Raises:
             StreamAborted: the model was discarded.
         """
-        until = time.monotonic() + seconds
+        until = self._clock() + seconds
         with self._changed:
             while (ready := self._readable - offset) <= 0 and self._broken is None:
-                left = until - time.monotonic()
+                left = until - self._clock()
                 if left <= 0:
                     return 0
                 self._changed.wait(left)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import closing
 
-from streamlink.clock import running_time
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
 from streamlink.link.faults import abort_reason
@@ -38,7 +36,7 @@ class Lockstep:
     def __init__(self, server: Server, store: ModelStore, plan: Plan) -> None:
         self._server = server
         self._store = store
-        self._plan = plan
+        self._plan, self._clock = plan, plan.clock
         self._scatter: Scatter | None = None
         self._early = Duplex(plan, server.config.timeouts.held_interval)
         self.ended: Sequence[Standing] = ()
@@ -62,7 +60,8 @@ class Lockstep:
                 ``max_attempts`` attempts; the store keeps the last model.
             StoreError: the model cannot be read or stored.
         """
-        began, rule = time.monotonic(), LockstepRule(self._plan.rules, number, now=running_time())
+        began = self._clock()
+        rule = LockstepRule(self._plan.rules, number, now=began)
         while True:
             here = {peer.name: peer for peer in self._server.peers}
             peers = [here[name] for name in rule.begin(here)]
@@ -95,7 +94,7 @@ class Lockstep:
         def gone() -> list[str]:
             return [peer.name for peer in peers if not peer.is_here]
 
-        while names := rule.lose(gone(), now=running_time()):  # more may be lost during the wait
+        while names := rule.lose(gone(), now=self._clock()):  # more may be lost during the wait
             reasons = self._server.barred
             for name in reasons.keys() & set(names):
                 reason = reasons[name]
@@ -107,11 +106,11 @@ class Lockstep:
                 self._wait_for_one(lost[0], rule)
 
     def _wait_for_one(self, name: str, rule: LockstepRule) -> None:
-        left, check = rule.grace_left(name, now=running_time()), self._plan.stop.check
+        left, check = rule.grace_left(name, now=self._clock()), self._plan.stop.check
         if self._server.wait_for_peer(name, left, check) is not None:
             rule.come_back(name)
         else:
-            rule.expire(name, now=running_time())
+            rule.expire(name, now=self._clock())
 
     def _tell_dropped(self, attempt: Attempt, peers: Sequence[Peer], rule: LockstepRule) -> None:
         for peer in peers:
@@ -177,6 +176,7 @@ class Lockstep:
             [self._contributor(scatter, peer, source, rule) for peer in peers],
             sink,
             GatherRules(
+                clock=self._clock,
                 held_interval=self._server.config.timeouts.held_interval,
                 deadline=rule.deadline,
                 train_timeout=rules.train_timeout,
@@ -229,7 +229,7 @@ class Lockstep:
             exchange.close()
         self.ended = ended(scatter.exchanges.values(), gather.weights)
         return RoundReport(
-            scatter.attempt.round, scatter.attempt.attempt, time.monotonic() - began,
+            scatter.attempt.round, scatter.attempt.attempt, self._clock() - began,
             gather.weights, gather.metrics, rule.missing(gather.weights), metadata,
             client_metrics=gather.client_metrics,
         )  # fmt: skip

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from streamlink.clock import running_time
 from streamlink.errors import StreamlinkError
 from streamlink.link import Update, UpdateKind
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -255,7 +254,7 @@ class LiveSource:
         resume = self._resume
         if resume is None or not resume.is_possible(error) or (self.used and not is_pure):
             raise ContributorFailed(self.peer, error) from error
-        self._lost, self._until = error, running_time() + resume.grace_seconds
+        self._lost, self._until = error, self.model.clock() + resume.grace_seconds
         logger.warning(
             "%s is lost (%s); its update resumes at byte %d if it is back within %g s",
             self.peer, error, self.used, resume.grace_seconds,
@@ -265,7 +264,7 @@ class LiveSource:
         """Wait for the client; return whether its update has resumed."""
         assert self._lost is not None
         assert self._resume is not None
-        left = max(0.0, self._until - running_time())
+        left = max(0.0, self._until - self.model.clock())
         try:
             is_back = self._resume.try_resume(self, min(seconds, left))
         except ContributorFailed as failed:

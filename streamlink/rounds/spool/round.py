@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from streamlink.clock import running_time
 from streamlink.errors import (
     AbortCode,
     Cancelled,
@@ -60,7 +58,7 @@ class SpooledRound:
     ) -> None:
         self._server = server
         self._store = store
-        self._plan = plan
+        self._plan, self._clock = plan, plan.clock
         self._directory = directory
         self._attempt = Attempt(plan.job, number, 1)
         self._run = run
@@ -84,14 +82,15 @@ class SpooledRound:
             QuorumNotReached: too few updates came; the last model stands.
             StoreError: this side's disk failed.
         """
-        began = time.monotonic()
+        began = self._clock()
         names = [peer.name for peer in peers]
-        rule = SpoolRule(self._plan.rules, names, now=running_time())
+        rule = SpoolRule(self._plan.rules, names, now=self._clock())
         with closing(self._store.open()) as source:
             part = part_of(source.spec, self._plan.rules.part)
             spool = Spool(
                 self._directory, source.spec, part, self._attempt,
-                store_at=store_at, clients=len(peers), run=self._run, recovered=self._recovered,
+                store_at=store_at, clock=self._clock, clients=len(peers),
+                run=self._run, recovered=self._recovered,
                 expiry=self._server.config.timeouts.partial_expiry,
             )  # fmt: skip
             is_interrupted = False
@@ -119,7 +118,7 @@ class SpooledRound:
 
     def _take_recovered(self, rule: SpoolRule) -> None:
         for update in self._recovered:
-            rule.arrive(update.peer, now=running_time())
+            rule.arrive(update.peer, now=self._clock())
             self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, update.peer, "recovered")
 
     def _gather(
@@ -128,7 +127,7 @@ class SpooledRound:
         logger.info("%s: offered to %s", self._attempt, ", ".join(peer.name for peer in peers))
         for peer in peers:
             self._ask(peer, source, spool, rule)
-        while (left := rule.seconds_left(now=running_time())) > 0:
+        while (left := rule.seconds_left(now=self._clock())) > 0:
             spool.wait(min(left, _LOOK_SECONDS))
             if spool.fault is not None:
                 raise spool.fault
@@ -160,7 +159,7 @@ class SpooledRound:
 
     def _note(self, spool: Spool, rule: SpoolRule) -> None:
         """Take over what has arrived and what has failed since the last look."""
-        now = running_time()
+        now = self._clock()
         for name in spool.arrived.keys() & rule.asked:
             rule.arrive(name, now=now)
             self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
@@ -194,12 +193,12 @@ class SpooledRound:
             may_return = exchange is not None and exchange.incoming.is_rest
         is_tired = self._asked[name] >= self._plan.rules.max_attempts
         is_gone = may_return and not is_tired and not self._server.is_barred(name)
-        rule.drop(name, is_gone=is_gone, now=running_time())
+        rule.drop(name, is_gone=is_gone, now=self._clock())
         self._failures[name] = error
         self._plan.emit(Happening.CLIENT_DROPPED, self._attempt, name, str(error))
 
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
-        away = rule.away(now=running_time())
+        away = rule.away(now=self._clock())
         for peer in self._server.peers:
             if peer.name in away and not peer.is_lost:
                 logger.info("%s: %s is here, and asked again", self._attempt, peer.name)
@@ -211,7 +210,7 @@ class SpooledRound:
         """End the task of a client that is too late for this round, unless it just was not."""
         why = self._why_late(name, rule)
         if not spool.leave_out(name, f"{self._attempt} goes on without it: {why}"):
-            rule.arrive(name, now=running_time())
+            rule.arrive(name, now=self._clock())
             self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
             return
         exchange = self._scatter.exchanges.pop(name, None)
@@ -223,7 +222,7 @@ class SpooledRound:
 
     def _why_late(self, name: str, rule: SpoolRule) -> str:
         """Return what there was of an update that does not count, and what nobody waits for."""
-        ended, exchange = rule.why_over(now=running_time()), self._scatter.exchanges.get(name)
+        ended, exchange = rule.why_over(now=self._clock()), self._scatter.exchanges.get(name)
         if exchange is None or not exchange.incoming.is_announced:
             return f"no update of it came before {ended}"
         stats = exchange.incoming.stats
@@ -247,7 +246,7 @@ class SpooledRound:
         for name in spool.arrived:
             self._close(name)
         missing = {name: str(error) for name, error in self._failures.items()}
-        seconds = time.monotonic() - began
+        seconds = self._clock() - began
         recovered = {each.peer for each in self._recovered} & gather.weights.keys()
         return RoundReport(
             self._attempt.round, max(self._attempts.values(), default=1), seconds, gather.weights,
@@ -259,6 +258,7 @@ class SpooledRound:
         updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
         sink = self._store.begin(source.spec)
         rules = GatherRules(
+            clock=self._clock,
             non_finite=self._plan.rules.non_finite,
             aggregator=self._plan.aggregator,
             on_step=lambda step: self._plan.emit_step(step, self._attempt),
@@ -290,7 +290,7 @@ class SpooledRound:
     def _require_enough(self, rule: SpoolRule) -> None:
         if rule.is_enough:
             return
-        why = "train_timeout passed" if rule.is_late(now=running_time()) else "the others failed"
+        why = "train_timeout passed" if rule.is_late(now=self._clock()) else "the others failed"
         raise QuorumNotReached(
             f"round {self._attempt.round}: {len(rule.arrived)} of {self._plan.rules.min_clients} "
             f"updates came (min_clients), and {why}; the last whole model stands",

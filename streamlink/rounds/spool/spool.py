@@ -12,12 +12,12 @@ import math
 import os
 import shutil
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamlink.clock import Clock
 from streamlink.errors import (
     AbortCode,
     StoreError,
@@ -75,6 +75,7 @@ class Spool:
             own, which its stream checks.
         store_at: gives the store in a directory; of safetensors files, say, so that what is stored
             is verified when it is read.
+        clock: what its waits go by.
         clients: so many updates must find room at once.
         run: what stored updates belong to, where the job has a ledger.
         recovered: updates that are here already (see ``recovery``).
@@ -93,6 +94,7 @@ class Spool:
         attempt: Attempt,
         *,
         store_at: StoreAt,
+        clock: Clock,
         clients: int,
         run: Run = Run(),
         recovered: Sequence[StoredUpdate] = (),
@@ -103,7 +105,7 @@ class Spool:
         self._part = part
         self._attempt = attempt
         self._store_at = store_at
-        self._changed = threading.Condition()
+        self._clock, self._changed = clock, clock.condition()
         self._entries: dict[str, _Entry] = {}
         self._partials: dict[str, StoredPartial] = {}
         self._failed: dict[str, StreamlinkError] = {}
@@ -113,7 +115,7 @@ class Spool:
         self._paths: list[Path] = [each.path for each in recovered]
         self._threads: list[threading.Thread] = []
         self._changes = self._seen = self._number = 0
-        self._is_closed = threading.Event()
+        self._is_closed = clock.event()
         self._has_made_directory = not self._directory.exists() or bool(recovered)
         with spool_errors(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -233,7 +235,7 @@ class Spool:
         for peer in peers:
             self.drop(peer, "the spool is closed")
         for thread in self._threads:
-            thread.join()
+            self._clock.join(thread)
         for path in self._paths:
             if path not in kept:
                 self._remove(path)
@@ -344,10 +346,10 @@ class Spool:
 
     def _watch(self) -> None:
         """End the streams of clients that are known to have failed."""
-        touched = time.monotonic()
+        touched = self._clock()
         while not self._is_closed.wait(_CHECK_SECONDS):
-            if time.monotonic() - touched > self._expiry / 4:
-                touched = time.monotonic()
+            if self._clock() - touched > self._expiry / 4:
+                touched = self._clock()
                 self._touch()
             with self._changed:
                 awaited = [each for each in self._entries.values() if each.stored is None]

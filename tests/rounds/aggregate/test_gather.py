@@ -120,6 +120,7 @@ class Gathering:
                 deadline=None if deadline is None else running_time() + deadline,
                 train_timeout=deadline or 0.0,
                 **rules,
+                clock=running_time,
             ),
         )
 

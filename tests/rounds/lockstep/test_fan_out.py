@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import ModelError, StreamAborted
 from streamlink.rounds.lockstep.fan_out import FanOutSink, FanOutSource
 from streamlink.stores.memory import MemoryStore
@@ -19,7 +20,7 @@ DATA = random_bytes(SPEC.nbytes)
 
 def a_fan_out(limit: int = 1024) -> tuple[FanOutSink, MemoryStore]:
     store = MemoryStore()
-    return FanOutSink(store.begin(SPEC), limit), store
+    return FanOutSink(store.begin(SPEC), limit, clock=running_time), store
 
 
 def give(fan_out: FanOutSink, start: int, stop: int) -> None:

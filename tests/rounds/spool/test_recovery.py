@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.link import Attempt, Update
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import digest_of
@@ -165,6 +166,7 @@ def test_a_spool_has_what_was_recovered_and_keeps_it_only_for_a_run_that_goes_on
     spool = Spool(
         tmp_path, ODD, ODD, NEXT,
         store_at=SafetensorsStore, clients=0, run=RUN, recovered=found(tmp_path),
+        clock=running_time,
     )  # fmt: skip
     assert list(spool.arrived) == ["site-0", "site-1"]
     spool.drop("site-0")

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlink.clock import running_time
 from streamlink.errors import CorruptStore, ModelError, NonFiniteUpdate, QuorumNotReached
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.link.send_model import send_model
@@ -64,7 +65,13 @@ def combined(
     """Return the new model's store, and the gather that has run."""
     store = MemoryStore()
     given = [each if isinstance(each, StoredSource) else StoredSource(each) for each in updates]
-    gather = Gather(base, part or base.spec, given, store.begin(base.spec), GatherRules(**rules))
+    gather = Gather(
+        base,
+        part or base.spec,
+        given,
+        store.begin(base.spec),
+        GatherRules(**rules, clock=running_time),
+    )
     gather.run()
     return store, gather
 
@@ -124,7 +131,7 @@ def _in_lockstep(
             LiveSource(f"site-{n}", Answer(transfer.incoming), filters=lambda _: filters)
             for n, transfer in enumerate(transfers)
         ]
-        rules = GatherRules(held_interval=1.0)
+        rules = GatherRules(held_interval=1.0, clock=running_time)
         Gather(base, part, contributors, store.begin(base.spec), rules).run()
         for sender in senders:
             sender.join(WAIT)
@@ -144,7 +151,13 @@ def test_an_open_stream_and_a_stored_update_are_combined_together(tmp_path: Path
         sender = _sending(transfer, sent)
         live = LiveSource("site-1", Answer(transfer.incoming))
         sources: list[UpdateSource] = [StoredSource(update), live]
-        gather = Gather(base, spec, sources, target.begin(spec), GatherRules(held_interval=1.0))
+        gather = Gather(
+            base,
+            spec,
+            sources,
+            target.begin(spec),
+            GatherRules(held_interval=1.0, clock=running_time),
+        )
         gather.run()
         sender.join(WAIT)
     assert gather.weights == {"site-1": 1.0, "site-2": 3.0}
@@ -216,7 +229,7 @@ def test_the_steps_are_told_and_may_fail_the_round(tmp_path: Path) -> None:
 def test_orders_are_looked_at_before_each_piece(tmp_path: Path) -> None:
     spec, seen = float_spec(700_000), list[int]()
     given = [StoredSource(stored(tmp_path / "a", pattern_model(spec)))]
-    rules = GatherRules(check=lambda: seen.append(gather.position))
+    rules = GatherRules(check=lambda: seen.append(gather.position), clock=running_time)
     gather = Gather(pattern_model(spec), spec, given, Nowhere(spec), rules)
     gather.run()
     assert {0, MiB, 2 * MiB} <= set(seen)
@@ -257,7 +270,7 @@ def test_a_flipped_byte_is_found_before_it_counts(tmp_path: Path) -> None:
     (shard,) = (tmp_path / "a").glob("*.safetensors")
     flip(shard, shard.stat().st_size - 1000)
     sink, given = MemoryStore().begin(spec), [StoredSource(update)]
-    gather = Gather(pattern_model(spec), spec, given, sink, GatherRules())
+    gather = Gather(pattern_model(spec), spec, given, sink, GatherRules(clock=running_time))
     with pytest.raises(CorruptStore, match="not what was stored") as corrupt:
         gather.run()
     assert (corrupt.value.tensor, corrupt.value.offset) == ("t1", 4 * MiB)
@@ -312,5 +325,5 @@ def test_combining_takes_a_few_blocks_of_each_update_and_not_the_model(tmp_path:
         for n in range(2)
     ]
     base = stores[2].open()
-    gather = Gather(base, spec, given, Nowhere(spec), GatherRules())
+    gather = Gather(base, spec, given, Nowhere(spec), GatherRules(clock=running_time))
     assert peak_of(gather.run) < 20 * MiB

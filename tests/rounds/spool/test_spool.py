@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import (
     AbortCode,
     CorruptStore,
@@ -111,6 +112,7 @@ class Spooling:
                 ATTEMPT,
                 store_at=lambda path: self.store_at(path),
                 clients=clients,
+                clock=running_time,
             )
             self._stack.callback(self._spool.close)
         return self._spool
@@ -256,7 +258,13 @@ def test_another_model_is_refused_before_a_byte_of_it_is_stored(spooling: Spooli
 def test_an_update_of_another_round_is_refused(spooling: Spooling) -> None:
     site = Site(initial())
     late = Spool(
-        spooling.directory, ODD, ODD, Attempt("job", 7, 1), store_at=SafetensorsStore, clients=1
+        spooling.directory,
+        ODD,
+        ODD,
+        Attempt("job", 7, 1),
+        store_at=SafetensorsStore,
+        clients=1,
+        clock=running_time,
     )
     late.start("site-1", Answer(site.incoming))
     site.send()
@@ -478,7 +486,16 @@ def test_updates_of_crashed_runs_expire_and_those_in_use_are_kept_young(tmp_path
         make_older(tmp_path / name)
     (tmp_path / "1" / "fresh.digests").touch()  # no file of ours
     spec = MemoryStore(initial()).open().spec
-    spool = Spool(tmp_path, spec, spec, ATTEMPT, store_at=SafetensorsStore, clients=1, expiry=2.0)
+    spool = Spool(
+        tmp_path,
+        spec,
+        spec,
+        ATTEMPT,
+        store_at=SafetensorsStore,
+        clients=1,
+        expiry=2.0,
+        clock=running_time,
+    )
     try:
         assert {path.name for path in tmp_path.iterdir()} == {"1", "keep"}
         ours = spool._new_path()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamlink.clock import running_time
 from streamlink.errors import CorruptStore, StoreError
 from streamlink.link import Attempt, Update, UpdateKind
 from streamlink.model.digest import BLOCK_BYTES, digest_of
@@ -157,7 +158,7 @@ def aggregated(base: ModelStore, updates: list[Path]) -> bytes:
     target = MemoryStore()
     with closing(base.open()) as source:
         stored = [StoredSource(each) for each in read]
-        Gather(source, PART, stored, target.begin(PART), GatherRules()).run()
+        Gather(source, PART, stored, target.begin(PART), GatherRules(clock=running_time)).run()
     return content(target.open())
 
 
