@@ -55,7 +55,7 @@ class BlockHashTracker:
             start = piece_stop
 
     def set(self, block: int, block_hash: bytes) -> None:
-        """Tell a block's hash."""
+        """Set the hash of a block, which was read back or is known from elsewhere."""
         if self._hashed_block() == block:
             self._next = -1
         self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES] = block_hash

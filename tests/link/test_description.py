@@ -28,16 +28,16 @@ def pages(*tensors: TensorEntry) -> list[bytes]:
         ([(f"t{n}", "U8", ()) for n in range(21)], ModelError, "more than 20 tensors"),
         ([("é" * 6, "U8", ())], ModelError, "the most are 10 bytes (max_name_bytes)"),
         ([("n", "U8", (1, 1, 1, 1))], ModelError, "has 4 dimensions; the most are 3"),
-        ([("", "U8", ())], ModelError, "needs a name"),
+        ([("", "U8", ())], ModelError, "name is empty"),
         ([("a", "x" * 9999, ())], UnsupportedDtype, f"dtype '{'x' * 32}' is not one of"),
         ([("a", "U8", ()), ("a", "U8", ())], SpecMismatch, "in the spec twice"),
-        ([("a", "U8", ((1 << 64) - 1,))], ModelError, "beyond anything"),
+        ([("a", "U8", ((1 << 64) - 1,))], ModelError, "a shape has at most"),
         (
             [("a", "F64", (1 << 60, 1 << 60, 1 << 60))],
             ModelError,
-            "above the limit of 9223372036854775807",
+            "above the limit of",
         ),
-        ([("a", "F64", (1 << 60,)), ("b", "F64", (1,))], ModelError, "more than a model can"),
+        ([("a", "F64", (1 << 60,)), ("b", "F64", (1,))], ModelError, "above the limit of"),
     ],
 )
 def test_a_description_beyond_a_limit_is_refused_in_words(

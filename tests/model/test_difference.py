@@ -141,7 +141,7 @@ class TestDifferenceSource(SourceContract):
 
 def test_models_of_other_tensors_are_refused() -> None:
     with pytest.raises(
-        SpecMismatch, match=r"subtract has another model: tensor 't0' differs in shape"
+        SpecMismatch, match=r"the base model has another model: tensor 't0' differs in shape"
     ):
         DifferenceSource(pattern_model(float_spec(3)), pattern_model(float_spec(4)))
 

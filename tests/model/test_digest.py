@@ -148,7 +148,7 @@ def test_too_few_and_too_many_bytes_are_refused() -> None:
     builder = DigestBuilder(spec_of_bytes(3))
     builder.update(memoryview(b"ab"))
     assert builder.offset == 2
-    with pytest.raises(ModelError, match="asked for after 2 of them"):
+    with pytest.raises(ModelError, match="requested after only 2 of them"):
         builder.digest()
     with pytest.raises(ModelError, match=r"reach beyond \[0, 3\), the part"):
         builder.update(memoryview(b"cd"))

@@ -33,10 +33,10 @@ def test_integers_of_numpy_count_as_dimensions() -> None:
 @pytest.mark.parametrize(
     ("dtype", "words"),
     [
-        (np.dtype("O"), "nothing is pickled"),
+        (np.dtype("O"), "does not pickle"),
         (np.dtype("f4,i4"), "structured"),
         (np.dtype(">f4"), "big-endian; convert it first"),
-        (np.dtype("c16"), "only complex64"),
+        (np.dtype("c16"), "the only complex type"),
         (np.dtype("longdouble"), "cast it to float64"),
         (np.dtype("U3"), "holds text"),
         (np.dtype("S3"), "holds text"),
@@ -53,14 +53,14 @@ def test_dtypes_that_cannot_travel_are_refused_in_words(dtype: np.dtype[Any], wo
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
-        ("", (1,), "needs a name"),
+        ("", (1,), "name is empty"),
         ("x" * 4097, (1,), "4097 bytes"),
         ("é" * 2049, (1,), "4098 bytes"),
         ("\ud800", (1,), "not valid Unicode"),
         ("a", (2, -1), "negative"),
         ("a", (1.5,), "not made of integers"),
-        ("a", (1,) * 256, "beyond anything"),
-        ("a", (1 << 64, 0), "beyond anything"),
+        ("a", (1,) * 256, "a shape has at most"),
+        ("a", (1 << 64, 0), "a shape has at most"),
     ],
 )
 def test_impossible_tensors_are_refused(name: str, shape: Any, words: str) -> None:
@@ -79,7 +79,7 @@ def test_a_name_may_come_only_once() -> None:
 
 
 def test_a_model_beyond_63_bits_is_refused() -> None:
-    with pytest.raises(ModelError, match="above the limit of 9223372036854775807"):
+    with pytest.raises(ModelError, match="above the limit of"):
         ModelSpec((TensorSpec("t", "F64", (1 << 62,)),))
 
 
