@@ -7,7 +7,7 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 """
 
 from streamlink.protocol.frames import Attempt, Update, UpdateKind
-from streamlink.protocol.latency import BOUNDS, AckTimes
+from streamlink.protocol.stats import BOUNDS, AckTimes
 from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
 __all__ = [

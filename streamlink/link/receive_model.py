@@ -51,7 +51,7 @@ def receive_model(
 
     def told_waiting() -> None:
         if transfer.has_spec:  # else nobody can say of how much
-            tell(WAITING, transfer.taken_bytes)
+            tell(WAITING, transfer.consumed_bytes)
 
     transfer.when_waiting(told_waiting)
     try:

@@ -56,7 +56,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         extent: Extent | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
-        stream = ReceiveStream(config, stream_id=stream_id, peer=peer, name=name)
+        stream = ReceiveStream(config, stream_id=stream_id, peer_name=peer, name=name)
         notice = notice or TransferNotice(peer, "received", attempt, clock=clock)
         super().__init__(ReceivePump(stream, clock=clock), notice)
         self.peer = peer
@@ -250,9 +250,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._pump.release(nbytes)
 
     @property
-    def taken_bytes(self) -> int:
+    def consumed_bytes(self) -> int:
         """All bytes below were read and released."""
-        return self._pump.stream.taken
+        return self._pump.stream.consumed
 
     def mark_durable(self, durable: int) -> None:
         """Say that bytes below ``durable`` would survive this process."""

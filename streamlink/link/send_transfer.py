@@ -58,7 +58,7 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
-            peer=peer,
+            peer_name=peer,
             name=name,
         )
         notice = notice or TransferNotice(peer, "sent", attempt, clock=clock)

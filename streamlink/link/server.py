@@ -141,14 +141,14 @@ class Peer:
         return self._session.error
 
     @property
-    def is_away(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether its connection is lost and another is waited for."""
-        return self.is_here and self._session.is_away
+        return self.is_here and self._session.is_disconnected
 
     @property
     def is_lost(self) -> bool:
         """Whether its session has ended, or its connection is lost and the session soon may be."""
-        return not self.is_here or self._session.is_ending or self._session.is_away
+        return not self.is_here or self._session.is_ending or self._session.is_disconnected
 
     def has(self, session: Session) -> bool:
         """Whether this is the client at the other end of ``session``."""

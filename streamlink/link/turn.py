@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streamlink.protocol.stalls import CREDIT, NETWORK, NOTHING
-from streamlink.protocol.stats import StreamStats
+from streamlink.protocol.stats import CREDIT, NETWORK, NOTHING, StreamStats
 
 __all__ = ["is_its_turn"]
 
@@ -13,6 +12,6 @@ def is_its_turn(down: StreamStats, up: StreamStats) -> bool:
 
     Then it works, or what it has done is on its way. ``down`` is sent here, ``up`` received.
     """
-    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.extent.stop == down.taken_bytes
+    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.extent.stop == down.consumed_bytes
     is_awaited = up.stalled_by in (NOTHING, NETWORK) and not up.is_all_received
     return has_what_was_sent and is_awaited and not (down.in_flight_bytes or up.in_flight_bytes)

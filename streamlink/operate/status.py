@@ -188,7 +188,7 @@ class JobDesk:
         totals: Mapping[tuple[str, str], Totals],
         rates: Mapping[tuple[str, str], float],
     ) -> dict[str, Any]:
-        presence = "lost" if peer is None else "away" if peer.is_away else "here"
+        presence = "lost" if peer is None else "away" if peer.is_disconnected else "here"
         down, up = totals.get((name, "sent"), Totals()), totals.get((name, "received"), Totals())
         both = down + up
         moving = rates.get((name, "sent"), 0.0), rates.get((name, "received"), 0.0)

@@ -92,28 +92,28 @@ StreamEvent = (
 
 
 @dataclass(frozen=True, slots=True)
-class Greeted:
+class HelloReceived:
     """Server: a client said hello. The owner answers with ``welcome`` or ``abort``."""
 
     hello: Hello
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Welcomed:
     """Client: the server welcomed us."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestReceived:
     """The peer wants something."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ReplyReceived:
     """The peer answered one of our requests."""
 
     reply: Reply
@@ -128,7 +128,7 @@ class RequestFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class CalledOff:
+class RequestCancelled:
     """The peer no longer wants what it asked for."""
 
     request_id: int
@@ -136,14 +136,14 @@ class CalledOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PeerLeft:
     """The peer said goodbye."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class Disconnected:
     """The call that carried the session is lost; another may take over."""
 
     reason: str
@@ -152,13 +152,22 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class Reconnected:
     """A new call carries the session, after ``seconds`` without."""
 
     seconds: float
 
 
 SessionEvent = (
-    Greeted | Ready | Asked | Answered | RequestFailed | CalledOff | Left | Away | Back | Failed
+    HelloReceived
+    | Welcomed
+    | RequestReceived
+    | ReplyReceived
+    | RequestFailed
+    | RequestCancelled
+    | PeerLeft
+    | Disconnected
+    | Reconnected
+    | Failed
 )
 Event = StreamEvent | SessionEvent

@@ -214,13 +214,13 @@ class Accept:
 class Ack:
     """The three marks, each a count of bytes from the start, and the credit.
 
-    ``received``: arrived and its hash is right. ``taken``: the sink has it. ``durable``: it
+    ``received``: arrived and its hash is right. ``consumed``: the sink has it. ``durable``: it
     survives this process. ``limit``: the sender may send bytes below this offset. ``ranges``
     (start, end) arrived behind a gap, ascending; only the first few are listed.
     """
 
     received: int
-    taken: int
+    consumed: int
     durable: int
     limit: int
     ranges: tuple[Range, ...] = ()

@@ -1,16 +1,16 @@
-"""What all machines share: the outbox, the events, the clocks, the table of moves, and the end.
+"""What all machines share: the outbox, the events, the timers, the transitions, and how they end.
 
 Five verbs, and time always comes in by keyword: ``receive``, ``handle_timer``, ``frames_to_send``,
-``next_event``, ``next_deadline``. Legal moves are a table ``(state, frame type) → state``; whatever
-is absent is the peer's error.
+``next_event``, ``next_deadline``. What a peer may send in which state is a table (``states``).
+
+A machine has no lock. Its owner holds one around each call, so no two verbs ever run at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from enum import Enum
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Protocol, TypedDict
 
 from streamlink.config import LinkConfig
 from streamlink.errors import (
@@ -25,22 +25,36 @@ from streamlink.errors import (
 )
 from streamlink.protocol.events import Event, Failed
 from streamlink.protocol.frames import Abort, Accept, Frame, Hello, Open, SpecPage, Welcome
-from streamlink.protocol.limits import Allowance
-from streamlink.protocol.observer import Observer
+from streamlink.protocol.limits import TokenBucket
+from streamlink.protocol.states import Transitions
 from streamlink.protocol.timers import Timers
 
-Moves = Mapping[tuple[Enum, type], Enum]
+HANDSHAKE_FRAMES = (Open, Accept, SpecPage, Hello, Welcome)
+"""What a new call begins with: none of it is progress."""
 
-GREETINGS = (Open, Accept, SpecPage, Hello, Welcome)
-"""What a new call begins with: it moves nothing."""
+_COMMIT_SECONDS = 30.0  # how long the last frames of a success may take to leave
+_ABORT_SECONDS = 1.0  # how long the abort of a failed machine may take to leave
 
 
-_GOODBYE_SECONDS = 30.0  # what a good end may take to reach a peer
-_LAST_WORDS_SECONDS = 1.0  # what the abort of a failed machine may take to leave
+class Observer(Protocol):
+    """A test's hook: it is called for all machines of this process, with the owner's lock held.
+
+    It may look at the machine's state and end the process, and must do no more. So a test can kill
+    a process in a named state; ``tests/support/kill_points.py`` has the list.
+    """
+
+    def frame_received(self, machine: Any, frame: Frame) -> None:
+        """A machine has received ``frame`` and made its transition."""
+
+    def before_send(self, machine: Any) -> None:
+        """Frames of a machine are about to leave; the peer does not know them yet."""
+
+    def before_event(self, machine: Any) -> None:
+        """A machine's owner is about to get an event; it has not acted on it yet."""
 
 
 class IdleFacts(TypedDict):
-    """What every ``StreamTimeout`` tells."""
+    """What every ``StreamTimeout`` reports."""
 
     who: str
     stream: str
@@ -49,85 +63,87 @@ class IdleFacts(TypedDict):
 
 
 class Machine:
-    """Base of every machine. One lock around it is the owner's business."""
+    """Base of every machine."""
 
-    MOVES: ClassVar[Moves] = {}
+    TRANSITIONS: ClassVar[Transitions] = {}
     FINAL: ClassVar[frozenset[Enum]]
     ENDED: ClassVar[Enum]
     """The state of a machine that has failed."""
     observer: ClassVar[Observer | None] = None
-    """Hears how all machines of this process move, for tests (see ``observer``)."""
+    """For tests; where it is None, it costs one comparison for each frame."""
 
-    def __init__(self, config: LinkConfig, *, peer: str, name: str, stream_id: int = 0) -> None:
+    def __init__(
+        self, config: LinkConfig, *, peer_name: str, name: str, stream_id: int = 0
+    ) -> None:
         self.config = config
-        self.peer = peer
+        self.peer_name = peer_name
         self.name = name
         self.stream_id = stream_id
         self.error: StreamlinkError | None = None
         self.damaged = 0
         """Frames that arrived damaged and cost their call."""
-        self._damaged_in_a_row = 0  # calls given up for that since one brought anything
+        self._damaged_in_a_row = 0  # calls closed for that since one brought progress
         self._closed_at: float | None = None
         self._is_attached = False
         self._timers = Timers()
         self._outbox: deque[Frame] = deque()
         self._events: deque[Event] = deque()
-        self._last_words: Abort | None = None
-        self._allowance = Allowance(config.limits.frames_per_second)
+        self._closing_abort: Abort | None = None
+        self._frame_budget = TokenBucket(config.limits.frames_per_second)
 
     state: Enum
 
     # --- the five verbs ------------------------------------------------------
 
     def receive(self, frame: Frame, *, now: float, channel: int = 0) -> None:
-        """Take one frame from the peer. A frame the state does not allow ends the machine.
+        """Process one frame from the peer. A frame the state does not allow ends the machine.
 
         Args:
             frame: what arrived.
             now: monotonic seconds.
             channel: which channel brought it; a session has one at a time.
         """
-        if not isinstance(frame, GREETINGS):
+        if not isinstance(frame, HANDSHAKE_FRAMES):
             self._damaged_in_a_row = 0
         if self.state in self.FINAL:
-            return  # what was on its way when we ended; nobody is left to be told
+            return  # it was in flight when we ended, and there is nobody left to answer
         try:
-            self._move(frame)
-            self._count(frame, now)
+            self._transition(frame)
+            self._count_frame(frame, now)
             self._dispatch(frame, now)
         except ProtocolError as error:
             self._fail(error, error.code)
         if self.observer is not None:
-            self.observer.taken(self, frame)
+            self.observer.frame_received(self, frame)
 
     def handle_timer(self, *, now: float) -> None:
-        """Act on every clock that has expired; most end the machine with an error that names it."""
+        """Act on every expired timer; most end the machine with an error that names the setting."""
         for name in self._timers.expired(now=now):
             if self.is_closed:
                 return
-            self._expire(name, now)
+            self._timer_expired(name, now)
 
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
-        """Return what has to go out now on ``channel``, in order, and forget it here."""
+        """Return what has to leave now on ``channel``, in order, and forget it here."""
         if self.observer is not None:
-            self.observer.sends(self)
+            self.observer.before_send(self)
         frames = list(self._outbox)
         self._outbox.clear()
         return frames
 
     def next_event(self) -> Event | None:
-        """Return the next thing the owner should know, or None."""
+        """Return the next event for the owner, or None."""
         if not self._events:
             return None
         if self.observer is not None:
-            self.observer.tells(self)
+            self.observer.before_event(self)
         return self._events.popleft()
 
     def next_deadline(self) -> float | None:
-        """Return when ``handle_timer`` wants to be called (monotonic seconds), or None."""
+        """Return when ``handle_timer`` has to be called (monotonic seconds), or None."""
         return self._timers.next_deadline()
 
-    # --- ends ----------------------------------------------------------------
+    # --- calls, and the end ----------------------------------------------------
 
     @property
     def is_closed(self) -> bool:
@@ -148,15 +164,15 @@ class Machine:
         raise NotImplementedError
 
     def is_lost(self, *, now: float) -> bool:
-        """Whether it has waited too long for another call; a session has a clock for that."""
+        """Whether it has waited too long for another call; a session has a timer for that."""
         return False
 
     def is_waiting(self, *, now: float) -> bool:
-        """Whether its owner should know that it waits for another call."""
+        """Whether it has waited for another call for so long that its owner should report it."""
         return False
 
     def carries(self, channel: int) -> bool:
-        """Whether that call still carries it: a machine gives up one that brings nothing."""
+        """Whether that call still carries it: a machine closes a call that is silent too long."""
         return self.is_attached
 
     def has_frames(self, channel: int = 0) -> bool:
@@ -169,15 +185,15 @@ class Machine:
         return bool(self._events)
 
     def abort(self, code: AbortCode, reason: str) -> None:
-        """End for a reason of our own and tell the peer."""
+        """End for a reason of our own, and send the reason to the peer."""
         if not self.is_closed:
             self._fail(StreamAborted(code, reason, by_peer=False), code)
 
-    def take_damage(self, *, now: float, channel: int = 0) -> None:
-        """Count a frame that arrived damaged, and give up its call: nobody can know what it was.
+    def report_damage(self, *, now: float, channel: int = 0) -> None:
+        """Count a frame that arrived damaged, and close its call: its content cannot be known.
 
         After more than ``max_repairs`` such calls in a row that brought nothing else, another call
-        would not help: the machine fails, and says so over this one.
+        would not help: the machine fails, and sends the reason over this one.
         """
         self.damaged += 1
         self._damaged_in_a_row += 1
@@ -187,59 +203,59 @@ class Machine:
             self.detach(now=now, channel=channel)
             return
         error = ChecksumError(
-            f"frames of {self.name} from {self.peer} arrive damaged, {self.damaged} so far, "
-            "whatever call brings them; look at the network cards or proxies on the way",
+            f"frames of {self.name} from {self.peer_name} arrive damaged, {self.damaged} so far, "
+            "over every call that was tried; check the network cards and proxies on the way",
             stream_id=self.stream_id,
         )
         self._fail(error, error.code)
 
     def is_overdue(self, *, now: float) -> bool:
-        """Whether the machine has ended, and its calls have had their time to say so.
+        """Whether the machine has ended, and its last frames have had their time to leave.
 
-        A good end may take its time, but a peer that reads nothing keeps no threads for ever.
+        A success gets more time than a failure, but even then a peer that reads nothing must not
+        keep threads for ever.
         """
         if not self.is_closed:
             self._closed_at = None
             return False
         if self._closed_at is None:
             self._closed_at = now
-        most = _GOODBYE_SECONDS if self.error is None else _LAST_WORDS_SECONDS
-        return now - self._closed_at > most
+        allowed = _COMMIT_SECONDS if self.error is None else _ABORT_SECONDS
+        return now - self._closed_at > allowed
 
     # --- for the machines ----------------------------------------------------
 
-    def _move(self, frame: Frame) -> None:
-        self.state = self._after(frame, self.state)
+    def _transition(self, frame: Frame) -> None:
+        self.state = self._next_state(frame, self.state)
 
-    def _after(self, frame: Frame, state: Enum) -> Any:
-        """Return the state that ``frame`` leads to from ``state``."""
+    def _next_state(self, frame: Frame, state: Enum) -> Any:
         kind = type(frame)
-        after = self.MOVES.get((state, kind))
-        if after is None:
+        following = self.TRANSITIONS.get((state, kind))
+        if following is None:
             raise self._violation(
-                f"sent {kind.__name__.lower()} while {self.name} is {state.name.lower()}"
+                f"sent {kind.__name__.lower()} while {self.name} is in state {state.name}"
             )
-        return after
+        return following
 
-    def _count(self, frame: Frame, now: float) -> None:
-        if self._is_small(frame) and not self._allowance.spend(now=now):
+    def _count_frame(self, frame: Frame, now: float) -> None:
+        if self._is_small(frame) and not self._frame_budget.take_token(now=now):
             raise self._violation(
                 f"floods this side: more than {self.config.limits.frames_per_second:g} frames a "
                 f"second (frames_per_second), the last a {type(frame).__name__.lower()}"
             )
 
     def _is_small(self, frame: Frame) -> bool:
-        """Whether a frame counts against the allowance; credit bounds the others."""
+        """Whether a frame costs a token; the credit, or a size limit, bounds the others."""
         return True
 
     def _dispatch(self, frame: Frame, now: float) -> None:
         raise NotImplementedError
 
-    def _expire(self, name: str, now: float) -> None:
+    def _timer_expired(self, name: str, now: float) -> None:
         raise NotImplementedError
 
     def _on_abort(self, frame: Abort) -> None:
-        self._end(StreamAborted(frame.code, frame.reason, by_peer=True, who=self.peer))
+        self._end(StreamAborted(frame.code, frame.reason, by_peer=True, who=self.peer_name))
 
     def _require(self, is_allowed: bool, what: str) -> None:
         if not is_allowed:
@@ -247,26 +263,30 @@ class Machine:
 
     def _misuse(self, what: str) -> LocalProtocolError:
         return LocalProtocolError(
-            f"{what} while {self.name} is {self.state.name.lower()}", stream_id=self.stream_id
+            f"{what} is not possible while {self.name} is in state {self.state.name}",
+            stream_id=self.stream_id,
         )
 
     def _violation(self, what: str) -> RemoteProtocolError:
-        return RemoteProtocolError(f"{self.peer} {what}", stream_id=self.stream_id)
+        return RemoteProtocolError(f"{self.peer_name} {what}", stream_id=self.stream_id)
 
-    def _idle_facts(self, clock: str, now: float, bytes_done: int) -> IdleFacts:
-        idle = self._timers.idle_seconds(clock, now=now)
-        return {"who": self.peer, "stream": self.name, "seconds": idle, "bytes_done": bytes_done}
+    def _idle_facts(self, timer: str, now: float, bytes_done: int) -> IdleFacts:
+        idle = self._timers.idle_seconds(timer, now=now)
+        return {
+            "who": self.peer_name, "stream": self.name, "seconds": idle, "bytes_done": bytes_done,
+        }  # fmt: skip
 
     def _time_out(self, error: StreamTimeout) -> None:
         self._fail(error, error.code)
 
     def _fail(self, error: StreamlinkError, code: AbortCode) -> None:
         self._end(error)
+        # A receiver that has committed is done instead: no later fault can undo its commit.
         if self.error is error:
-            words = error.reason if isinstance(error, StreamAborted) else str(error)
-            self._last_words = Abort(code, words)
+            reason = error.reason if isinstance(error, StreamAborted) else str(error)
+            self._closing_abort = Abort(code, reason)
             if self.is_attached:
-                self._outbox.append(self._last_words)
+                self._outbox.append(self._closing_abort)
 
     def _end(self, error: StreamlinkError) -> None:
         self.state = self.ENDED
@@ -277,4 +297,4 @@ class Machine:
         self._events.append(Failed(error))
 
     def _drop_payloads(self) -> None:
-        """Let go of every byte of a model; a failed machine may be kept for its facts."""
+        """Release every byte of a model; the owner may keep a failed machine for its facts."""

@@ -1,8 +1,9 @@
-"""What a receiver has beyond its contiguous mark: chunks in any order, put back in order.
+"""Reassembly: chunks arrive in any order and are put back in order, as segments are in TCP.
 
 Chunks arrive out of order where one was damaged and is sent again, and where a stream has several
-channels. What arrived behind a gap waits here, inside the window that was granted. A chunk may come
-twice, since a sender cannot know what a lost channel has delivered; it is recognised and dropped.
+channels. What arrived behind a gap waits here, inside the window that was granted: so credit bounds
+this memory. A chunk may arrive twice, since a sender cannot know what a lost channel has delivered;
+it is recognised and dropped.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from enum import Enum, auto
 from streamlink.protocol.frames import Chunk, Range
 
 
-class Place(Enum):
-    """How a range of bytes stands to what has arrived."""
+class RangeStatus(Enum):
+    """How a range of bytes relates to what has arrived."""
 
     NEW = auto()
     DUPLICATE = auto()
     """All of it is here."""
     OVERLAP = auto()
-    """Part of it is here, or on its way into memory: no honest sender cuts its model anew."""
+    """Part of it is here. No honest sender cuts its model into other chunks the second time."""
 
 
 class Reassembly:
-    """The chunks of one stream up to *received* and behind gaps."""
+    """The chunks of one stream: up to *received*, and behind gaps."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -41,25 +42,26 @@ class Reassembly:
         """Whether bytes arrived behind some that did not."""
         return bool(self._ahead)
 
-    def place_of(self, start: int, end: int) -> Place:
-        """Return how the bytes from ``start`` to ``end`` stand to what has arrived."""
+    def status_of(self, start: int, end: int) -> RangeStatus:
+        """Return how the bytes from ``start`` to ``end`` relate to what has arrived."""
         if start < self.received:
-            return Place.DUPLICATE if end <= self.received else Place.OVERLAP
+            return RangeStatus.DUPLICATE if end <= self.received else RangeStatus.OVERLAP
         if not self._ahead:
-            return Place.NEW
+            return RangeStatus.NEW
         same = self._ahead.get(start)
         if same is not None:
-            return Place.DUPLICATE if same.end == end else Place.OVERLAP
+            return RangeStatus.DUPLICATE if same.end == end else RangeStatus.OVERLAP
+        # Only the two neighbours can overlap: what is ahead never overlaps itself.
         at = bisect_right(self._starts, start)
         before = self._ahead[self._starts[at - 1]] if at else None
         if before is not None and before.end > start:
-            return Place.OVERLAP
+            return RangeStatus.OVERLAP
         is_free = at == len(self._starts) or self._starts[at] >= end
-        return Place.NEW if is_free else Place.OVERLAP
+        return RangeStatus.NEW if is_free else RangeStatus.OVERLAP
 
     def reserve(self, start: int, end: int) -> bool:
-        """Promise the memory of a new range to one reader; False: another has part of it."""
-        if self.place_of(start, end) is not Place.NEW:
+        """Reserve the memory of a new range for one reader; False: another has part of it."""
+        if self.status_of(start, end) is not RangeStatus.NEW:
             return False
         if any(start < other_end and end > other for other, other_end in self._reserved.items()):
             return False
@@ -67,11 +69,11 @@ class Reassembly:
         return True
 
     def cancel(self, start: int) -> None:
-        """Let go of a range that was reserved: its reader has ended. Harmless where none was."""
+        """Cancel a reservation, since its reader has ended; harmless where there is none."""
         self._reserved.pop(start, None)
 
-    def take(self, chunk: Chunk) -> list[Chunk]:
-        """Take a chunk whose place is new; returns those that are now next in order."""
+    def add(self, chunk: Chunk) -> list[Chunk]:
+        """Add a chunk whose range is new; returns the chunks that are now next in order."""
         if self._reserved:
             self._reserved.pop(chunk.offset, None)
         if chunk.offset > self.received:
@@ -86,21 +88,21 @@ class Reassembly:
             in_order.append(behind)
         return in_order
 
-    def ranges(self, most: int) -> tuple[Range, ...]:
-        """Return the first ``most`` ranges that arrived behind the first gap, as they lie."""
+    def ranges(self, max_ranges: int) -> tuple[Range, ...]:
+        """Return the first ``max_ranges`` ranges behind the first gap, neighbours merged."""
         found: list[Range] = []
         for start in self._starts:
             end = self._ahead[start].end
             if found and found[-1][1] == start:
                 found[-1] = found[-1][0], end
-            elif len(found) == most:
+            elif len(found) == max_ranges:
                 break
             else:
                 found.append((start, end))
         return tuple(found)
 
     def clear(self) -> None:
-        """Let go of what waits behind a gap; ``received`` stays as a fact."""
+        """Release what waits behind a gap; ``received`` stays as a fact."""
         self._ahead.clear()
         self._starts.clear()
         self._reserved.clear()

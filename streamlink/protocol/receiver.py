@@ -1,14 +1,14 @@
 """``ReceiveStream``: the receiving half of a transfer.
 
-    WAITING ── open ──▶ OPENING ── accept() ──▶ STREAMING ── finish ──▶ FINISHING
-       ▲                                                                    │ every byte taken
-       └── attach() on a new channel      DONE ◀── commit() ── COMMITTING ◀─┘
+    AWAITING_OPEN ── open ──▶ OPENING ── accept() ──▶ STREAMING ── finish ──▶ FINISHING
+       ▲                                                                          │ all consumed
+       └── attach() on a new channel            DONE ◀── commit() ── COMMITTING ◀─┘
 
-Chunks are admitted in any order inside the window and delivered in order (``reassembly``); one
-whose hash is wrong is asked for again, on the channel that brought it. Credit returns with
-``release``, when the sink has the bytes, not when they arrive. Two clocks run:
-``streaming_read_timeout`` while bytes are ready and nobody takes them, ``communication_timeout``
-(stage receiving) while it is the sender's turn. On a new channel everything resumes where it stood;
+Chunks are admitted in any order inside the window and delivered in order (``receiver_chunks``).
+Credit returns with ``release``, when the sink has the bytes, not when they arrive: so a slow sink
+slows the sender down (back-pressure) and fills no memory. Two timers run:
+``streaming_read_timeout`` while bytes are ready and nobody consumes them, ``communication_timeout``
+(stage receiving) while it is the sender's turn. On a new channel everything resumes where it was;
 what the owner decided while there was none is sent on the next one.
 """
 
@@ -26,9 +26,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.extent import Extent
-from streamlink.protocol.acks import REPORT
-from streamlink.protocol.channel import Channel
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
+from streamlink.protocol.flow_control import ACK_DELAY, credit_for
 from streamlink.protocol.frames import (
     Abort,
     Accept,
@@ -42,57 +41,57 @@ from streamlink.protocol.frames import (
     Open,
     SpecPage,
 )
-from streamlink.protocol.intake import Intake
+from streamlink.protocol.handshake import check_open, is_same_model
 from streamlink.protocol.limits import (
     MAX_ACK_RANGES,
     MAX_ENCODINGS,
     SMALLEST_CHUNK_BYTES,
 )
-from streamlink.protocol.machine import Moves
-from streamlink.protocol.stalls import HELD, NETWORK, READER
-from streamlink.protocol.stats import StreamStats
-from streamlink.protocol.stream_state import RECEIVER_MOVES, State
-from streamlink.protocol.validate import check_open, is_same_model
-from streamlink.protocol.window import credit_for
+from streamlink.protocol.receiver_chunks import (
+    OPEN_TIMER,
+    READ_TIMER,
+    RECEIVING_TIMER,
+    ChunkReceiver,
+)
+from streamlink.protocol.states import RECEIVER_TRANSITIONS, State, Transitions
+from streamlink.protocol.stats import HELD, NETWORK, READER, StreamStats
+from streamlink.protocol.stream import Channel
 
-_OPEN, _READ, _RECEIVING = "open", "read", "receiving"
 
+class ReceiveStream(ChunkReceiver):
+    """Receives one extent of a model. The verbs that both halves share: ``machine``, ``stream``."""
 
-class ReceiveStream(Intake):
-    """Receives one extent of a model. The verbs both halves share: ``machine``, ``stream``."""
-
-    MOVES: ClassVar[Moves] = RECEIVER_MOVES
-    UNGREETED: ClassVar[State] = State.WAITING
+    TRANSITIONS: ClassVar[Transitions] = RECEIVER_TRANSITIONS
+    INITIAL_STATE: ClassVar[State] = State.AWAITING_OPEN
 
     def __init__(
         self,
         config: LinkConfig,
         *,
         stream_id: int,
-        peer: str = "peer",
+        peer_name: str = "peer",
         name: str = "",
         encodings: Collection[str] = (),
     ) -> None:
-        super().__init__(config, stream_id=stream_id, peer=peer, name=name, encodings=encodings)
-        self.state = State.WAITING
+        super().__init__(
+            config, stream_id=stream_id, peer_name=peer_name, name=name, encodings=encodings
+        )
+        self.state = State.AWAITING_OPEN
         self.durable = 0
-        self._is_accepted = False
         self._travels = Extent(0, 0)  # known once it is announced
-        self._finish: Finish | None = None
-        self._is_whole = False
         self._committing = 0
         self._commit: Commit | None = None
 
     # --- the owner reads -----------------------------------------------------------
 
     def accept(self, *, wants_spec: bool, now: float, start: int | None = None) -> None:
-        """Answer ``Opened``: the sender may begin. Asks for the description where it is unknown.
+        """Answer ``Opened``: the sender may begin.
 
         Args:
-            wants_spec: the description has to come, too.
+            wants_spec: the description is not known here, so the sender has to send it first.
             now: monotonic seconds.
-            start: bytes below do not come: they are here, durable, from a process before this one.
-                None: all of the extent comes.
+            start: the offset to begin at; None: where the extent begins. The bytes below are
+                here, durable, from an earlier process.
         """
         is_decided = self._is_accepted or self.is_closed
         self._require(self.opened is not None and not is_decided, "accept")
@@ -112,49 +111,52 @@ class ReceiveStream(Intake):
         self._account(now)
 
     def release(self, nbytes: int, *, now: float) -> None:
-        """Say that the sink has ``nbytes`` more of what was delivered."""
+        """Note that the sink has consumed ``nbytes`` more; this returns their credit."""
         credit = self._credit
-        if not 0 <= nbytes <= self._reassembly.received - credit.taken:
+        if not 0 <= nbytes <= self._reassembly.received - credit.consumed:
             raise self._misuse(f"release of {nbytes} bytes")
         credit.release(nbytes)
-        is_all_taken = credit.taken == self._reassembly.received
-        self._acks.taken(is_credit_due=credit.is_due, is_all_taken=is_all_taken, now=now)
-        self._restart_read_clock(now)
+        is_all_consumed = credit.consumed == self._reassembly.received
+        self._acks.consumed(is_credit_due=credit.is_due, is_all_consumed=is_all_consumed, now=now)
+        self._restart_read_timer(now)
         if self._finish is not None:
             self._advance(now)
         if self.waits_for:
-            self._go_on_ourselves()
+            self._stop_waiting()
         self._account(now)
 
     def mark_durable(self, durable: int) -> None:
-        """Say that bytes below ``durable`` would survive this process."""
-        self.durable = min(max(durable, self.durable), self.taken)
+        """Note that bytes below ``durable`` would survive this process."""
+        self.durable = min(max(durable, self.durable), self.consumed)
         self._acks.is_due = True
 
     def committing(self, *, now: float) -> None:
-        """Say that the commit moved."""
+        """Report to the sender that the commit makes progress."""
         self._require(self._is_whole and self._commit is None, "committing")
         self._committing += 1
-        if self._is_heard():
+        if self._can_report():
             self._outbox.append(Committing(self._committing))
 
     def commit(self, digest: str) -> None:
-        """Say that the model is whole and the sink has it: success."""
+        """Report to the sender that the sink has the whole model: success."""
         may_commit = self._is_whole and self._commit is None and not self.is_closed
         self._require(may_commit, "commit")
         self._commit = Commit(digest)
-        if self._is_heard():
+        if self._can_report():
             self._outbox.append(self._commit)
-        if not (self._channels and self.state is State.WAITING):  # else: said after its open
-            self._be_done()
+        # While a new channel waits for its open, the commit is kept: ``_answer`` sends it.
+        if not (self._channels and self.state is State.AWAITING_OPEN):
+            self._succeed()
 
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
-        """Return what has to go out now; at most one ack, with the marks as they are."""
+        """Return what has to leave now; at most one ack, with the offsets of this moment."""
         if self._is_ack_due(channel):
-            self._acks.told(now=now)
+            self._acks.sent(now=now)
             received, credit = self._reassembly.received, self._credit
             ranges = self._reassembly.ranges(MAX_ACK_RANGES) if self._reassembly.has_gap else ()
-            self._outbox.append(Ack(received, credit.taken, self.durable, credit.grant(), ranges))
+            self._outbox.append(
+                Ack(received, credit.consumed, self.durable, credit.grant(), ranges)
+            )
             self._watch_sender(now)
         return super().frames_to_send(now=now, channel=channel)
 
@@ -166,11 +168,11 @@ class ReceiveStream(Intake):
         if not (self._acks.is_due and self.state in _ACCEPTED):
             return False
         on = self._channels.get(channel)
-        return on is not None and on.is_ready and self._controls(on)
+        return on is not None and on.is_ready and self._is_control_channel(on)
 
     @property
     def is_committed(self) -> bool:
-        """Whether the owner has said that the model is whole; a later call cannot undo it."""
+        """Whether the owner has committed the model; no later call can undo that."""
         return self._commit is not None
 
     @property
@@ -184,42 +186,42 @@ class ReceiveStream(Intake):
         return self._reassembly.received
 
     @property
-    def taken(self) -> int:
+    def consumed(self) -> int:
         """How many bytes the sink has."""
-        return self._credit.taken
+        return self._credit.consumed
 
     @property
     def stats(self) -> StreamStats:
         """A snapshot for logs and progress bars."""
-        seconds, nbytes = self._meter.moved
+        seconds, nbytes = self._meter.measured
         return StreamStats(
             total_bytes=self.opened.total_bytes if self.opened else 0,
             extent=self._travels,
             sent_bytes=self.received,
             received_bytes=self.received,
-            taken_bytes=self.taken,
+            consumed_bytes=self.consumed,
             resent_bytes=0,
             window_bytes=self.config.stream.window_bytes,
             chunk_bytes=self._chunk_bytes,
             rate=0.0,
-            in_flight_bytes=0 if self.is_closed else self.received - self.taken,
+            in_flight_bytes=0 if self.is_closed else self.received - self.consumed,
             moving_seconds=seconds,
             moving_bytes=nbytes,
             **self._shared_stats(),
         )
 
-    # --- the carrier comes and goes ----------------------------------------------
+    # --- channels come and go ----------------------------------------------------
 
     def _attach(self, channel: Channel, now: float) -> None:
-        # Done, too: the commit may have been on its way when the call broke, and is said again.
+        # Also when done: the commit may have been in flight when the call broke, and is repeated.
         if len(self._channels) == 1:
             self.resumes += self.opened is not None
-            self.state = State.WAITING
-            self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
+            self.state = State.AWAITING_OPEN
+            self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
         self._watch_sender(now)
 
     def _detach(self, channel: Channel, now: float) -> None:
-        self._free_place(channel)
+        self._cancel_reservation(channel)
         if self._is_ready:
             self._acks.is_due = True  # the last one may be lost
             if self._commit is not None:
@@ -229,24 +231,24 @@ class ReceiveStream(Intake):
         self._watch_sender(now)
 
     def _lose_last(self, now: float) -> None:
-        """Wait for another channel, or go on with one whose greeting has begun."""
-        self._timers.stop(_OPEN)
+        """Wait for another channel, or continue with one whose handshake has begun."""
+        self._timers.stop(OPEN_TIMER)
         if self._commit is not None:
-            self._be_done()
+            self._succeed()
             return
-        self._pages.clear()  # those of a channel that is lost come again
-        greetings = {each.greeting for each in self._channels.values()}
-        if State.OPENING in greetings:
+        self._pages.clear()  # another channel brings them again, from the first
+        handshakes = {each.handshake for each in self._channels.values()}
+        if State.OPENING in handshakes:
             self.state = State.OPENING
             self._answer(now)
         elif self._channels:
-            self.state = State.WAITING
-            self._timers.start(_OPEN, self.config.timeouts.open_timeout, now=now)
+            self.state = State.AWAITING_OPEN
+            self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
 
-    # --- the sender speaks -----------------------------------------------------------
+    # --- frames of the sender --------------------------------------------------------
 
     def _is_small(self, frame: Frame) -> bool:
-        # The others are bounded: chunks by their credit, pages by max_spec_bytes.
+        # Credit bounds the chunks, unless they are tiny, and max_spec_bytes the pages.
         if isinstance(frame, Chunk):
             return frame.nbytes < SMALLEST_CHUNK_BYTES or not frame.is_intact
         return not isinstance(frame, SpecPage)
@@ -267,13 +269,13 @@ class ReceiveStream(Intake):
                 self._on_abort(frame)
 
     def _on_open(self, frame: Open, now: float) -> None:
-        self._timers.stop(_OPEN)
+        self._timers.stop(OPEN_TIMER)
         self._check_open(frame)
-        self._channel.greeting = State.OPENING
+        self._channel.handshake = State.OPENING
         is_first, self.opened = self.opened is None, frame
         if is_first:
             self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
-            self._acks.agree(self._chunk_bytes)
+            self._acks.set_chunk_bytes(self._chunk_bytes)
             self._credit = credit_for(self.config.stream, self._chunk_bytes)
             self.encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._travels = frame.brings
@@ -283,16 +285,21 @@ class ReceiveStream(Intake):
 
     def _check_open(self, frame: Open) -> None:
         if frame.stream_id != self.stream_id:
-            raise self._violation(f"opened stream {frame.stream_id} on a call for this one")
-        check_open(frame, self.config.limits, peer=self.peer, stream_id=self.stream_id)
+            raise self._violation(f"opened stream {frame.stream_id} on a call for {self.name}")
+        check_open(frame, self.config.limits, peer_name=self.peer_name, stream_id=self.stream_id)
         if len(frame.encodings) > MAX_ENCODINGS:
-            raise self._violation(f"offers {len(frame.encodings)} encodings")
+            raise self._violation(
+                f"offers {len(frame.encodings)} encodings; the most are {MAX_ENCODINGS}"
+            )
         known = self.opened or frame
         if frame.attempt != known.attempt:
-            raise self._violation(f"came back with {frame.attempt}, this is {known.attempt}")
+            raise self._violation(
+                f"resumed with {frame.attempt}, but this stream is {known.attempt}"
+            )
         if not is_same_model(frame, known):
-            error = self._violation("came back with another model")
-            if self._commit is not None:  # what is committed stays, and this machine does not fail
+            error = self._violation("resumed with another model")
+            # After the commit this machine does not fail any more, so it sends no abort by itself.
+            if self._commit is not None:
                 self._channel.outbox.append(Abort(AbortCode.STALE_ATTEMPT, str(error)))
             raise error
 
@@ -302,20 +309,20 @@ class ReceiveStream(Intake):
             return
         for channel in self._channels.values():
             is_only = not self._is_ready
-            # One channel brings the description; the others join when it is here.
-            if channel.greeting is State.OPENING and (is_only or not self._pages.is_wanted):
+            # One channel brings the description; the others are accepted when it is here.
+            if channel.handshake is State.OPENING and (is_only or not self._pages.is_wanted):
                 if is_only:
                     self._resume()
-                channel.greeting = None
+                channel.handshake = None
                 channel.outbox.append(self._accept())
         if self._commit is not None and self._is_ready:
             self._outbox.append(self._commit)
-            self._be_done()
+            self._succeed()
         self._watch_sender(now)
 
     def _resume(self) -> None:
-        """Go on, over the only channel there is, in the state we were in."""
-        self._pages.clear()  # those of a call that broke come again
+        """Continue over the only channel there is, in the state before the break."""
+        self._pages.clear()  # the sender sends them again, from the first
         self._finish = None
         self.state = State.COMMITTING if self._is_whole else State.STREAMING
 
@@ -331,7 +338,7 @@ class ReceiveStream(Intake):
 
     def _on_spec_page(self, frame: SpecPage, now: float) -> None:
         assert self.opened is not None
-        pages = self._pages.take(frame, self.opened, peer=self.peer)
+        pages = self._pages.add(frame, self.opened, peer_name=self.peer_name)
         self._watch_sender(now, is_progress=True)
         if pages is not None:
             self._events.append(SpecReceived(pages))
@@ -343,79 +350,62 @@ class ReceiveStream(Intake):
             raise self._violation(f"finished at byte {frame.stop} of {self.opened.brings}")
         # Chunks may still be missing: under repair, or on another channel.
         if self._pages.is_wanted or (self._finish or frame) != frame:
-            raise self._violation("finished twice, or before its description")
+            raise self._violation(
+                "sent a second finish, or one before the description of its model"
+            )
         self._finish = frame
         self._watch_sender(now)
         self._advance(now)
 
     def _advance(self, now: float) -> None:
-        """Move on to committing once every byte was delivered and taken."""
+        """Move on to committing once every byte was delivered and consumed."""
         if self.state is not State.FINISHING or self._finish is None:
             return
-        if self.taken == self._finish.stop:
+        if self.consumed == self._finish.stop:
             self.state = State.COMMITTING
             self._is_whole = True
             self._watch_sender(now)
             self._events.append(Finished(self._finish.digest, self._finish.metrics))
 
-    # --- clocks ------------------------------------------------------------------------
+    # --- timers ------------------------------------------------------------------------
 
-    def _expire(self, name: str, now: float) -> None:
+    def _timer_expired(self, name: str, now: float) -> None:
         facts = self._idle_facts(name, now, self.received)
-        if name == REPORT:
-            self._acks.expired()
-        elif name == _READ:
-            facts["who"], facts["bytes_done"] = "the reader on this side", self.taken
+        if name == ACK_DELAY:
+            self._acks.timer_expired()
+        elif name == READ_TIMER:
+            facts["who"], facts["bytes_done"] = "the reader on this side", self.consumed
             self._time_out(ReadTimeout(**facts, setting="streaming_read_timeout"))
-        elif name == _OPEN:
+        elif name == OPEN_TIMER:
             self._time_out(OpenTimeout(**facts, setting="open_timeout"))
         else:
             self._time_out(CommunicationTimeout(**facts, stage="receiving"))
 
-    def _we_hold(self, now: float) -> None:
-        self._restart_read_clock(now)
+    def _on_own_hold(self, now: float) -> None:
+        self._restart_read_timer(now)
 
-    def _peer_holds(self, now: float) -> None:
-        self._meter.excuse()
-        if self._timers.is_running(_RECEIVING):
+    def _on_peer_hold(self, now: float) -> None:
+        self._meter.skip_wait()
+        if self._timers.is_running(RECEIVING_TIMER):
             seconds = self.config.timeouts.communication_timeout
-            self._timers.start(_RECEIVING, seconds, now=now)
-
-    def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
-        seconds = self.config.timeouts.communication_timeout
-        is_owed = self._is_senders_turn()
-        self._meter.may_arrive(is_owed and bool(self._channels), now=now)
-        self._watch_turn(_RECEIVING, seconds, is_owed=is_owed, is_progress=is_progress, now=now)
-
-    def _is_senders_turn(self) -> bool:
-        if self._is_whole:
-            return False
-        if not self._channels or self.state is State.WAITING:
-            return True
-        if self.state is State.OPENING or self.opened is None:
-            return False  # our owner decides; the sender has a clock on that
-        received = self._reassembly.received
-        if received == self.opened.brings.stop:
-            return self._finish is None
-        # Without credit the sender must not send: then the reader's own clock bounds the wait.
-        return self._credit.limit > received
+            self._timers.start(RECEIVING_TIMER, seconds, now=now)
 
     # --- what limits it ------------------------------------------------------------------
 
     def _cause(self) -> str:
-        is_open = self._channels and self.state is not State.WAITING
+        is_open = self._channels and self.state is not State.AWAITING_OPEN
         is_ours = self._is_whole or (is_open and not self._is_accepted)
-        if is_ours or (is_open and self._reassembly.received > self._credit.taken):
+        if is_ours or (is_open and self._reassembly.received > self._credit.consumed):
             return HELD if self.waits_for else READER
         return HELD if is_open and self._peer_waits_for else NETWORK
 
     # --- ends --------------------------------------------------------------------------
 
-    def _is_heard(self) -> bool:
-        """Whether the sender has our accept and can make sense of more."""
+    def _can_report(self) -> bool:
+        """Whether the sender has our accept: before it no other frame is allowed."""
         return self._is_ready and self.state in _ACCEPTED
 
-    def _be_done(self) -> None:
+    def _succeed(self) -> None:
         self.state = State.DONE
         self._timers.stop_all()
 
@@ -423,7 +413,7 @@ class ReceiveStream(Intake):
         if self._commit is None:
             super()._end(error)
         else:
-            self._be_done()  # what happens to a later call cannot undo a commit
+            self._succeed()  # no fault of a later call can undo a commit
 
     def _drop_payloads(self) -> None:
         self._reassembly.clear()

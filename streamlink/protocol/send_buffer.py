@@ -1,8 +1,10 @@
 """What a sender has written and the receiver does not have yet: kept, numbered, repaired, resent.
 
-Chunks are kept as views of the source, in offset order, from the receiver's mark to where writing
-stands. Beside them stand, for each channel, the chunk frames in the order they left: a repair names
-a frame by its number on its channel, and a channel that is lost gives back what it carried.
+Chunks are kept as views of the source, in offset order, from the acknowledged offset to where
+writing has come: the scoreboard of selective acknowledgement in TCP (RFC 6675), with chunks for
+segments. Beside it stands, for each channel, a log of the chunk frames in the order they left: a
+repair names a frame by its number on its channel, and a channel that is lost returns what it
+carried.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ class SendBuffer:
 
     def __init__(self, start: int = 0) -> None:
         self.position = start
-        """Where writing stands (bytes)."""
+        """Up to where the owner has written (bytes)."""
         self.resent_bytes = 0
         """Bytes that left more than once."""
         self.sent = start
         """Bytes below have left at least once, on any channel."""
         self._kept: dict[int, Chunk] = {}  # by offset, in offset order
         self.unsent: deque[Chunk] = deque()
-        """Those of them that wait to leave, for others to look at only: looking costs no call."""
+        """Those of them that wait to leave; others only read it, which costs no call."""
         self._logs: dict[int, _FrameLog] = {}
         self._repairs: dict[int, int] = {}
 
@@ -56,49 +58,49 @@ class SendBuffer:
         self._kept[chunk.offset] = chunk
         self.unsent.append(chunk)
 
-    def take_unsent(self, channel: int, most: int) -> list[Chunk]:
-        """Return up to ``most`` chunks, which leave on ``channel`` now, numbered."""
-        if len(self.unsent) <= most:
+    def take_unsent(self, channel: int, max_chunks: int) -> list[Chunk]:
+        """Return up to ``max_chunks`` chunks, numbered, which leave on ``channel`` now."""
+        if len(self.unsent) <= max_chunks:
             waiting: Sequence[Chunk] = self.unsent
             self.unsent = deque()
         else:
-            waiting = [self.unsent.popleft() for _ in range(most)]
+            waiting = [self.unsent.popleft() for _ in range(max_chunks)]
         return [self._numbered(channel, chunk) for chunk in waiting]
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether a chunk has left on a channel that lives and is not received."""
+        """Whether a chunk has left on a channel that still works and is not received."""
         return len(self._kept) > len(self.unsent)
 
     @property
     def in_flight_end(self) -> int:
-        """How far the chunks in flight reach (bytes)."""
+        """The end of the chunks in flight (bytes)."""
         return self.unsent[0].offset if self.unsent else self.position
 
-    # --- what the receiver says ----------------------------------------------------
+    # --- acknowledgements and repairs -----------------------------------------------
 
-    def is_boundary(self, mark: int) -> bool:
-        """Whether a receiver of whole chunks can have come to ``mark``."""
-        # In order, and nearly always the first one: the search ends where the mark lies.
+    def is_boundary(self, offset: int) -> bool:
+        """Whether a receiver of whole chunks can have received up to ``offset``."""
+        # The chunks are in order, and it is nearly always the first one: this loop is short.
         for chunk in self._kept.values():
-            if chunk.end >= mark:
-                return mark in (chunk.offset, chunk.end) or mark < chunk.offset
-        return mark == self.position
+            if chunk.end >= offset:
+                return offset in (chunk.offset, chunk.end) or offset < chunk.offset
+        return offset == self.position
 
-    def forget(self, received: int, ranges: Sequence[Range] = ()) -> None:
-        """Let go of what lies below ``received`` or within one of ``ranges``."""
+    def acknowledge(self, received: int, ranges: Sequence[Range] = ()) -> None:
+        """Release what lies below ``received`` or within one of ``ranges``."""
         kept = self._kept
-        gone = []
+        acked = []
         for chunk in kept.values():
             if chunk.end > received:
                 break
-            gone.append(chunk.offset)
+            acked.append(chunk.offset)
         for start, end in ranges:
-            gone += [at for at, chunk in kept.items() if start <= at and chunk.end <= end]
-        for offset in gone:
+            acked += [at for at, chunk in kept.items() if start <= at and chunk.end <= end]
+        for offset in acked:
             if kept.pop(offset, None) is not None:
                 self._repairs.pop(offset, None)
-        if self.unsent and gone:  # a channel that was thought lost may have delivered it
+        if self.unsent and acked:  # a channel that was given up may have delivered it after all
             self.unsent = deque(chunk for chunk in self.unsent if chunk.offset in kept)
         for log in self._logs.values():
             while log.frames and ((frame := log.frames[0]) is None or frame.offset not in kept):
@@ -106,7 +108,7 @@ class SendBuffer:
                 log.first += 1
 
     def repair(self, channel: int, sequence: int) -> Chunk | None:
-        """Return the chunk that frame ``sequence`` of ``channel`` carried, numbered anew.
+        """Return the chunk that frame ``sequence`` of ``channel`` carried, under a new number.
 
         None: it is not in flight there.
         """
@@ -122,7 +124,7 @@ class SendBuffer:
         return self._numbered(channel, chunk)
 
     def repairs_of(self, chunk: Chunk) -> int:
-        """Return how often a chunk was asked for again (count)."""
+        """Return how often a chunk was requested again (count)."""
         return self._repairs.get(chunk.offset, 0)
 
     # --- channels come and go --------------------------------------------------------
@@ -137,29 +139,35 @@ class SendBuffer:
         if not self._logs:
             self._repairs.clear()
 
-    def rewind(self, mark: int, *, limit: int, chunk_bytes: int) -> None:
-        """Go on at ``mark``: with what is kept and allowed, or, failing that, from the source.
+    def rewind(self, offset: int, *, limit: int, chunk_bytes: int) -> None:
+        """Resume at ``offset``: with the kept chunks, or, where they do not fit, from the source.
 
-        Only while no channel carries anything.
+        Call it only while no channel carries anything.
+
+        Args:
+            offset: what the receiver has.
+            limit: its credit.
+            chunk_bytes: the largest chunk it takes.
         """
-        self.forget(mark)
+        self.acknowledge(offset)
         kept = list(self._kept.values())
         kept_from = kept[0].offset if kept else self.position
         if (
-            mark < kept_from
-            or mark > self.position
-            or any(chunk.offset < mark or chunk.nbytes > chunk_bytes for chunk in kept)
+            offset < kept_from
+            or offset > self.position
+            or any(chunk.offset < offset or chunk.nbytes > chunk_bytes for chunk in kept)
         ):
             kept.clear()
-            self.position = mark
+            self.position = offset
+        # The accept of a resume may grant less credit than the acks before it.
         while kept and kept[-1].end > limit:
             self.position = kept.pop().offset
         self._kept = {chunk.offset: chunk for chunk in kept}
         self.unsent = deque(kept)
-        self.sent = max(self.sent, mark)
+        self.sent = max(self.sent, offset)
 
     def clear(self) -> None:
-        """Let go of every byte; ``position`` stays as a fact."""
+        """Release every byte; ``position`` stays as a fact."""
         self._kept.clear()
         self.unsent.clear()
         self._logs.clear()

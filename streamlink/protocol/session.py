@@ -1,13 +1,13 @@
-"""``SessionMachine``: requests and replies over a standing session (see ``standing``).
+"""``SessionMachine``: requests and replies over an established session (``session_lifecycle``).
 
-The models a request sends or returns travel on streams of their own; their two stages, sending and
-receiving, are those streams' clocks. The stage between them, *processing*, is watched here: it
-starts when the request is complete at the peer, restarts when a counter of this very request moved,
+The models that a request sends or returns travel on streams of their own; their two stages, sending
+and receiving, have those streams' timers. The stage between them, *processing*, is watched here: it
+starts when the request is complete at the peer, restarts when a counter of this very request grew,
 and ends with the first byte of the reply.
 
-While the session is away the work on a request is not blamed for a lost call: its clock runs on
-where it stood when the session is back. Both sides then say again what still matters
-(``requests``).
+While the session is disconnected the work on a request is not blamed for a lost call: its timer is
+paused, and resumes with its remaining time when the session is back. Both sides then repeat what
+still matters (``requests``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from typing import ClassVar
 from streamlink.config import LinkConfig
 from streamlink.errors import CommunicationTimeout, StreamlinkError
 from streamlink.extent import Extent
-from streamlink.protocol.events import Answered, Asked, CalledOff, RequestFailed
+from streamlink.protocol.events import (
+    ReplyReceived,
+    RequestCancelled,
+    RequestFailed,
+    RequestReceived,
+)
 from streamlink.protocol.frames import (
     NO_ENTRIES,
     Attempt,
@@ -29,32 +34,31 @@ from streamlink.protocol.frames import (
     Request,
     TaskProgress,
 )
-from streamlink.protocol.machine import Moves
 from streamlink.protocol.requests import OpenRequests, ServedRequests
-from streamlink.protocol.session_state import SESSION_MOVES, SessionState
-from streamlink.protocol.standing import MOST_EVENTS, StandingMachine
+from streamlink.protocol.session_lifecycle import MAX_EVENTS, SessionLifecycle
+from streamlink.protocol.states import SESSION_TRANSITIONS, SessionState, Transitions
 
 
-class SessionMachine(StandingMachine):
-    """One end of a session; ``hello`` given makes it the client's."""
+class SessionMachine(SessionLifecycle):
+    """One end of a session; the one that is given a ``hello`` is the client."""
 
-    MOVES: ClassVar[Moves] = SESSION_MOVES
+    TRANSITIONS: ClassVar[Transitions] = SESSION_TRANSITIONS
 
-    def __init__(self, config: LinkConfig, *, peer: str, hello: Hello | None = None) -> None:
-        super().__init__(config, peer=peer, hello=hello)
-        self._asked = OpenRequests()
+    def __init__(self, config: LinkConfig, *, peer_name: str, hello: Hello | None = None) -> None:
+        super().__init__(config, peer_name=peer_name, hello=hello)
+        self._open_requests = OpenRequests()
         self._served = ServedRequests()
 
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
-        """Return what has to go out now, in order; of each request's progress the latest only."""
+        """Return what has to leave now, in order; of each request's progress the latest only."""
         if self.state is SessionState.READY:
-            self._outbox.extend(self._served.take_news())
+            self._outbox.extend(self._served.take_progress())
         return super().frames_to_send(now=now, channel=channel)
 
     def has_frames(self, channel: int = 0) -> bool:
         """Whether ``frames_to_send`` would return something."""
-        has_news = self.state is SessionState.READY and self._served.has_news
-        return has_news or super().has_frames(channel)
+        has_progress = self.state is SessionState.READY and self._served.has_progress
+        return has_progress or super().has_frames(channel)
 
     # --- requests and replies --------------------------------------------------------
 
@@ -70,39 +74,39 @@ class SessionMachine(StandingMachine):
         extents: tuple[Extent | None, Extent | None] = (None, None),
         now: float,
     ) -> int:
-        """Ask the peer; returns the request's number. ``Answered`` or ``RequestFailed`` follows."""
-        self._require(self._is_standing and not self.is_leaving, "request")
-        number = self._asked.next_number()
+        """Send a request; returns its number. ``ReplyReceived`` or ``RequestFailed`` follows."""
+        self._require(self._is_established and not self.is_leaving, "request")
+        number = self._open_requests.next_number()
         request = Request(number, topic, attempt, sends, returns, metadata, part, *extents)
-        self._asked.add(request)
-        self._say(request)
+        self._open_requests.add(request)
+        self._send(request)
         if not sends:
             self.request_complete(number, now=now)
         return number
 
     def request_complete(self, number: int, *, now: float) -> None:
-        """The whole request is at the peer: the processing clock starts.
+        """Start the processing timer: the whole request is at the peer.
 
-        Unless the reply has begun already: a peer may answer while it is still being asked.
+        Not where the reply has begun: a streaming executor answers while it still receives.
         """
-        if self._asked.complete(number) and self.state is SessionState.READY:
+        if self._open_requests.complete(number) and self.state is SessionState.READY:
             self._start_processing(number, now)
 
     def reply_began(self, number: int) -> None:
-        """The first byte of the reply is here: processing is over."""
-        self._asked.begin_reply(number)
+        """Note the first byte of the reply: processing has ended."""
+        self._open_requests.begin_reply(number)
         self._timers.stop(_processing(number))
 
     def cancel(self, number: int, reason: str) -> None:
-        """Give up a request whose answer nobody wants any more, and tell the peer so."""
-        cancel = self._asked.cancel(number, reason)
+        """Cancel a request, at the peer, too."""
+        cancel = self._open_requests.cancel(number, reason)
         if cancel is not None:
-            self._say(cancel)
+            self._send(cancel)
         self._timers.stop(_processing(number))
 
     def report_progress(self, number: int, counter: int) -> None:
-        """Serving side: say that the work on request ``number`` has moved."""
-        self._require(self._is_standing, "progress")
+        """Serving side: report that the work on request ``number`` has reached ``counter``."""
+        self._require(self._is_established, "progress")
         self._served.report(number, counter)
 
     def reply(
@@ -113,23 +117,24 @@ class SessionMachine(StandingMachine):
         traceback: str = "",
         metadata: Mapping[str, str] = NO_ENTRIES,
     ) -> None:
-        """Serving side: answer request ``number``."""
-        self._require(self._is_standing, "reply")
+        """Serving side: reply to request ``number``."""
+        self._require(self._is_established, "reply")
         reply = Reply(number, error, traceback, metadata)
         self._served.reply(reply)
-        self._say(reply)
+        self._send(reply)
 
-    def _say(self, frame: Frame) -> None:
-        # While it is away nothing piles up here: what still matters is repeated once it is back.
+    def _send(self, frame: Frame) -> None:
+        # Nothing is queued while it is disconnected, so the outbox is bounded. What still matters
+        # is repeated afterwards.
         if self.state is SessionState.READY and not self.is_leaving:
             self._outbox.append(frame)
 
-    # --- the peer speaks ---------------------------------------------------------------
+    # --- frames of the peer --------------------------------------------------------------
 
     def _dispatch(self, frame: Frame, now: float) -> None:
         match frame:
             case Request() | TaskProgress() | Reply() | Cancel() if self.is_leaving:
-                pass  # it was on its way when we said goodbye
+                pass  # it was in flight when we sent our goodbye
             case Request():
                 self._on_request(frame)
             case TaskProgress():
@@ -144,59 +149,62 @@ class SessionMachine(StandingMachine):
     def _on_request(self, frame: Request) -> None:
         if self._served.is_new(frame):
             if len(self._served) > (most := self.config.limits.max_open_requests):
-                raise self._violation(f"asks for more than {most} things at once")
-            self._is_news = True
-            self._tell(Asked(frame))
+                raise self._violation(
+                    f"has more than {most} requests open at once (max_open_requests)"
+                )
+            self._is_progress = True
+            self._emit(RequestReceived(frame))
         elif (answer := self._served.answer_to(frame.request_id)) is not None:
-            if len(self._outbox) >= MOST_EVENTS:
-                raise self._violation("asks again what was answered and does not listen")
+            if len(self._outbox) >= MAX_EVENTS:
+                raise self._violation("repeats requests that were answered, and reads no replies")
             self._outbox.append(answer)
 
     def _on_cancel(self, frame: Cancel) -> None:
-        self._tell(CalledOff(frame.request_id, frame.reason))
+        self._emit(RequestCancelled(frame.request_id, frame.reason))
 
     def _on_progress(self, frame: TaskProgress, now: float) -> None:
-        if self._asked.has_moved(frame):
-            self._is_news = True
-            if frame.request_id in self._asked.processing:
+        if self._open_requests.is_progress(frame):
+            self._is_progress = True
+            if frame.request_id in self._open_requests.processing:
                 self._start_processing(frame.request_id, now)
 
     def _on_reply(self, frame: Reply) -> None:
         self._timers.stop(_processing(frame.request_id))
-        if self._asked.answer(frame.request_id):  # else: given up, or answered twice
-            self._is_news = True
-            self._events.append(Answered(frame))
+        if self._open_requests.answer(frame.request_id):  # else cancelled, or answered twice
+            self._is_progress = True
+            self._events.append(ReplyReceived(frame))
 
-    # --- the processing clocks -----------------------------------------------------------
+    # --- the processing timers -----------------------------------------------------------
 
     def _pause_work(self, heard_at: float) -> None:
-        for number in self._asked.processing:
+        for number in self._open_requests.processing:
             self._timers.pause(_processing(number), now=heard_at)
 
     def _resume_work(self, now: float) -> None:
-        for number in self._asked.processing:
+        for number in self._open_requests.processing:
             if not self._timers.resume(_processing(number), now=now):
                 self._start_processing(number, now)
-        self._outbox.extend(self._asked.to_repeat())
+        self._outbox.extend(self._open_requests.to_repeat())
         self._served.repeat()
 
     def _drop_work(self) -> None:
-        for number in self._asked.processing:
+        for number in self._open_requests.processing:
             self._timers.stop(_processing(number))
-        self._asked.clear()
+        self._open_requests.clear()
         self._served.clear()
 
-    def _expire(self, name: str, now: float) -> None:
-        # Another that expired with it may have taken the session away, and so paused this one.
+    def _timer_expired(self, name: str, now: float) -> None:
+        # Timers that expire together: another may have disconnected the session, which paused this
+        # one.
         if not name.startswith(_PROCESSING):
-            super()._expire(name, now)
+            super()._timer_expired(name, now)
         elif self._timers.is_running(name):
-            self._request_expired(int(name.removeprefix(_PROCESSING)), now)
+            self._request_timed_out(int(name.removeprefix(_PROCESSING)), now)
 
-    def _request_expired(self, number: int, now: float) -> None:
+    def _request_timed_out(self, number: int, now: float) -> None:
         facts = self._idle_facts(_processing(number), now, 0)
         facts["stream"] = f"request {number}"
-        self._asked.forget(number)
+        self._open_requests.forget(number)
         self._timers.stop(_processing(number))
         error = CommunicationTimeout(**facts, stage="processing")
         self._events.append(RequestFailed(number, error))
@@ -207,7 +215,7 @@ class SessionMachine(StandingMachine):
 
     def _end(self, error: StreamlinkError) -> None:
         super()._end(error)
-        self._asked.clear()
+        self._open_requests.clear()
         self._served.clear()
 
 

@@ -18,8 +18,8 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, AuthenticationFailed, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Failed, Left, Ready
-from streamlink.protocol.greeting import VERSION_MAX, VERSION_MIN
+from streamlink.protocol.events import Failed, PeerLeft, Welcomed
+from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.carriers import (
     ClientCall,
@@ -123,7 +123,9 @@ class Dialer:
         """
         self._cancel.check()
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
-        machine = SessionMachine(self.config, peer=f"server {self.address}", hello=self.hello())
+        machine = SessionMachine(
+            self.config, peer_name=f"server {self.address}", hello=self.hello()
+        )
         pump: Pump[SessionMachine] = Pump(machine, clock=self.clock)
         welcome = self._greet(pump)
         self.epoch = welcome.epoch
@@ -131,7 +133,7 @@ class Dialer:
         session = Session(
             pump,
             session_id=welcome.session_id,
-            peer=machine.peer,
+            peer=machine.peer_name,
             config=agreed(self.config, welcome.chunk_bytes),
             on_request=on_request,
             on_called_off=on_called_off,
@@ -291,12 +293,12 @@ class Dialer:
 def _wait_welcome(pump: Pump[SessionMachine]) -> f.Welcome:
     while True:
         event = pump.poll()
-        if isinstance(event, Ready):
+        if isinstance(event, Welcomed):
             return event.welcome
         if isinstance(event, Failed):
             error = event.error
             if isinstance(error, StreamAborted) and error.code is AbortCode.UNAUTHENTICATED:
                 raise AuthenticationFailed(f"the server refused us: {error.reason}") from error
             raise error
-        if isinstance(event, Left):
+        if isinstance(event, PeerLeft):
             raise StreamAborted(AbortCode.GOODBYE, event.reason, by_peer=True, who="the server")

@@ -37,7 +37,7 @@ def leave(sessions: Sequence[Session], reason: str, longest: float, clock: Clock
     until = clock() + longest
     for session in sessions:
         session.leave(reason)
-    if away := [session.peer for session in sessions if session.is_away]:
+    if away := [session.peer for session in sessions if session.is_disconnected]:
         logger.info("waiting for %s to come back and hear: %s", ", ".join(away), reason)
     for session in sessions:
         session.closed.wait(max(0.0, until - clock()))
@@ -47,7 +47,7 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
     """Return why a session ends whose client begins another one, and the code of that."""
     if session.is_leaving:
         return AbortCode.GOODBYE, session.left_because
-    if not session.is_of(hello):
+    if not session.is_same_process(hello):
         # Not "lost": the old process, if it lives after all, shall not take its place back.
         return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
     why = f"{hello.name} gave this session up and began another"
@@ -71,7 +71,7 @@ class Drain:
     def abort(self, sessions: Sequence[Session], reason: str, seconds: float) -> bool:
         """End all for a fault, and wait for those that are away; returns whether all were told."""
         with self._changed:
-            self._waiting.update(each.session_id for each in sessions if each.is_away)
+            self._waiting.update(each.session_id for each in sessions if each.is_disconnected)
         for session in sessions:
             session.abort(AbortCode.CANCELLED, reason)
         with self._changed:

@@ -20,7 +20,7 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Failed, Greeted, Left
+from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
@@ -304,7 +304,7 @@ class Hub:
             StreamAborted: the session it asks to go on with is not, or no longer, here.
         """
         if not isinstance(first, f.Hello) or not first.resume:
-            return Pump(SessionMachine(self.config, peer="a client"), clock=self.clock), False
+            return Pump(SessionMachine(self.config, peer_name="a client"), clock=self.clock), False
         try:
             return self.registry.resumed(first).pump, True
         except StreamAborted as error:
@@ -314,9 +314,9 @@ class Hub:
 
     def _greet(self, pump: Pump[SessionMachine], call: ServerCall) -> None:
         event = None
-        while not isinstance(event, Greeted | Failed | Left):
+        while not isinstance(event, HelloReceived | Failed | PeerLeft):
             event = pump.poll()
-        if not isinstance(event, Greeted):
+        if not isinstance(event, HelloReceived):
             self.log.warning("a client did not greet: %.500s", event)
             return
         try:

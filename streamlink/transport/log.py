@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamlink.clock import Clock
-from streamlink.protocol.limits import Allowance
+from streamlink.protocol.limits import TokenBucket
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.stream import StreamMachine
@@ -39,20 +39,20 @@ def log_silence(machine: StreamMachine) -> None:
     logger.warning(
         "%s with %s: its call brings nothing (call_timeout) and is given up for another",
         machine.name,
-        machine.peer,
+        machine.peer_name,
     )
 
 
 def log_resume(machine: SendStream | ReceiveStream, at: int) -> None:
     """Log that a stream resumes at byte ``at`` over a new call."""
-    extra = noted("stream resumed", stream=machine.name, peer=machine.peer, offset=at)
+    extra = noted("stream resumed", stream=machine.name, peer=machine.peer_name, offset=at)
     logger.info("%s goes on at byte %d", machine.name, at, extra=extra)
 
 
 def log_repair(machine: SendStream | ReceiveStream, count: int, what: str) -> None:
     """Log the ``count``-th repair of a chunk, if that is news: a bad line causes thousands."""
     if is_news(count):
-        extra = noted("chunk repaired", stream=machine.name, peer=machine.peer, repairs=count)
+        extra = noted("chunk repaired", stream=machine.name, peer=machine.peer_name, repairs=count)
         logger.warning("%s: a chunk %s; %d so far", machine.name, what, count, extra=extra)
 
 
@@ -63,13 +63,13 @@ class RateLimitedLog:
         self._logger = logger
         self._clock = clock
         self._lock = threading.Lock()
-        self._allowance = Allowance(_PER_SECOND, burst=_BURST)
+        self._allowance = TokenBucket(_PER_SECOND, burst=_BURST)
         self._left_out = 0
 
     def warning(self, text: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
         """Log a warning, or count it where there were too many; the next that is logged says so."""
         with self._lock:
-            if not self._allowance.spend(now=self._clock()):
+            if not self._allowance.take_token(now=self._clock()):
                 self._left_out += 1
                 return
             left_out, self._left_out = self._left_out, 0

@@ -14,7 +14,7 @@ class Machine(Protocol):
     """What a pump needs of a machine (``protocol``)."""
 
     config: LinkConfig
-    peer: str
+    peer_name: str
     name: str
     error: StreamlinkError | None
     damaged: int
@@ -67,7 +67,7 @@ class Machine(Protocol):
     def is_overdue(self, *, now: float) -> bool:
         """Whether it has ended, and its calls have had their time to say so."""
 
-    def take_damage(self, *, now: float, channel: int = 0) -> None:
+    def report_damage(self, *, now: float, channel: int = 0) -> None:
         """Count a frame that arrived damaged, and give up its call; too many end the machine."""
 
     def abort(self, code: AbortCode, reason: str) -> None:

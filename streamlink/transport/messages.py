@@ -262,7 +262,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
     f.Ack: lambda x: _T(
         ack=pb.Ack(
             received=x.received,
-            taken=x.taken,
+            consumed=x.consumed,
             durable=x.durable,
             limit=x.limit,
             ranges=_flat(x.ranges),
@@ -279,7 +279,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
 }
 
 _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
-    "ack": lambda m, _: f.Ack(m.received, m.taken, m.durable, m.limit, _ranges(m.ranges)),
+    "ack": lambda m, _: f.Ack(m.received, m.consumed, m.durable, m.limit, _ranges(m.ranges)),
     "attach": lambda m, _: f.Attach(_text(m.session_id), m.stream_id),
     "open": lambda m, _: f.Open(
         m.stream_id,

@@ -158,11 +158,11 @@ class Pump(Generic[M]):
         with self.locked() as (machine, now):
             if call not in self._calls or machine.is_closed:
                 return call not in self._calls
-            machine.take_damage(now=now, channel=call)
+            machine.report_damage(now=now, channel=call)
             is_over = not machine.is_closed
             if is_over:
                 self._lose_call(call, now)
-            who, name, count = machine.peer, machine.name, machine.damaged
+            who, name, count = machine.peer_name, machine.name, machine.damaged
         text, extra = "%s with %s: damaged on the way, %s; %d so far", noted("damaged", peer=who)
         logger.warning(text, name, who, damage, count, extra=extra)
         return is_over

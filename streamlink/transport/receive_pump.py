@@ -10,7 +10,7 @@ from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError, TransportClosed
 from streamlink.protocol.events import Delivered, Event, Failed
 from streamlink.protocol.frames import PLAIN, Chunk, Frame, Open, Payload
-from streamlink.protocol.machine import GREETINGS
+from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.lending import LendingPump
 from streamlink.transport.log import log_repair, log_resume, log_silence
@@ -185,7 +185,7 @@ class ReceivePump(LendingPump):
             log_repair(self._machine, self._machine.stats.repairs, "arrived damaged")
 
     def _is_progress(self, frame: Frame) -> bool:
-        return not isinstance(frame, GREETINGS)
+        return not isinstance(frame, HANDSHAKE_FRAMES)
 
     def _told_silent(self) -> None:
         log_silence(self._machine)

@@ -81,7 +81,7 @@ class Registry:
         with self._lock:
             session = self._sessions.get(hello.resume)
             ended = self._ended.get(hello.resume, _UNKNOWN)
-        if session is not None and session.goes_on_with(hello):
+        if session is not None and session.can_resume(hello):
             return session
         self._drain.told(hello.resume)
         raise StreamAborted(ended.code, ended.reason, by_peer=False)
@@ -159,7 +159,7 @@ class Registry:
     def _wait_no_more(self, name: str) -> None:
         """End the sessions that ``name`` has lost: it is told now that all is over."""
         for session in self._sessions.values():
-            if session.peer == name and session.is_away:
+            if session.peer == name and session.is_disconnected:
                 session.abort(AbortCode.GOODBYE, "its client has begun another session")
 
     # --- the end ------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def abort_for(error: StreamlinkError) -> Abort:
 
 def _require_gone(session: Session, hello: Hello) -> None:
     # The same process greets anew where it has not heard its welcome, or for too long nothing else.
-    if not (session.is_away or session.is_leaving or session.is_of(hello)):
+    if not (session.is_disconnected or session.is_leaving or session.is_same_process(hello)):
         what = f"a client named {hello.name!r} is already here; names must differ"
         raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
 

@@ -18,9 +18,9 @@ from streamlink.protocol.frames import (
     payload_bytes,
     split_payload,
 )
-from streamlink.protocol.machine import GREETINGS
+from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import State
 from streamlink.transport.log import log_repair, log_resume, log_silence
 from streamlink.transport.pump import RECHECK_SECONDS, Pump
 
@@ -164,7 +164,7 @@ class SendPump(Pump[SendStream]):
             log_resume(machine, machine.position)
         elif isinstance(frame, Repair):
             log_repair(self._machine, self._machine.stats.repairs, "is sent again")
-        return not isinstance(frame, GREETINGS)
+        return not isinstance(frame, HANDSHAKE_FRAMES)
 
     def _told_silent(self) -> None:
         log_silence(self._machine)

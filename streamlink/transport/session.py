@@ -24,19 +24,19 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.protocol.events import (
-    Answered,
-    Asked,
-    Away,
-    Back,
-    CalledOff,
+    Disconnected,
     Event,
     Failed,
-    Left,
+    PeerLeft,
+    Reconnected,
+    ReplyReceived,
+    RequestCancelled,
     RequestFailed,
+    RequestReceived,
 )
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
-from streamlink.protocol.grace import longer_than_reconnect
 from streamlink.protocol.limits import MAX_CONTROL_BYTES
+from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.log import noted
 from streamlink.transport.pump import Pump
@@ -154,19 +154,19 @@ class Session:
         self._pump.abort(code, reason)
 
     @property
-    def is_away(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether the connection is lost and another is waited for."""
         with self._pump.locked() as (machine, _):
-            return machine.is_away
+            return machine.is_disconnected
 
     def wait_here(self) -> None:
         """Wait while the session is away; it is here, or has ended, after that."""
         self._is_here.wait()
 
-    def is_of(self, hello: Hello) -> bool:
+    def is_same_process(self, hello: Hello) -> bool:
         """Whether ``hello`` is of the very process that was welcomed here."""
         with self._pump.locked() as (machine, _):
-            return machine.is_of(hello)
+            return machine.is_same_process(hello)
 
     @property
     def damaged(self) -> int:
@@ -174,10 +174,10 @@ class Session:
         with self._pump.locked() as (machine, _):
             return machine.damaged
 
-    def goes_on_with(self, hello: Hello) -> bool:
+    def can_resume(self, hello: Hello) -> bool:
         """Server: whether ``hello`` asks to go on with this session, and may."""
         with self._pump.locked() as (machine, _):
-            return machine.goes_on_with(hello) and not machine.is_closed
+            return machine.can_resume(hello) and not machine.is_closed
 
     @property
     def pump(self) -> Pump[SessionMachine]:
@@ -283,7 +283,7 @@ class Session:
     def start_offer(self, pump: SendPump) -> None:
         """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
         with self._pump.locked() as (session, _):
-            if not session.is_away:
+            if not session.is_disconnected:
                 with pump.locked() as (machine, now):
                     machine.offer(now=now)
 
@@ -325,9 +325,9 @@ class Session:
                 )
             # We may see a break that the client, which has to come back, hears of only by silence.
             timeouts = self.config.timeouts
-            unnoticed = longer_than_reconnect(timeouts, timeouts.session_timeout)
+            extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
             with pump.locked() as (machine, _):
-                machine.unnoticed_seconds = unnoticed
+                machine.extra_grace_seconds = extra
             call = pump.attach(cut)
             self._calls[stream_id] = call
         return call
@@ -353,17 +353,17 @@ class Session:
 
     def _handle(self, event: Event) -> None:
         match event:
-            case Answered(reply):
+            case ReplyReceived(reply):
                 self._settle(reply.request_id, reply)
             case RequestFailed(number, error):
                 self._settle(number, error)
-            case Asked(request) if self._on_request is not None:
+            case RequestReceived(request) if self._on_request is not None:
                 self._on_request(self, request)
-            case Asked(request):
+            case RequestReceived(request):
                 self.reply(request, error=f"nobody here answers {request.topic!r}")
-            case CalledOff(number, reason) if self._on_called_off is not None:
+            case RequestCancelled(number, reason) if self._on_called_off is not None:
                 self._on_called_off(number, reason)
-            case Away(reason, patience):
+            case Disconnected(reason, patience):
                 self._is_here.clear()
                 self._pause_offers()
                 self._note_streams()
@@ -374,14 +374,14 @@ class Session:
                     round(patience, 1),
                     extra=noted("session lost", peer=self.peer, reason=reason),
                 )
-            case Back(seconds):
+            case Reconnected(seconds):
                 self._renew_offers()
                 self._is_here.set()
                 extra = noted("session back", peer=self.peer, seconds=round(seconds, 3))
                 logger.info("%s is back after %.1f s", self.peer, seconds, extra=extra)
             case Failed(error):
                 self._end(error)
-            case Left(reason):
+            case PeerLeft(reason):
                 self._end(StreamAborted(AbortCode.GOODBYE, reason, by_peer=True, who=self.peer))
 
     def _note_streams(self) -> None:
@@ -391,13 +391,13 @@ class Session:
             has_moved, self._received = received > self._received, received
         if has_moved:
             with self._pump.locked() as (machine, now):
-                machine.streams_moved(now=now)
+                machine.note_stream_progress(now=now)
 
     def _pause_offers(self) -> None:
         """Stop the clocks on what was offered: without a session nobody can open it."""
         for pump in self._offered():
             with pump.locked() as (machine, _):
-                machine.withhold()
+                machine.retract_offer()
 
     def _renew_offers(self) -> None:
         """Give the peer its time again to open what was offered: it may hear of it only now."""

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from streamlink.clock import Clock, running_time
-from streamlink.protocol.latency import AckTimes
-from streamlink.protocol.stalls import CAUSES
-from streamlink.protocol.stats import StreamStats
+from streamlink.protocol.stats import CAUSES, AckTimes, StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 

@@ -304,8 +304,9 @@ def test_what_is_wrong_is_one_line(
 # --- what is said of it -----------------------------------------------------------------------
 
 MOVED = StreamStats(
-    total_bytes=1000, sent_bytes=1000, received_bytes=1000, taken_bytes=1000, chunks=4, repairs=0,
-    resent_bytes=0, resumes=1, window_bytes=0, chunk_bytes=0, rate=0.0,
+    total_bytes=1000, sent_bytes=1000, received_bytes=1000, consumed_bytes=1000,
+    chunks=4, repairs=0, resent_bytes=0,
+    resumes=1, window_bytes=0, chunk_bytes=0, rate=0.0,
     moving_seconds=0.0125, moving_bytes=25_000,
 )  # fmt: skip
 

@@ -57,7 +57,7 @@ def test_what_is_announced_is_known_before_its_first_byte(transfer: Transfer) ->
     assert transfer.incoming.spec == SPEC
     assert transfer.incoming.update.weight == 1.0
     assert transfer.incoming.attempt == Attempt()
-    assert transfer.incoming.stats.taken_bytes == 0
+    assert transfer.incoming.stats.consumed_bytes == 0
 
 
 def test_bytes_are_read_in_order_and_nothing_is_left_out(transfer: Transfer) -> None:
@@ -68,7 +68,7 @@ def test_bytes_are_read_in_order_and_nothing_is_left_out(transfer: Transfer) -> 
         assert piece is not None
         assert piece[0] == len(taken)
         taken += b"".join(piece[1])
-        model.release(len(taken) - model.stats.taken_bytes)
+        model.release(len(taken) - model.stats.consumed_bytes)
     assert model.read(WAIT) is None
     assert model.is_complete
     assert model.commit().digest == model.digest

@@ -11,7 +11,7 @@ from streamlink.errors import AbortCode, ProtocolError, StreamAborted, Streamlin
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.rejoin import is_goodbye, is_lost
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.grace import SessionLost
+from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.connect import Dial, dial
 from tests.support.dialing import Dialing

@@ -28,8 +28,9 @@ from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, executor, i
 
 ONE = RoundConfig(min_clients=1, num_rounds=1)
 MOVED = StreamStats(
-    total_bytes=1000, sent_bytes=1000, received_bytes=1000, taken_bytes=1000, chunks=4, repairs=1,
-    resent_bytes=0, resumes=2, window_bytes=0, chunk_bytes=0, rate=0.0,
+    total_bytes=1000, sent_bytes=1000, received_bytes=1000, consumed_bytes=1000,
+    chunks=4, repairs=1, resent_bytes=0,
+    resumes=2, window_bytes=0, chunk_bytes=0, rate=0.0,
     moving_seconds=0.25, moving_bytes=500_000,
 )  # fmt: skip
 

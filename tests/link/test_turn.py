@@ -10,7 +10,7 @@ from streamlink.protocol.stats import StreamStats
 
 NINE = Extent(0, 9)
 NOTHING_YET = StreamStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0)
-ALL_HERE = replace(NOTHING_YET, total_bytes=9, received_bytes=9, taken_bytes=9, extent=NINE)
+ALL_HERE = replace(NOTHING_YET, total_bytes=9, received_bytes=9, consumed_bytes=9, extent=NINE)
 UNTAKEN = replace(NOTHING_YET, total_bytes=9, received_bytes=5, stalled_by="credit")
 COMING = replace(NOTHING_YET, total_bytes=9, received_bytes=5, stalled_by="network")
 

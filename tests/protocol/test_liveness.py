@@ -1,4 +1,4 @@
-"""A call that went silent is given up in time; one that is only slow is not given up for ever."""
+"""How long each end waits for a silent channel, and without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streamlink.config import LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.errors import AckTimeout, ChecksumError
 from streamlink.protocol.frames import Accept, Ack, Attempt, Held, Open
-from streamlink.protocol.liveness import FIRST, Liveness
+from streamlink.protocol.liveness import FIRST, Liveness, SessionOutage, StreamOutage
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from tests.support.machines import KiB, small_config
@@ -24,7 +24,7 @@ CONFIG = LinkConfig(
 
 def streaming_sender(received: int = 0) -> SendStream:
     """Return a sender that was accepted at 0.0 and has sent all of its model in two chunks."""
-    sender = SendStream(CONFIG, stream_id=7, total_bytes=TOTAL, peer="there")
+    sender = SendStream(CONFIG, stream_id=7, total_bytes=TOTAL, peer_name="there")
     accept(sender, 0.0, received)
     for _ in range(2):
         sender.write((memoryview(bytes(TOTAL // 2)),), now=0.0)
@@ -56,35 +56,35 @@ def ack(sender: SendStream, received: int, now: float) -> None:
 
 def test_patience_is_long_until_something_has_come() -> None:
     silence = Liveness(CALL, open_timeout=1e6)
-    assert silence.patience(is_greeting=False) == FIRST * CALL
-    silence.moved(1.0)
-    assert silence.patience(is_greeting=False) == CALL
+    assert silence.timeout(is_handshake=False) == FIRST * CALL
+    silence.record_progress(1.0)
+    assert silence.timeout(is_handshake=False) == CALL
 
 
 def test_patience_doubles_with_each_call_in_vain_and_progress_sets_it_back() -> None:
     silence = Liveness(CALL, open_timeout=OPEN)
-    silence.moved(0.0)
+    silence.record_progress(0.0)
     seen = []
     for _ in range(3):
-        silence.gave_up()
-        seen.append(silence.patience(is_greeting=False))
-    silence.moved(0.0)
+        silence.record_replacement()
+        seen.append(silence.timeout(is_handshake=False))
+    silence.record_progress(0.0)
     assert seen == [40.0, 80.0, 160.0]
-    assert silence.patience(is_greeting=False) == 160.0  # what is slow is slow again
-    assert silence.patience(is_greeting=True) < OPEN
+    assert silence.timeout(is_handshake=False) == 160.0  # what is slow is slow again
+    assert silence.timeout(is_handshake=True) < OPEN
     for _ in range(100):
-        silence.moved(0.0)
-    assert silence.patience(is_greeting=False) == CALL
+        silence.record_progress(0.0)
+    assert silence.timeout(is_handshake=False) == CALL
 
 
 def test_what_a_pause_has_taught_is_all_that_is_kept() -> None:
     silence = Liveness(CALL, open_timeout=OPEN)
-    silence.moved(0.0)
+    silence.record_progress(0.0)
     for _ in range(2):
-        silence.gave_up()
+        silence.record_replacement()
     for pause in (0.0, CALL + 1.0):
-        silence.moved(pause)
-    assert silence.patience(is_greeting=False) == 2 * (CALL + 1.0)
+        silence.record_progress(pause)
+    assert silence.timeout(is_handshake=False) == 2 * (CALL + 1.0)
 
 
 @pytest.mark.parametrize("slow", ["write_seconds", "read_seconds"])
@@ -101,26 +101,26 @@ def test_a_source_or_a_reader_slower_than_the_patience_costs_a_call_or_two(
 
 def test_a_greeting_leaves_time_for_another_call() -> None:
     silence = Liveness(CALL, open_timeout=OPEN)
-    assert silence.patience(is_greeting=True) < OPEN
-    silence.gave_up()
-    assert silence.patience(is_greeting=True) > OPEN
+    assert silence.timeout(is_handshake=True) < OPEN
+    silence.record_replacement()
+    assert silence.timeout(is_handshake=True) > OPEN
 
 
 def test_a_greeting_that_took_long_once_may_take_as_long_again() -> None:
     silence = Liveness(CALL, open_timeout=OPEN)
     for seconds in (OPEN, 1.0):
-        silence.greeted(seconds)
-    silence.moved(0.0)
-    assert silence.patience(is_greeting=True) == 2 * OPEN
-    assert silence.patience(is_greeting=False) == CALL
+        silence.record_handshake(seconds)
+    silence.record_progress(0.0)
+    assert silence.timeout(is_handshake=True) == 2 * OPEN
+    assert silence.timeout(is_handshake=False) == CALL
 
 
 @given(st.lists(st.floats(0, 1e5), min_size=1))
 def test_no_pause_that_was_survived_is_too_long_later(pauses: list[float]) -> None:
     silence = Liveness(CALL, open_timeout=1e9)
     for pause in pauses:
-        silence.moved(pause)
-    assert silence.patience(is_greeting=False) >= max(CALL, 2 * max(pauses))
+        silence.record_progress(pause)
+    assert silence.timeout(is_handshake=False) >= max(CALL, 2 * max(pauses))
 
 
 # --- streams -----------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_a_sender_whose_chunks_are_not_acknowledged_gives_the_call_up() -> None:
 
 
 def test_a_receiver_that_hears_nothing_gives_the_call_up() -> None:
-    receiver = ReceiveStream(CONFIG, stream_id=7, peer="there")
+    receiver = ReceiveStream(CONFIG, stream_id=7, peer_name="there")
     receiver.attach(now=0.0)
     receiver.receive(Open(7, Attempt(), TOTAL, b"", 0, 4096), now=0.0)
     receiver.accept(wants_spec=False, now=0.0)
@@ -142,14 +142,14 @@ def test_a_receiver_that_hears_nothing_gives_the_call_up() -> None:
 
 
 def test_a_call_without_a_greeting_is_given_up_before_the_stream_is() -> None:
-    receiver = ReceiveStream(CONFIG, stream_id=7, peer="there")
+    receiver = ReceiveStream(CONFIG, stream_id=7, peer_name="there")
     receiver.attach(now=0.0)
     assert given_up_at(receiver, 0.0) < OPEN
     assert not receiver.is_closed
 
 
 def test_nothing_is_given_up_where_nothing_is_owed() -> None:
-    sender = SendStream(CONFIG, stream_id=7, total_bytes=TOTAL, peer="there")
+    sender = SendStream(CONFIG, stream_id=7, total_bytes=TOTAL, peer_name="there")
     accept(sender, 0.0)
     assert given_up_at(sender, 0.0) == 1e4  # it is our own source that is slow
 
@@ -219,14 +219,80 @@ def test_damaged_frames_are_counted_and_the_last_that_is_borne_ends_the_stream()
     sender = streaming_sender()
     most = sender.config.stream.max_repairs
     for number in range(most):
-        sender.take_damage(now=0.0)
+        sender.report_damage(now=0.0)
         assert not sender.is_attached
         assert not sender.is_closed
         sender.attach(now=0.0)
         assert sender.damaged == number + 1
-    sender.take_damage(now=0.0)
+    sender.report_damage(now=0.0)
     assert isinstance(sender.error, ChecksumError)
     assert f"stream 7 from there arrive damaged, {most + 1} so far" in str(sender.error)
     assert sender.stats.damaged == most + 1
-    sender.take_damage(now=0.0)
+    sender.report_damage(now=0.0)
     assert sender.damaged == most + 2
+
+
+def lost(at: float = 10.0, *, grace_seconds: float = 60.0) -> SessionOutage:
+    outage = SessionOutage()
+    outage.begin(grace_seconds, now=at)
+    return outage
+
+
+def test_an_outage_lasts_from_the_call_that_was_lost() -> None:
+    outage = lost(10.0, grace_seconds=60.0)
+    assert (outage.elapsed(now=15.0), outage.remaining(now=15.0)) == (5.0, 55.0)
+    assert outage.remaining(now=80.0) == -10.0
+    assert outage.end(now=15.0) == 5.0
+
+
+def test_a_call_that_brings_a_handshake_only_ends_no_outage() -> None:
+    outage = lost(10.0)
+    outage.end(now=15.0)
+    outage.begin(60.0, now=35.0)
+    assert (outage.elapsed(now=35.0), outage.remaining(now=35.0)) == (25.0, 35.0)
+
+
+def test_progress_over_a_call_ends_an_outage() -> None:
+    outage = lost(10.0)
+    outage.end(now=15.0)
+    outage.record_progress()
+    outage.begin(60.0, now=35.0)
+    assert (outage.elapsed(now=35.0), outage.remaining(now=35.0)) == (0.0, 60.0)
+
+
+def test_progress_during_an_outage_forgets_those_before() -> None:
+    outage = lost(10.0)
+    outage.end(now=15.0)
+    outage.begin(60.0, now=35.0)
+    outage.record_progress()
+    assert outage.remaining(now=35.0) == 40.0
+
+
+def test_each_outage_has_its_own_grace_time() -> None:
+    outage = lost(10.0, grace_seconds=60.0)
+    outage.end(now=15.0)
+    outage.record_progress()
+    outage.begin(5.0, now=20.0)
+    assert outage.remaining(now=20.0) == 5.0
+
+
+def test_outages_add_up_over_calls_that_bring_a_handshake_only() -> None:
+    outage = StreamOutage()
+    assert outage.deadline(30.0) is None
+    outage.begin(now=10.0)
+    outage.begin(now=12.0)  # known already
+    assert outage.deadline(30.0) == 40.0
+    outage.end(is_progress=False, now=20.0)
+    assert outage.deadline(30.0) is None
+    outage.begin(now=50.0)
+    assert outage.deadline(30.0) == 70.0
+    outage.end(is_progress=True, now=60.0)
+    outage.begin(now=61.0)
+    assert outage.deadline(30.0) == 91.0
+
+
+def test_a_short_break_is_not_reported() -> None:
+    outage = StreamOutage()
+    outage.begin(now=1.0)
+    assert not outage.is_notable(now=1.5)
+    assert outage.is_notable(now=3.0)

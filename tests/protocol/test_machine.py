@@ -1,12 +1,17 @@
-"""What every machine does alike: outbox, events, ends, pauses."""
+"""What all machines share."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from streamlink.errors import AbortCode, LocalProtocolError, RemoteProtocolError, StreamAborted
-from streamlink.protocol.events import Failed
-from streamlink.protocol.frames import Abort, Accept, Held
+from streamlink.protocol.events import Failed, Finished
+from streamlink.protocol.frames import Abort, Accept, Chunk, Finish, Frame, Held
+from streamlink.protocol.machine import Machine
+from streamlink.protocol.states import State
 from streamlink.protocol.stream import StreamMachine
 from tests.support.machines import (
     KiB,
@@ -17,6 +22,7 @@ from tests.support.machines import (
     streaming_receiver,
     streaming_sender,
     the,
+    zeros,
 )
 
 both = pytest.mark.parametrize("machine_for", [streaming_sender, streaming_receiver])
@@ -119,10 +125,10 @@ def test_the_two_sides_of_one_fault_have_two_errors() -> None:
     "call",
     [
         lambda m: m._dispatch(Held(1, "", ""), 0.0),
-        lambda m: m._expire("open", 0.0),
+        lambda m: m._timer_expired("open", 0.0),
         lambda m: m._attach(None, 0.0),
         lambda m: m._detach(None, 0.0),
-        lambda m: m._peer_holds(0.0),
+        lambda m: m._on_peer_hold(0.0),
         lambda m: m._cause(),
     ],
 )
@@ -132,4 +138,62 @@ def test_the_base_decides_nothing_itself(call: object) -> None:
 
 
 def _bare() -> StreamMachine:
-    return StreamMachine(a_sender().config, stream_id=1, peer="site-1", name="")
+    return StreamMachine(a_sender().config, stream_id=1, peer_name="site-1", name="")
+
+
+class Noted:
+    """Notes where each machine stands when something is taken or sent."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, object, State]] = []
+
+    def frame_received(self, machine: Any, frame: Frame) -> None:
+        self.points.append(("received", type(frame), machine.state))
+
+    def before_send(self, machine: Any) -> None:
+        self.points.append(("sends", None, machine.state))
+
+    def before_event(self, machine: Any) -> None:
+        self.points.append(("tells", None, machine.state))
+
+
+@pytest.fixture
+def noted() -> Iterator[Noted]:
+    Machine.observer = observer = Noted()
+    yield observer
+    Machine.observer = None
+
+
+def test_a_frame_is_heard_in_the_state_that_it_has_led_to(noted: Noted) -> None:
+    sender = a_sender()
+    sender.attach(now=0.0)
+    sender.frames_to_send(now=0.0)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0)
+    assert noted.points == [("sends", None, State.OPENING), ("received", Accept, State.STREAMING)]
+
+
+def test_what_is_about_to_leave_is_heard_before_it_does(noted: Noted) -> None:
+    sender = streaming_sender()
+    noted.points.clear()
+    sender.write(zeros(4 * KiB), now=0.0)
+    assert noted.points == []
+    assert [type(frame) for frame in sender.frames_to_send(now=0.0)] == [Chunk]
+    assert noted.points == [("sends", None, State.STREAMING)]
+
+
+def test_an_event_is_heard_of_before_its_owner_has_it(noted: Noted) -> None:
+    receiver = streaming_receiver(total_bytes=0)
+    noted.points.clear()
+    receiver.receive(Finish(0, "digest"), now=0.0)
+    assert noted.points == [("received", Finish, State.COMMITTING)]
+    assert isinstance(receiver.next_event(), Finished)
+    assert noted.points[1:] == [("tells", None, State.COMMITTING)]
+    assert receiver.next_event() is None
+    assert len(noted.points) == 2
+
+
+def test_a_frame_that_ends_its_machine_is_heard_in_the_end_state(noted: Noted) -> None:
+    sender = streaming_sender()
+    noted.points.clear()
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0)
+    assert noted.points == [("received", Accept, State.ABORTED)]

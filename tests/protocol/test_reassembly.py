@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.protocol.frames import Chunk
-from streamlink.protocol.reassembly import Place, Reassembly
+from streamlink.protocol.reassembly import RangeStatus, Reassembly
 from tests.support.machines import zeros
 
 
@@ -17,36 +17,36 @@ def ten(offset: int) -> Chunk:
 def holding(*offsets: int) -> Reassembly:
     reassembly = Reassembly()
     for offset in offsets:
-        reassembly.take(ten(offset))
+        reassembly.add(ten(offset))
     return reassembly
 
 
 def test_a_chunk_in_order_is_delivered_at_once() -> None:
     reassembly = Reassembly()
-    assert reassembly.take(ten(0)) == [ten(0)]
+    assert reassembly.add(ten(0)) == [ten(0)]
     assert (reassembly.received, reassembly.has_gap) == (10, False)
 
 
 def test_what_comes_behind_a_gap_waits_until_it_is_closed() -> None:
     reassembly = holding(10, 30, 20)
     assert (reassembly.received, len(reassembly)) == (0, 3)
-    assert [chunk.offset for chunk in reassembly.take(ten(0))] == [0, 10, 20, 30]
+    assert [chunk.offset for chunk in reassembly.add(ten(0))] == [0, 10, 20, 30]
     assert (reassembly.received, reassembly.has_gap) == (40, False)
 
 
 def test_bytes_that_are_here_are_a_duplicate_wherever_they_lie() -> None:
     reassembly = holding(0, 20)
-    assert reassembly.place_of(0, 10) is Place.DUPLICATE
-    assert reassembly.place_of(2, 9) is Place.DUPLICATE
-    assert reassembly.place_of(20, 30) is Place.DUPLICATE
+    assert reassembly.status_of(0, 10) is RangeStatus.DUPLICATE
+    assert reassembly.status_of(2, 9) is RangeStatus.DUPLICATE
+    assert reassembly.status_of(20, 30) is RangeStatus.DUPLICATE
 
 
 def test_a_range_of_which_part_is_here_is_an_overlap() -> None:
     reassembly = holding(0, 20)
     for start, end in [(5, 15), (10, 21), (20, 31), (25, 40), (15, 35)]:
-        assert reassembly.place_of(start, end) is Place.OVERLAP
+        assert reassembly.status_of(start, end) is RangeStatus.OVERLAP
     for start, end in [(10, 20), (30, 40)]:
-        assert reassembly.place_of(start, end) is Place.NEW
+        assert reassembly.status_of(start, end) is RangeStatus.NEW
 
 
 def test_ranges_that_touch_are_one_and_only_so_many_are_listed() -> None:
@@ -63,7 +63,7 @@ def test_memory_is_promised_to_one_reader_at_a_time() -> None:
     assert reassembly.reserve(20, 30)
     reassembly.cancel(10)
     assert reassembly.reserve(10, 20)
-    reassembly.take(ten(10))
+    reassembly.add(ten(10))
     assert reassembly.received == 20
 
 
@@ -72,12 +72,12 @@ def test_any_order_ends_in_order_whatever_comes_twice(order: list[int], again: l
     reassembly, delivered = Reassembly(), list[int]()
     for number, offset in enumerate(order):
         known = set(order[:number])
-        assert reassembly.place_of(offset, offset + 10) is Place.NEW
-        delivered += [chunk.offset for chunk in reassembly.take(ten(offset))]
+        assert reassembly.status_of(offset, offset + 10) is RangeStatus.NEW
+        delivered += [chunk.offset for chunk in reassembly.add(ten(offset))]
         for index in again:
-            place = reassembly.place_of(index * 10, index * 10 + 10)
+            place = reassembly.status_of(index * 10, index * 10 + 10)
             is_here = index * 10 in known or index * 10 == offset
-            assert place is (Place.DUPLICATE if is_here else Place.NEW)
+            assert place is (RangeStatus.DUPLICATE if is_here else RangeStatus.NEW)
     assert delivered == list(range(0, 200, 10))
 
 
@@ -86,11 +86,11 @@ def test_a_place_agrees_with_a_set_of_bytes(numbers: set[int], start: int, size:
     reassembly = holding(*(number * 10 for number in numbers))
     here = {byte for number in numbers for byte in range(number * 10, number * 10 + 10)}
     wanted = set(range(start, start + size))
-    place = reassembly.place_of(start, start + size)
+    place = reassembly.status_of(start, start + size)
     if not wanted & here:
-        assert place is Place.NEW
+        assert place is RangeStatus.NEW
     elif start + size <= reassembly.received:
-        assert place is Place.DUPLICATE
+        assert place is RangeStatus.DUPLICATE
     else:  # beyond the mark only the very same chunk counts as one that is here
         is_same = size == 10 and start % 10 == 0
-        assert place is (Place.DUPLICATE if is_same else Place.OVERLAP)
+        assert place is (RangeStatus.DUPLICATE if is_same else RangeStatus.OVERLAP)

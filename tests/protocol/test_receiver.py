@@ -7,9 +7,6 @@ import pytest
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
-    ChecksumError,
-    CommunicationTimeout,
-    FlowControlError,
     FrameTooLarge,
     LocalProtocolError,
     OpenTimeout,
@@ -28,13 +25,14 @@ from streamlink.protocol.frames import (
     Committing,
     Finish,
     Held,
-    Repair,
     SpecPage,
     Update,
 )
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import State
 from tests.support.machines import (
+    OPEN,
+    READ,
     SMALL,
     KiB,
     a_chunk,
@@ -42,18 +40,12 @@ from tests.support.machines import (
     an_open,
     damaged,
     events,
+    fed,
+    reattached,
     small_config,
     streaming_receiver,
     the,
 )
-
-READ, COMMUNICATION, OPEN = 40.0, 60.0, 10.0
-
-
-def fed(receiver: ReceiveStream, *chunks: Chunk, now: float = 0.0) -> ReceiveStream:
-    for chunk in chunks:
-        receiver.receive(chunk, now=now)
-    return receiver
 
 
 def whole(total_bytes: int = 4 * KiB, *, now: float = 0.0) -> ReceiveStream:
@@ -67,14 +59,6 @@ def whole(total_bytes: int = 4 * KiB, *, now: float = 0.0) -> ReceiveStream:
     receiver.frames_to_send(now=now)
     assert receiver.state is State.COMMITTING
     return receiver
-
-
-def reattached(receiver: ReceiveStream, *, now: float, total_bytes: int = 64 * KiB) -> list[object]:
-    """Let the sender come back on a new call; returns the answer."""
-    receiver.detach(now=now)
-    receiver.attach(now=now)
-    receiver.receive(an_open(total_bytes, is_resumed=True), now=now)
-    return list(receiver.frames_to_send(now=now))
 
 
 # --- opening ----------------------------------------------------------------------------
@@ -203,16 +187,6 @@ def test_a_description_of_which_nothing_came_is_asked_for_again() -> None:
     assert the(Accept, receiver.frames_to_send(now=1.0)).wants_spec
 
 
-# --- chunks -------------------------------------------------------------------------------
-
-
-def test_chunks_are_delivered_and_acknowledged_with_one_ack() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1))
-    assert receiver.has_frames()
-    assert receiver.frames_to_send(now=0.0) == [Ack(8 * KiB, 0, 0, 16 * KiB)]
-    assert [event.offset for event in events(receiver) if isinstance(event, Delivered)] == [0, 4096]
-
-
 def test_credit_comes_back_when_the_sink_has_the_bytes() -> None:
     receiver = fed(streaming_receiver(), a_chunk(0))
     receiver.release(4 * KiB, now=0.0)
@@ -268,7 +242,7 @@ def test_what_was_taken_is_told_within_a_second_however_little() -> None:
     receiver.handle_timer(now=11.0)
     assert receiver.frames_to_send(now=11.0) == [Ack(8 * KiB, 2, 0, 16 * KiB)]
     receiver.release(1, now=13.0)
-    assert the(Ack, receiver.frames_to_send(now=13.0)).taken == 3
+    assert the(Ack, receiver.frames_to_send(now=13.0)).consumed == 3
 
 
 @pytest.mark.parametrize("nbytes", [-1, 4 * KiB + 1])
@@ -297,7 +271,7 @@ def test_a_receiver_that_has_a_part_already_begins_behind_it() -> None:
     receiver.release(4 * KiB, now=0.0)
     receiver.mark_durable(0)
     ack = the(Ack, receiver.frames_to_send(now=0.0))
-    assert (ack.received, ack.taken, ack.durable) == (44 * KiB, 44 * KiB, 40 * KiB)
+    assert (ack.received, ack.consumed, ack.durable) == (44 * KiB, 44 * KiB, 40 * KiB)
 
 
 def test_a_receiver_that_has_everything_only_waits_for_the_finish() -> None:
@@ -316,92 +290,6 @@ def test_a_receiver_cannot_have_more_than_there_is(start: int) -> None:
     receiver.receive(an_open(), now=0.0)
     with pytest.raises(LocalProtocolError, match="accept at byte"):
         receiver.accept(wants_spec=False, start=start, now=0.0)
-
-
-def test_a_damaged_chunk_is_asked_for_again_by_its_number_alone() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0), damaged(), a_chunk(2))
-    assert the(Repair, receiver.frames_to_send(now=0.0)) == Repair(1)
-    assert receiver.received == 4 * KiB
-    fed(receiver, a_chunk(3, offset=4 * KiB))
-    assert receiver.received == 12 * KiB
-    assert (receiver.stats.repairs, receiver.stats.chunks) == (1, 3)
-
-
-def test_damage_without_end_ends_the_stream() -> None:
-    receiver = streaming_receiver(small_config(max_repairs=1))
-    for _ in range(11):
-        assert not receiver.is_closed
-        receiver.receive(damaged(), now=0.0)
-    assert isinstance(receiver.error, ChecksumError)
-
-
-@pytest.mark.parametrize(
-    ("chunk", "kind"),
-    [
-        (a_chunk(0, nbytes=4 * KiB + 1), FrameTooLarge),
-        (a_chunk(0, nbytes=0), RemoteProtocolError),
-        (a_chunk(1), RemoteProtocolError),
-        (a_chunk(0, sequence=1), RemoteProtocolError),
-        (a_chunk(0, encoding=1), RemoteProtocolError),
-    ],
-)
-def test_a_chunk_that_cannot_be_ends_the_stream(
-    chunk: Chunk, kind: type[RemoteProtocolError]
-) -> None:
-    receiver = fed(streaming_receiver(), chunk)
-    assert type(receiver.error) is kind
-
-
-def test_a_chunk_that_comes_twice_is_dropped_and_a_flood_of_it_ends_the_stream() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1, offset=0))
-    assert (receiver.error, receiver.received, receiver.stats.chunks) == (None, 4 * KiB, 1)
-    for number in range(2, 5000):
-        fed(receiver, a_chunk(number, offset=0))
-    assert "floods this side with byte 0, which is here" in str(receiver.error)
-
-
-def test_a_model_that_is_cut_anew_ends_the_stream() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1, offset=100))
-    assert "cut its model anew at byte 100" in str(receiver.error)
-
-
-def test_chunks_in_any_order_are_delivered_in_order() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0, offset=8 * KiB), a_chunk(1, offset=4 * KiB))
-    ack = the(Ack, receiver.frames_to_send(now=0.0))
-    assert (ack.received, ack.ranges) == (0, ((4 * KiB, 12 * KiB),))
-    fed(receiver, a_chunk(2, offset=0))
-    offsets = [each.offset for each in events(receiver) if isinstance(each, Delivered)]
-    assert offsets == [0, 4 * KiB, 8 * KiB]
-
-
-def test_a_chunk_beyond_the_credit_ends_the_stream() -> None:
-    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(5)))
-    assert isinstance(receiver.error, FlowControlError)
-    assert the(Abort, receiver.frames_to_send(now=0.0)).code is AbortCode.FLOW_CONTROL
-
-
-def test_a_chunk_beyond_the_model_ends_the_stream() -> None:
-    receiver = fed(streaming_receiver(total_bytes=5000), a_chunk(0), a_chunk(1))
-    assert "outside of [0, 5000)" in str(receiver.error)
-
-
-def test_chunks_that_overlap_behind_a_hole_end_the_stream() -> None:
-    receiver = fed(streaming_receiver(), damaged(), a_chunk(1), a_chunk(2, offset=5000))
-    assert "cut its model anew at byte 5000" in str(receiver.error)
-
-
-def test_a_hole_that_nobody_closes_is_timed_out() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0, offset=4 * KiB))
-    receiver.handle_timer(now=COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
-def test_crumbs_cannot_fill_this_process_beyond_its_window() -> None:
-    receiver = streaming_receiver()
-    for number in range(200):
-        fed(receiver, a_chunk(number, offset=number, nbytes=1))
-    assert "too fine" in str(receiver.error)
-    assert not [event for event in events(receiver) if isinstance(event, Delivered)]
 
 
 # --- the end ------------------------------------------------------------------------------
@@ -470,7 +358,7 @@ def test_another_finish_ends_the_stream_and_the_same_once_more_does_not() -> Non
     receiver.receive(Finish(4 * KiB, "digest"), now=0.0)
     assert receiver.error is None
     receiver.receive(Finish(4 * KiB, "another"), now=0.0)
-    assert "twice" in str(receiver.error)
+    assert "a second finish" in str(receiver.error)
 
 
 def test_a_failed_receiver_lets_go_of_what_nobody_took() -> None:
@@ -510,7 +398,7 @@ def test_a_sender_that_comes_back_with_something_else_ends_the_stream(
     receiver.detach(now=1.0)
     receiver.attach(now=1.0)
     receiver.receive(an_open(**{"total_bytes": 64 * KiB, **changes}), now=1.0)  # type: ignore[arg-type]
-    assert "came back with" in str(receiver.error)
+    assert "resumed with" in str(receiver.error)
 
 
 def test_a_decision_made_while_there_was_no_call_is_told_on_the_next() -> None:
@@ -626,72 +514,6 @@ def test_no_read_clock_runs_when_everything_is_taken() -> None:
     assert receiver.next_deadline() is None
 
 
-def test_a_sender_with_credit_that_sends_nothing_is_named() -> None:
-    receiver = streaming_receiver()
-    receiver.handle_timer(now=COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-    assert receiver.error.stage == "receiving"
-
-
-def test_each_byte_received_restarts_the_receiving_clock() -> None:
-    receiver = streaming_receiver(total_bytes=1 << 20)
-    for number in range(200):
-        now = number * 59.0
-        assert len(events(fed(receiver, a_chunk(number), now=now))) == 1
-        receiver.release(4 * KiB, now=now)
-        receiver.frames_to_send(now=now)
-        receiver.handle_timer(now=now)
-    assert receiver.error is None
-
-
-def test_a_reader_that_moves_does_not_excuse_a_sender_that_does_not() -> None:
-    receiver = fed(streaming_receiver(), a_chunk(0), a_chunk(1))
-    receiver.frames_to_send(now=0.0)
-    for now in (20.0, 40.0, 59.0):
-        receiver.release(2 * KiB, now=now)
-        receiver.frames_to_send(now=now)
-    receiver.handle_timer(now=COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
-def test_a_sender_without_credit_is_not_blamed() -> None:
-    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(4)))
-    receiver.frames_to_send(now=0.0)
-    receiver.handle_timer(now=READ)
-    assert isinstance(receiver.error, ReadTimeout)
-
-
-def test_a_sender_that_owes_a_repair_is_waited_for_no_longer_than_for_anything_else() -> None:
-    receiver = fed(streaming_receiver(total_bytes=4 * KiB), damaged())
-    receiver.receive(Finish(4 * KiB, "digest"), now=0.0)
-    receiver.handle_timer(now=COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
-def test_a_finish_that_does_not_come_is_missed() -> None:
-    receiver = fed(streaming_receiver(total_bytes=4 * KiB), a_chunk(0), now=1.0)
-    receiver.release(4 * KiB, now=1.0)
-    receiver.handle_timer(now=1.0 + COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
-def test_a_receiver_without_a_call_does_not_wait_for_ever() -> None:
-    receiver = fed(streaming_receiver(), *(a_chunk(number) for number in range(4)))
-    receiver.frames_to_send(now=0.0)
-    receiver.release(16 * KiB, now=0.0)
-    receiver.detach(now=5.0)
-    receiver.handle_timer(now=5.0 + COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
-def test_a_new_call_without_progress_does_not_restart_the_receiving_clock() -> None:
-    receiver = streaming_receiver()
-    for now in (20.0, 40.0, 59.0):
-        reattached(receiver, now=now)
-    receiver.handle_timer(now=COMMUNICATION)
-    assert isinstance(receiver.error, CommunicationTimeout)
-
-
 # --- held -----------------------------------------------------------------------------------
 
 
@@ -726,4 +548,4 @@ def test_a_snapshot_tells_where_the_stream_stands() -> None:
     receiver = fed(streaming_receiver(), a_chunk(0))
     receiver.release(1, now=0.0)
     stats = receiver.stats
-    assert (stats.received_bytes, stats.taken_bytes, stats.total_bytes) == (4096, 1, 64 * KiB)
+    assert (stats.received_bytes, stats.consumed_bytes, stats.total_bytes) == (4096, 1, 64 * KiB)

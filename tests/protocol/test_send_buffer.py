@@ -38,7 +38,7 @@ def test_only_what_has_left_is_in_flight() -> None:
     buffer = holding(3, sent=2)
     assert (buffer.position, buffer.in_flight_end) == (30, 20)
     assert buffer.is_in_flight
-    buffer.forget(20)
+    buffer.acknowledge(20)
     assert not buffer.is_in_flight
 
 
@@ -49,7 +49,7 @@ def test_a_receiver_of_whole_chunks_stands_between_chunks(mark: int, is_boundary
 
 def test_with_nothing_buffer_the_position_is_the_only_boundary() -> None:
     buffer = holding(2)
-    buffer.forget(20)
+    buffer.acknowledge(20)
     assert buffer.is_boundary(20)
     assert not buffer.is_boundary(21)
 
@@ -79,14 +79,14 @@ def test_a_frame_is_repaired_once() -> None:
 def test_a_received_frame_cannot_be_repaired() -> None:
     buffer = holding(3)
     buffer.repair(LANE, 0)
-    buffer.forget(10)
+    buffer.acknowledge(10)
     assert buffer.repair(LANE, 3) is None  # kept behind frames that are not received yet
 
 
 def test_what_is_received_is_let_go_of_even_around_repairs() -> None:
     buffer = holding(3)
     buffer.repair(LANE, 0)
-    buffer.forget(30)
+    buffer.acknowledge(30)
     buffer.append(Chunk(0, 30, zeros(10)))
     assert resent(buffer) == [(4, 30)]
 
@@ -110,7 +110,7 @@ def test_chunks_that_never_left_do_not_count_as_sent_again() -> None:
 @pytest.mark.parametrize("mark", [0, 15])
 def test_a_mark_behind_or_inside_what_is_kept_goes_back_to_the_source(mark: int) -> None:
     buffer = holding(3)
-    buffer.forget(10)
+    buffer.acknowledge(10)
     buffer.lose_channel(LANE)
     buffer.rewind(mark, limit=100, chunk_bytes=10)
     assert buffer.position == mark
@@ -152,14 +152,14 @@ def test_a_lost_channel_gives_back_only_what_it_carried() -> None:
 
 def test_ranges_behind_a_gap_are_let_go_of_and_never_sent_again() -> None:
     buffer = holding(4)
-    buffer.forget(0, [(10, 30)])
+    buffer.acknowledge(0, [(10, 30)])
     buffer.lose_channel(LANE)
     assert resent(buffer) == [(0, 0), (1, 30)]
 
 
 def test_part_of_a_chunk_is_not_received() -> None:
     buffer = holding(3)
-    buffer.forget(0, [(10, 19), (25, 30)])
+    buffer.acknowledge(0, [(10, 19), (25, 30)])
     buffer.lose_channel(LANE)
     assert resent(buffer) == [(0, 0), (1, 10), (2, 20)]
 
@@ -167,7 +167,7 @@ def test_part_of_a_chunk_is_not_received() -> None:
 def test_what_a_lost_channel_had_delivered_after_all_need_not_leave_again() -> None:
     buffer = holding(3)
     buffer.lose_channel(LANE)
-    buffer.forget(10)
+    buffer.acknowledge(10)
     assert resent(buffer) == [(0, 10), (1, 20)]
 
 
@@ -178,7 +178,7 @@ def test_a_repair_belongs_to_the_channel_that_carried_the_frame() -> None:
 
 def test_the_mark_may_lie_at_either_end_of_a_range_that_was_let_go_of() -> None:
     buffer = holding(3)
-    buffer.forget(0, [(10, 20)])
+    buffer.acknowledge(0, [(10, 20)])
     assert buffer.is_boundary(10)
     assert buffer.is_boundary(20)
     assert not buffer.is_boundary(25)

@@ -156,7 +156,7 @@ def test_outcomes_tell_what_moved() -> None:
         federation.server.close("the job is done")
         (outcome,) = site.done.result(WAIT)
     assert (outcome.task.name, outcome.task.job, outcome.task.round) == ("train", "j", 4)
-    assert outcome.received.stats.taken_bytes == outcome.sent.stats.taken_bytes == ODD.nbytes
+    assert outcome.received.stats.consumed_bytes == outcome.sent.stats.consumed_bytes == ODD.nbytes
 
 
 def test_a_client_keeps_the_last_outcomes_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ def test_what_the_server_buffers_never_exceeds_a_window_for_each_client() -> Non
 
         def sample(tensor: TensorSpec, start: int, values: Array) -> Array:
             held = [each.incoming.stats for each in job._lockstep.exchanges]
-            most.append(sum(stats.received_bytes - stats.taken_bytes for stats in held))
+            most.append(sum(stats.received_bytes - stats.consumed_bytes for stats in held))
             return values
 
         for number in range(3):

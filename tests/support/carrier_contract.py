@@ -30,14 +30,16 @@ from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
 
 SPEC = float_spec(50_001, 0, 3)
-Asked = Callable[[Session, Request], None]
+RequestReceived = Callable[[Session, Request], None]
 
 
 class Line:
     """A hub and the clients that reach it over one kind of carrier. All end with it."""
 
     def __init__(
-        self, listen: Callable[[LinkConfig, Asked], Hub], dial: Callable[[Hub, str], Dialer]
+        self,
+        listen: Callable[[LinkConfig, RequestReceived], Hub],
+        dial: Callable[[Hub, str], Dialer],
     ) -> None:
         self.hub = listen(SMALL, lambda session, request: session.reply(request))
         self._dial = dial

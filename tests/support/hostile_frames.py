@@ -24,15 +24,21 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Asked, Delivered, Failed, Finished, Greeted, Opened
+from streamlink.protocol.events import (
+    Delivered,
+    Failed,
+    Finished,
+    HelloReceived,
+    Opened,
+    RequestReceived,
+)
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, PAGE_OVERHEAD_BYTES
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
-from streamlink.protocol.session_state import SessionState
-from streamlink.protocol.standing import MOST_EVENTS
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.session_lifecycle import MAX_EVENTS
+from streamlink.protocol.states import SessionState, State
 from streamlink.transport import messages
 from streamlink.transport.framing import DamagedFrame
 from tests.support.machines import KiB, a_hello, small_config
@@ -327,8 +333,8 @@ class Transfer(Conversation):
             spec_bytes = sum(len(page) + PAGE_OVERHEAD_BYTES for page in receiver._pages.kept)
             is_bounded = (
                 len(end._outbox) <= MAX_WAITING_FRAMES
-                and len(end._events) <= 2 * receiver._most_chunks + 4
-                and receiver.received - receiver.taken <= WINDOW
+                and len(end._events) <= 2 * receiver._max_chunks + 4
+                and receiver.received - receiver.consumed <= WINDOW
                 and sum(end - start for start, end in receiver._reassembly.ranges(WINDOW)) <= WINDOW
                 and spec_bytes <= CONFIG.stream.max_spec_bytes
             )
@@ -342,8 +348,8 @@ class Talk(Conversation):
     def __init__(self, mischief: Mischief, outcomes: Counter[str]) -> None:
         super().__init__(mischief, outcomes)
         self.kinds = SESSION
-        self.client = SessionMachine(CONFIG, peer="server", hello=a_hello())
-        self.server = SessionMachine(CONFIG, peer="client")
+        self.client = SessionMachine(CONFIG, peer_name="server", hello=a_hello())
+        self.server = SessionMachine(CONFIG, peer_name="client")
         self.ends = (self.client, self.server)
         self._asked = 0
         for end in self.ends:
@@ -353,9 +359,9 @@ class Talk(Conversation):
         """Welcome, ask, answer."""
         assert isinstance(end, SessionMachine)
         while (event := end.next_event()) is not None:
-            if isinstance(event, Greeted) and end.state is SessionState.GREETED:
+            if isinstance(event, HelloReceived) and end.state is SessionState.HELLO_RECEIVED:
                 self._welcome(end)
-            elif isinstance(event, Asked) and not end.is_closed:
+            elif isinstance(event, RequestReceived) and not end.is_closed:
                 end.report_progress(event.request.request_id, 1)
                 if self.mischief.random.random() < 0.8:
                     end.reply(event.request.request_id, metadata={"a": "b"})
@@ -377,8 +383,8 @@ class Talk(Conversation):
         """Count what the machine holds."""
         assert isinstance(end, SessionMachine)
         is_bounded = (
-            len(end._events) <= MOST_EVENTS + 8
-            and len(end._outbox) <= MOST_EVENTS + 2 * self._asked + 8
+            len(end._events) <= MAX_EVENTS + 8
+            and len(end._outbox) <= MAX_EVENTS + 2 * self._asked + 8
             and len(end._served) <= CONFIG.limits.max_open_requests + 1
         )
         if not is_bounded:
@@ -426,7 +432,7 @@ class Bytes:
     def _feed(self, frame: Any, is_session: bool) -> None:
         machine: Machine = ReceiveStream(CONFIG, stream_id=1)
         if is_session:
-            machine = SessionMachine(CONFIG, peer="client")
+            machine = SessionMachine(CONFIG, peer_name="client")
         machine.attach(now=0.0)
         machine.receive(frame, now=0.0)
         event = machine.next_event()

@@ -17,8 +17,7 @@ from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
-from streamlink.protocol.session_state import SessionState
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import SessionState, State
 
 __all__ = ["STATES", "KillPoint", "Side"]
 
@@ -75,13 +74,13 @@ class _Killer:
         self._left = count
         self._there: set[Machine] = set()
 
-    def taken(self, machine: Any, frame: Frame) -> None:
+    def frame_received(self, machine: Any, frame: Frame) -> None:
         self._look(machine, frame)
 
-    def sends(self, machine: Any) -> None:
+    def before_send(self, machine: Any) -> None:
         self._look(machine, None)
 
-    def tells(self, machine: Any) -> None:
+    def before_event(self, machine: Any) -> None:
         # A receiver may commit, and be done, before its next frame comes or leaves.
         if isinstance(machine, ReceiveStream):
             self._look(machine, None)
@@ -104,7 +103,7 @@ class _Killer:
 class _OfSession(_Killer):
     KIND = SessionMachine
     STATES = {  # noqa: RUF012
-        "greeting": {SessionState.GREETED, SessionState.GREETING},
+        "greeting": {SessionState.HELLO_RECEIVED, SessionState.HELLO_SENT},
         "ready": {SessionState.READY},
         "goodbye": {SessionState.CLOSED},
     }

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from streamlink.config import LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.protocol.events import Event
-from streamlink.protocol.frames import Accept, Attempt, Chunk, Frame, Hello, Open, Payload
+from streamlink.protocol.frames import Accept, Ack, Attempt, Chunk, Frame, Hello, Open, Payload
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
@@ -35,6 +35,8 @@ def small_config(**changes: float) -> LinkConfig:
 
 
 SMALL = small_config()
+READ, ACK_WAIT, COMMUNICATION, OPEN = 40.0, 20.0, 60.0, 10.0
+"""The deadlines of ``SMALL`` (seconds)."""
 
 
 def zeros(nbytes: int) -> Payload:
@@ -65,7 +67,9 @@ def a_sender(
     total_bytes: int = 64 * KiB,
     pages: tuple[bytes, ...] = (),
 ) -> SendStream:
-    return SendStream(config, stream_id=1, total_bytes=total_bytes, spec_pages=pages, peer="site-1")
+    return SendStream(
+        config, stream_id=1, total_bytes=total_bytes, spec_pages=pages, peer_name="site-1"
+    )
 
 
 def streaming_sender(
@@ -101,7 +105,7 @@ def finishing_sender(config: LinkConfig = SMALL, *, total_bytes: int = 8 * KiB) 
 
 
 def a_receiver(config: LinkConfig = SMALL) -> ReceiveStream:
-    return ReceiveStream(config, stream_id=1, peer="site-1")
+    return ReceiveStream(config, stream_id=1, peer_name="site-1")
 
 
 def streaming_receiver(
@@ -119,6 +123,26 @@ def streaming_receiver(
     receiver.frames_to_send(now=now)
     events(receiver)
     return receiver
+
+
+def acked(sender: SendStream, received: int, *, consumed: int | None = None, now: float) -> None:
+    """Let the peer acknowledge ``received`` bytes, all of them consumed unless said otherwise."""
+    done = received if consumed is None else consumed
+    sender.receive(Ack(received, done, 0, max(sender.limit, done + 16 * KiB)), now=now)
+
+
+def fed(receiver: ReceiveStream, *chunks: Chunk, now: float = 0.0) -> ReceiveStream:
+    for chunk in chunks:
+        receiver.receive(chunk, now=now)
+    return receiver
+
+
+def reattached(receiver: ReceiveStream, *, now: float, total_bytes: int = 64 * KiB) -> list[object]:
+    """Let the sender come back on a new call; returns the answer."""
+    receiver.detach(now=now)
+    receiver.attach(now=now)
+    receiver.receive(an_open(total_bytes, is_resumed=True), now=now)
+    return list(receiver.frames_to_send(now=now))
 
 
 def a_hello(**changes: object) -> Hello:

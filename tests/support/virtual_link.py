@@ -17,7 +17,7 @@ from streamlink.protocol.events import Delivered, Finished, Opened
 from streamlink.protocol.frames import Accept, Attempt, Chunk, Frame, Open, SpecPage
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import State
 from tests.support.virtual_line import NEVER, Fault, VirtualLine
 
 FRAME_BYTES = 64
@@ -100,9 +100,9 @@ class VirtualLink:
             spec_pages=pages,
             is_resumable=resumed_at is not None,
             attempt=Attempt("job", 1, 1),
-            peer="receiver",
+            peer_name="receiver",
         )
-        self.receiver = ReceiveStream(config, stream_id=7, peer="sender")
+        self.receiver = ReceiveStream(config, stream_id=7, peer_name="sender")
         self._on_the_way: list[tuple[float, int, int, str, Frame]] = []
         self._waiting: dict[str, deque[Frame]] = {"sender": deque(), "receiver": deque()}
         self._asleep: dict[str, float] = {}
@@ -352,21 +352,23 @@ class VirtualLink:
     def _check(self) -> None:
         """Hold the two ends to what must be true at every moment."""
         sender, receiver = self.sender, self.receiver
-        assert sender.durable <= sender.taken <= sender.received <= sender.position
-        assert receiver.durable <= receiver.taken <= receiver.received
+        assert sender.durable <= sender.consumed <= sender.received <= sender.position
+        assert receiver.durable <= receiver.consumed <= receiver.received
         for side in ("sender", "receiver"):
             self._check_moves(side)
         if not sender.is_closed:
             assert sender.position - sender.received <= self.config.stream.window_bytes
         if sender.state in (State.STREAMING, State.FINISHING):
             assert (
-                sender.position <= sender.limit <= receiver.taken + self.config.stream.window_bytes
+                sender.position
+                <= sender.limit
+                <= receiver.consumed + self.config.stream.window_bytes
             )
 
     def _check_moves(self, side: str) -> None:
         """Let what has come be never less than before, and note how long nothing moved."""
         machine, now = self._machine(side), self._time(side)
-        marks = (machine.received, machine.taken, machine.durable)
+        marks = (machine.received, machine.consumed, machine.durable)
         if side == "receiver":
             assert all(new >= old for new, old in zip(marks, self._marks[side], strict=True))
         if marks != self._marks[side] or machine.is_closed:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from streamlink.config import LinkConfig
 from streamlink.errors import CommunicationTimeout
-from streamlink.protocol.events import Answered, Asked, RequestFailed
+from streamlink.protocol.events import ReplyReceived, RequestFailed, RequestReceived
 from streamlink.protocol.frames import Frame, Hello, Request
 from streamlink.protocol.session import SessionMachine
 from tests.support.machines import a_hello
@@ -49,8 +49,8 @@ class VirtualSession:
         """Requests that stood still for ``communication_timeout``."""
         hello = a_hello(session_timeout=config.timeouts.session_timeout)
         assert isinstance(hello, Hello)
-        self.client = SessionMachine(config, peer="server", hello=hello)
-        self.server = SessionMachine(config, peer="client")
+        self.client = SessionMachine(config, peer_name="server", hello=hello)
+        self.server = SessionMachine(config, peer_name="client")
         self.closed_at: dict[str, float] = {}
         self._script = script
         self._line = VirtualLine(script.latency, script.jitter, faults=script.faults)
@@ -130,7 +130,7 @@ class VirtualSession:
         server, client = self.server, self.client
         while self._asks and self.now >= self._asks[0]:
             self._asks.pop(0)
-            if not server.is_closed and (server.is_away or self._is_ready(server)):
+            if not server.is_closed and (server.is_disconnected or self._is_ready(server)):
                 server.request("work", now=self.now)
                 self.asked += 1
         while self._work and self.now >= self._work[0][0]:
@@ -147,10 +147,10 @@ class VirtualSession:
         machine = self._machine(side)
         while (event := machine.next_event()) is not None:
             match event:
-                case Asked(Request() as request):
+                case RequestReceived(Request() as request):
                     due = (self.now + self._script.work_seconds, request.request_id)
                     heapq.heappush(self._work, due)
-                case Answered(reply):
+                case ReplyReceived(reply):
                     assert not reply.error
                     self.answered[reply.request_id] += 1
                 case RequestFailed(number, error):

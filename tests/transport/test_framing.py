@@ -29,7 +29,7 @@ BOUND = SMALL.stream.max_repairs
 
 @pytest.fixture
 def pump() -> SendPump:
-    machine = SendStream(SMALL, stream_id=7, total_bytes=100, peer="there", name="out")
+    machine = SendStream(SMALL, stream_id=7, total_bytes=100, peer_name="there", name="out")
     return SendPump(machine, clock=running_time)
 
 

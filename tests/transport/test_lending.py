@@ -23,7 +23,7 @@ class Line:
     def __init__(self) -> None:
         self.memory = bytearray(len(MEMORY))
         self.pump = ReceivePump(
-            ReceiveStream(SMALL, stream_id=1, peer="there", name="in"), clock=running_time
+            ReceiveStream(SMALL, stream_id=1, peer_name="there", name="in"), clock=running_time
         )
         self.cuts: list[int] = []
         self.first = self.pump.attach(lambda: self.cuts.append(1))

@@ -225,7 +225,7 @@ def test_a_frame_of_a_kind_we_do_not_know_is_refused(raw: bytes) -> None:
 
 
 def test_a_field_of_a_newer_peer_is_ignored() -> None:
-    raw = pb.Ack(received=1, taken=1, durable=0, limit=9).SerializeToString() + b"\xf8\x07\x01"
+    raw = pb.Ack(received=1, consumed=1, durable=0, limit=9).SerializeToString() + b"\xf8\x07\x01"
     framed = b"\x12" + bytes([len(raw)]) + raw
     assert messages.decode_transfer(sealed(framed, 7), 7) == f.Ack(1, 1, 0, 9)
 

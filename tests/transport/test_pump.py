@@ -40,12 +40,12 @@ def time() -> VirtualClock:
 
 
 def sender(time: VirtualClock | None = None, total: int = len(DATA)) -> SendPump:
-    machine = SendStream(SMALL, stream_id=7, total_bytes=total, peer="there", name="out")
+    machine = SendStream(SMALL, stream_id=7, total_bytes=total, peer_name="there", name="out")
     return SendPump(machine, clock=time or running_time)
 
 
 def receiver(time: VirtualClock | None = None) -> ReceivePump:
-    machine = ReceiveStream(SMALL, stream_id=7, peer="here", name="in")
+    machine = ReceiveStream(SMALL, stream_id=7, peer_name="here", name="in")
     return ReceivePump(machine, clock=time or running_time)
 
 
@@ -68,7 +68,7 @@ def take(pump: ReceivePump) -> bytes:
     while len(taken) < event.open.total_bytes:
         piece = pump.next(WAIT)
         taken += b"".join(piece.payload)  # type: ignore[union-attr]
-        pump.release(len(taken) - pump.stream.taken)
+        pump.release(len(taken) - pump.stream.consumed)
     pump.next(WAIT)
     pump.commit("digest")
     return taken
@@ -201,7 +201,7 @@ def test_an_offer_after_the_opening_changes_nothing(time: VirtualClock) -> None:
 
 
 def test_the_ticker_wakes_who_waits_for_an_expired_stream() -> None:
-    machine = SendStream(config(open_timeout=0.3), stream_id=7, total_bytes=1, peer="there")
+    machine = SendStream(config(open_timeout=0.3), stream_id=7, total_bytes=1, peer_name="there")
     pump = SendPump(machine, clock=running_time)
     ticker = Ticker(clock=running_time)
     ticker.add(pump)
@@ -252,7 +252,7 @@ def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: VirtualC
     pump.tick()
     assert isinstance(pump.stream.error, StreamAborted)
     assert pump.stream.error.code is AbortCode.SESSION_LOST
-    assert "not back within 30 s" in str(pump.stream.error)
+    assert "not restored within 30 s" in str(pump.stream.error)
     assert "raise reconnect_timeout" in str(pump.stream.error)
 
 
@@ -301,7 +301,7 @@ def test_a_servers_stream_waits_until_the_client_must_have_seen_the_break(
     time: VirtualClock,
 ) -> None:
     pump = sender(time)
-    pump.stream.unnoticed_seconds = 10.0
+    pump.stream.extra_grace_seconds = 10.0
     pump.detach(pump.attach(lambda: None))
     lost = []
     for seconds in (PATIENCE + 10.0, 0.1):

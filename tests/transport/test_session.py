@@ -20,9 +20,9 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Greeted, Ready
+from streamlink.protocol.events import HelloReceived, Welcomed
 from streamlink.protocol.frames import Attempt, Hello, Request
-from streamlink.protocol.grace import SessionLost
+from streamlink.protocol.liveness import SessionLost
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
@@ -47,18 +47,18 @@ class Pair:
 
     def __post_init__(self) -> None:
         ours: Pump[SessionMachine] = Pump(
-            SessionMachine(self.config, peer="somebody"), clock=running_time
+            SessionMachine(self.config, peer_name="somebody"), clock=running_time
         )
         theirs: Pump[SessionMachine] = Pump(
-            SessionMachine(self.config, peer="server", hello=HELLO), clock=running_time
+            SessionMachine(self.config, peer_name="server", hello=HELLO), clock=running_time
         )
         self.ticker = Ticker(clock=running_time)
         self.carrier = MemoryCarrier(ours, theirs, is_session=True)
         self.carrier.join()
-        assert isinstance(ours.poll(WAIT), Greeted)
+        assert isinstance(ours.poll(WAIT), HelloReceived)
         with ours.locked() as (machine, now):
             machine.welcome("id", "epoch", now=now)
-        assert isinstance(theirs.poll(WAIT), Ready)
+        assert isinstance(theirs.poll(WAIT), Welcomed)
         self.server = Session(
             ours, session_id="id", peer="site-1", config=SMALL, on_closed=self.closed.append
         )
@@ -82,7 +82,9 @@ class Pair:
 
 def committed(stream_id: int) -> ReceivePump:
     """Return an empty model's receiving end, whole and committed."""
-    machine = ReceiveStream(SMALL, stream_id=stream_id, peer="site-1", name=f"model {stream_id}")
+    machine = ReceiveStream(
+        SMALL, stream_id=stream_id, peer_name="site-1", name=f"model {stream_id}"
+    )
     pump = ReceivePump(machine, clock=running_time)
     call = pump.attach(lambda: None)
     opened = f.Open(stream_id, Attempt("job", 0, 1), 0, b"spec", 0, 4096)
@@ -102,7 +104,7 @@ def pair() -> Iterator[Pair]:
 
 def stream() -> SendPump:
     return SendPump(
-        SendStream(SMALL, stream_id=7, total_bytes=5, peer="site-1", name="the model"),
+        SendStream(SMALL, stream_id=7, total_bytes=5, peer_name="site-1", name="the model"),
         clock=running_time,
     )
 
@@ -168,7 +170,7 @@ def test_a_fault_ends_both_with_its_reason(pair: Pair) -> None:
 def test_a_connection_that_does_not_come_back_fails_what_is_pending(pair: Pair) -> None:
     pending = pair.server.request("train")
     pair.carrier.cut()
-    assert pair.server.is_away
+    assert pair.server.is_disconnected
     assert isinstance(pending.exception(WAIT), SessionLost)
 
 
@@ -179,7 +181,7 @@ def test_what_was_pending_is_answered_over_another_connection(pair: Pair) -> Non
     pair.client.reply(request, metadata={"loss": "1"})
     pair.carrier.join()
     assert pending.result(WAIT).metadata == {"loss": "1"}
-    assert not pair.server.is_away
+    assert not pair.server.is_disconnected
 
 
 def test_what_is_asked_while_the_peer_is_away_reaches_it_later(pair: Pair) -> None:
@@ -260,7 +262,7 @@ def test_a_commit_that_is_being_said_again_is_still_found(pair: Pair) -> None:
 
 def test_asking_over_an_ended_session_is_an_error(pair: Pair) -> None:
     pair.server.close("done")
-    with pytest.raises(StreamlinkError, match="closed"):
+    with pytest.raises(StreamlinkError, match="CLOSED"):
         pair.server.request("train")
 
 

@@ -7,8 +7,7 @@ import weakref
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Ack
-from streamlink.protocol.latency import AckTimes
-from streamlink.protocol.stalls import CAUSES, NETWORK
+from streamlink.protocol.stats import CAUSES, NETWORK, AckTimes
 from streamlink.transport import traffic
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump

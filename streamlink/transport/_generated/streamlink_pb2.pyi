@@ -210,18 +210,18 @@ class Chunk(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., offset: _Optional[int] = ..., nbytes: _Optional[int] = ..., encoding: _Optional[int] = ..., hash: _Optional[int] = ..., pad: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("received", "taken", "durable", "limit", "ranges")
+    __slots__ = ("received", "consumed", "durable", "limit", "ranges")
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
-    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
     DURABLE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     received: int
-    taken: int
+    consumed: int
     durable: int
     limit: int
     ranges: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, received: _Optional[int] = ..., taken: _Optional[int] = ..., durable: _Optional[int] = ..., limit: _Optional[int] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, received: _Optional[int] = ..., consumed: _Optional[int] = ..., durable: _Optional[int] = ..., limit: _Optional[int] = ..., ranges: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Repair(_message.Message):
     __slots__ = ("sequence",)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from streamlink.clock import Clock
-from streamlink.protocol.limits import Allowance
+from streamlink.protocol.limits import TokenBucket
 from streamlink.transport.log import RateLimitedLog, noted
 
 __all__ = ["Strangers", "address_of"]
@@ -77,7 +77,7 @@ class Strangers:
         self._others: set[str] = set()  # sockets that are no connections of ours
         self._failed: dict[str, tuple[int, int]] = {}  # how often since the last look, last port
         self._called: dict[Address, bool] = {}  # not found yet; True: known
-        self._announced = Allowance(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
+        self._announced = TokenBucket(_ANNOUNCED_PER_SECOND, burst=_ANNOUNCED_BURST)
         self._is_over = clock.event()
         self._thread = threading.Thread(target=self._watch, name="strangers", daemon=True)
 
@@ -97,7 +97,7 @@ class Strangers:
     def announce(self) -> None:
         """Look at once: somebody has connected, and may be gone before the next look."""
         with self._lock:
-            may_look = self._is_watching and self._announced.spend(now=self._clock())
+            may_look = self._is_watching and self._announced.take_token(now=self._clock())
         if may_look:
             with suppress(OSError):  # no descriptor to look with
                 self.look()

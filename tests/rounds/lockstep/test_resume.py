@@ -291,7 +291,7 @@ def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
 def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_away, told, hold = threading.Event(), Future[tuple[str, str]](), ReceiveTransfer.hold
+    is_disconnected, told, hold = threading.Event(), Future[tuple[str, str]](), ReceiveTransfer.hold
     stays = executor(0)
 
     def noted(model: ReceiveTransfer, reason: str, waiting_for: str) -> None:
@@ -299,7 +299,7 @@ def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
         # Of the one that stays, which passes on what the server says. Until the server has caught
         # up with that, it says of the lost one that it is held for the one that stays.
         is_told = stays.watched is not None and model is stays.watched[0]
-        if is_told and is_away.is_set() and not told.done():
+        if is_told and is_disconnected.is_set() and not told.done():
             told.set_result((reason, waiting_for))
 
     monkeypatch.setattr(ReceiveTransfer, "hold", noted)
@@ -311,7 +311,7 @@ def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
         leaving.leave()
         gate.opens.set()
         job.federation.wait_left("site-1")
-        is_away.set()
+        is_disconnected.set()
         assert told.result(WAIT) == ("lockstep", "site-1")
         job.site(1)
         assert job.report().attempt == 1

@@ -20,7 +20,7 @@ from streamlink.errors import StreamlinkError
 from streamlink.link.client import Assignment, ClientLink
 from streamlink.link.server import Peer
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.grace import SessionLost
+from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
@@ -144,7 +144,7 @@ def _lose(relay: Relay, peer: Peer) -> None:
     """Break the connection of a client, and let it make no other."""
     relay.refuse()
     relay.reset()
-    until(lambda: peer.is_away)
+    until(lambda: peer.is_disconnected)
 
 
 def test_a_client_that_is_away_when_the_server_closes_hears_of_it_at_its_return() -> None:

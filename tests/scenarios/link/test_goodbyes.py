@@ -81,7 +81,7 @@ def lose(through: Through) -> Peer:
     peer = through.peer("site-1")
     through.relay.refuse()
     through.relay.reset()
-    until(lambda: peer.is_away)
+    until(lambda: peer.is_disconnected)
     return peer
 
 

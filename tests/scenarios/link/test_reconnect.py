@@ -23,7 +23,7 @@ from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange
 from streamlink.link.transfer import Receipt
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.grace import SessionLost
+from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.dialer import Carriers
 from streamlink.transport.grpc.client import GrpcCarrier
@@ -428,7 +428,7 @@ def test_a_client_whose_process_was_started_again_takes_its_place() -> None:
         through.link("site-1")
         first = through.peer("site-1")
         _lose(through.relay)
-        until(lambda: first.is_away)
+        until(lambda: first.is_disconnected)
         through.address = f"127.0.0.1:{through.server.port}"  # not through the relay
         through.link("site-1")
         until(lambda: not first.is_here)
@@ -457,7 +457,7 @@ def test_a_goodbye_said_while_a_client_was_away_is_told_when_it_is_back(through:
     link = through.link("site-1")
     peer = through.peer("site-1")
     _lose(through.relay)
-    until(lambda: peer.is_away)
+    until(lambda: peer.is_disconnected)
     peer.dismiss("not today")
     through.relay.allow()
     assert link.wait(WAIT)

@@ -94,11 +94,11 @@ def test_frames_of_a_call_that_is_over_are_ignored() -> None:
 
 
 def test_a_sender_that_comes_back_with_another_attempt_is_refused() -> None:
-    _comes_back(lambda: _open(attempt=Attempt("job", 1, 2)), "came back with job 'job' round 1")
+    _comes_back(lambda: _open(attempt=Attempt("job", 1, 2)), "resumed with job 'job' round 1")
 
 
 def test_a_sender_that_comes_back_with_another_model_is_refused() -> None:
-    _comes_back(lambda: _open(total_bytes=1), "came back with another model")
+    _comes_back(lambda: _open(total_bytes=1), "resumed with another model")
 
 
 def _comes_back(reopen: Callable[[], f.Open], why: str) -> None:

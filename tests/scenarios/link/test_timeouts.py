@@ -122,7 +122,7 @@ def test_a_slow_reader_that_moves_is_left_alone() -> None:
         began = time.monotonic()
         sent, _ = transfer.run(pattern_model(SPEC), Slow(writes=12))
         assert time.monotonic() - began > 2 * 4 * PACE
-        assert sent.stats.taken_bytes == SPEC.nbytes
+        assert sent.stats.consumed_bytes == SPEC.nbytes
 
 
 def test_a_receiver_that_never_acknowledges_is_named_at_both_ends() -> None:

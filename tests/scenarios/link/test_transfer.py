@@ -73,7 +73,7 @@ def test_both_ends_count_the_same_bytes() -> None:
     with Transfer(MIXED) as transfer:
         sent, received = transfer.run(pattern_model(MIXED), MemoryStore().begin(MIXED))
         assert transfer.incoming.update.weight == 1.0
-        assert received.stats.taken_bytes == sent.stats.taken_bytes == MIXED.nbytes
+        assert received.stats.consumed_bytes == sent.stats.consumed_bytes == MIXED.nbytes
 
 
 def test_arrays_are_filled_in_place() -> None:

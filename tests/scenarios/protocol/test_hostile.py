@@ -17,20 +17,19 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.protocol import frames as f
-from streamlink.protocol.events import Accepted, Asked, Delivered
+from streamlink.protocol.events import Accepted, Delivered, RequestReceived
 from streamlink.protocol.limits import (
     ATTACH_BURST,
     MAX_ATTEMPT_BYTES,
     MAX_PAGE_BYTES,
     MAX_WAITING_FRAMES,
-    Allowance,
+    TokenBucket,
 )
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
-from streamlink.protocol.session_state import SessionState
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import SessionState, State
 from tests.support.examples import scaled
 from tests.support.hostile_frames import fuzz_core
 from tests.support.machines import (
@@ -57,7 +56,7 @@ MANY = SMALL.model_copy(update={"limits": LimitsConfig(frames_per_second=1e6)})
 
 
 def ready_session(config: LinkConfig = FEW) -> SessionMachine:
-    machine = SessionMachine(config, peer="site-1")
+    machine = SessionMachine(config, peer_name="site-1")
     machine.attach(now=0.0)
     machine.receive(a_hello(), now=0.0)
     machine.welcome("id", "epoch", now=0.0)
@@ -123,19 +122,19 @@ def test_each_chunk_explains_some_acks() -> None:
     sender = streaming_sender(FEW, total_bytes=1 << 20, limit=1 << 20)
     for _ in range(4 * BURST):
         write_all(sender)
-        taken, mark = sender.taken, sender.position
+        taken, mark = sender.consumed, sender.position
         sender.receive(f.Ack(mark, taken, 0, 1 << 20), now=0.0)
         sender.receive(f.Ack(mark, mark, 0, 1 << 20), now=0.0)
     assert sender.error is None
 
 
 def test_an_allowance_fills_up_with_time_and_no_further_than_its_burst() -> None:
-    allowance = Allowance(2.0, burst=3.0)
-    assert [allowance.spend(now=0.0) for _ in range(4)] == [True, True, True, False]
-    assert [allowance.spend(now=0.5) for _ in range(2)] == [True, False]
-    assert [allowance.spend(now=1e9) for _ in range(4)] == [True, True, True, False]
-    allowance.earn(1)
-    assert [allowance.spend(now=1e9) for _ in range(2)] == [True, False]
+    allowance = TokenBucket(2.0, burst=3.0)
+    assert [allowance.take_token(now=0.0) for _ in range(4)] == [True, True, True, False]
+    assert [allowance.take_token(now=0.5) for _ in range(2)] == [True, False]
+    assert [allowance.take_token(now=1e9) for _ in range(4)] == [True, True, True, False]
+    allowance.add_tokens(1)
+    assert [allowance.take_token(now=1e9) for _ in range(2)] == [True, False]
 
 
 def test_calls_that_move_nothing_are_not_carried_for_ever() -> None:
@@ -145,7 +144,7 @@ def test_calls_that_move_nothing_are_not_carried_for_ever() -> None:
             assert stream.error is None
             stream.detach(now=0.0)
         stream.attach(now=0.0)
-        assert "opens call after call for this stream, and nothing moves" in str(stream.error)
+        assert "opens call after call for this stream without any progress" in str(stream.error)
         assert isinstance(stream.frames_to_send(now=0.0)[0], f.Abort)
 
 
@@ -177,10 +176,10 @@ HUGE = (1 << 64) - 1
         ({"extent": Extent(0, 64 * KiB + 1)}, RemoteProtocolError, "announced bytes [0, 65537)"),
         ({"extent": Extent(HUGE, HUGE)}, RemoteProtocolError, "of a model of 65536"),
         ({"spec_pages": -1}, RemoteProtocolError, "announced a negative size"),
-        ({"chunk_bytes": 1023}, RemoteProtocolError, "a chunk size of 1023 bytes; the least"),
+        ({"chunk_bytes": 1023}, RemoteProtocolError, "a chunk size of 1023 bytes; the smallest"),
         ({"spec_digest": bytes(65)}, FrameTooLarge, "a digest of 65 bytes"),
         ({"attempt": f.Attempt("é" * 513)}, FrameTooLarge, "a job's name of 1026"),
-        ({"stream_id": HUGE}, RemoteProtocolError, "on a call for this one"),
+        ({"stream_id": HUGE}, RemoteProtocolError, "on a call for stream 1"),
     ],
 )
 def test_what_cannot_be_is_refused_when_it_is_announced(
@@ -209,7 +208,7 @@ def test_a_later_call_announces_nothing_new(changes: dict[str, Any]) -> None:
     receiver.detach(now=0.0)
     receiver.attach(now=0.0)
     error = error_of(receiver, an_open(**changes))
-    assert "came back with another model" in str(error)
+    assert "resumed with another model" in str(error)
 
 
 def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
@@ -234,13 +233,17 @@ def test_pages_are_taken_up_to_their_sum_and_their_size() -> None:
     ("frames", "kind", "words"),
     [
         ([a_chunk(0, offset=HUGE)], RemoteProtocolError, "outside of [0, 65536)"),
-        ([a_chunk(4)], RemoteProtocolError, "sent chunk frame 4 where 0 was due"),
+        ([a_chunk(4)], RemoteProtocolError, "sent chunk frame 4 where 0 was expected"),
         ([a_chunk(n) for n in range(5)], FlowControlError, "with credit to 16384"),
-        ([a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model anew at byte 1"),
-        ([a_chunk(0), a_chunk(0)], RemoteProtocolError, "sent chunk frame 0 where 1 was due"),
+        (
+            [a_chunk(0), a_chunk(1, offset=1)],
+            RemoteProtocolError,
+            "a chunk at byte 1 that overlaps others",
+        ),
+        ([a_chunk(0), a_chunk(0)], RemoteProtocolError, "sent chunk frame 0 where 1 was expected"),
         ([a_chunk(0, encoding=1)], RemoteProtocolError, "encoding 1, which was not agreed"),
-        ([a_chunk(0, nbytes=5 * KiB)], FrameTooLarge, "agreed were at most 4096"),
-        ([a_chunk(0, nbytes=0)], RemoteProtocolError, "cuts its model too fine"),
+        ([a_chunk(0, nbytes=5 * KiB)], FrameTooLarge, "at most 4096 were agreed"),
+        ([a_chunk(0, nbytes=0)], RemoteProtocolError, "sends chunks that are too small"),
         ([f.Finish(HUGE, "")], RemoteProtocolError, "finished at byte 18446744073709551615"),
         ([f.SpecPage(0, b"")], RemoteProtocolError, "out of order"),
         ([an_open()], RemoteProtocolError, "sent open while"),
@@ -306,11 +309,16 @@ def sending() -> SendStream:
         (sending, [f.Ack(0, 0, 0, 1)], FlowControlError, "took back credit, from 16384 to 1"),
         (sending, [f.Ack(100, 0, 0, HUGE)], RemoteProtocolError, "inside a chunk"),
         (sending, [f.Ack(0, HUGE, HUGE, HUGE)], RemoteProtocolError, "out of order"),
-        (sending, [f.Repair(HUGE)], RemoteProtocolError, "not on its way"),
+        (sending, [f.Repair(HUGE)], RemoteProtocolError, "not in flight"),
         (sending, [f.Repair(n) for n in (0, 4, 5, 6)], ChecksumError, "4 times"),
         (sending, [f.Commit("digest")], RemoteProtocolError, "sent commit while"),
         (sending, [f.Accept(0, HUGE, 4096)], RemoteProtocolError, "sent accept while"),
-        (finishing_sender, [f.Commit("other")], RemoteProtocolError, "digest 'other', not this"),
+        (
+            finishing_sender,
+            [f.Commit("other")],
+            RemoteProtocolError,
+            "digest 'other', but 'digest' was sent",
+        ),
     ],
 )
 def test_a_receiver_that_lies_is_told_what_was_wrong(
@@ -359,22 +367,22 @@ def test_only_so_many_requests_are_open_at_once() -> None:
     session = ready_session()
     for number in range(1, 4):
         session.receive(f.Request(number, "train"), now=0.0)
-    assert len([each for each in events(session) if isinstance(each, Asked)]) == 3
+    assert len([each for each in events(session) if isinstance(each, RequestReceived)]) == 3
     session.reply(1)
     session.receive(f.Request(4, "train"), now=0.0)
     assert session.error is None
     error = error_of(session, f.Request(HUGE, "train"))
-    assert "asks for more than 3 things at once" in str(error)
+    assert "has more than 3 requests open at once" in str(error)
     assert len(session._served) == 0
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 1e308])
 def test_no_number_of_seconds_unsettles_a_session(seconds: float) -> None:
-    server = SessionMachine(SMALL, peer="site-1")
+    server = SessionMachine(SMALL, peer_name="site-1")
     server.attach(now=0.0)
     server.receive(a_hello(session_timeout=seconds), now=0.0)
     server.welcome("id", "epoch", now=0.0)
-    client = SessionMachine(SMALL, peer="server", hello=a_hello())
+    client = SessionMachine(SMALL, peer_name="server", hello=a_hello())
     client.attach(now=0.0)
     client.receive(f.Welcome(1, "id", "epoch", 4 * KiB, seconds), now=0.0)
     for session in (server, client):

@@ -20,7 +20,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.extent import Extent
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import State
 from tests.support.examples import examples
 from tests.support.machines import KiB, small_config
 from tests.support.strategies import Part, configs, parts, schedules, scripts, totals

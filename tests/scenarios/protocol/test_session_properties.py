@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.errors import StreamlinkError
-from streamlink.protocol.events import Answered, Asked, CalledOff, Failed, RequestFailed
+from streamlink.protocol.events import (
+    Failed,
+    ReplyReceived,
+    RequestCancelled,
+    RequestFailed,
+    RequestReceived,
+)
 from streamlink.protocol.frames import Frame
-from streamlink.protocol.requests import MOST_KEPT
+from streamlink.protocol.requests import MAX_KEPT
 from streamlink.protocol.session import SessionMachine
-from streamlink.protocol.session_state import SessionState
+from streamlink.protocol.states import SessionState
 from tests.support.examples import examples
 from tests.support.machines import SMALL, a_hello, events
 from tests.support.strategies import faults
@@ -31,8 +37,8 @@ class Ends:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.client = SessionMachine(SMALL, peer="server", hello=a_hello())
-        self.server = SessionMachine(SMALL, peer="client")
+        self.client = SessionMachine(SMALL, peer_name="server", hello=a_hello())
+        self.server = SessionMachine(SMALL, peer_name="client")
         self.ways: dict[SessionMachine, deque[Frame]] = {
             self.client: deque(),
             self.server: deque(),
@@ -93,13 +99,13 @@ class Ends:
     def heed(self, end: SessionMachine) -> None:
         for event in events(end):
             match event:
-                case Asked(request):
+                case RequestReceived(request):
                     assert request.request_id not in self.to_answer[end]
                     self.to_answer[end].append(request.request_id)
-                case Answered(reply):
+                case ReplyReceived(reply):
                     assert reply.metadata == {"n": str(reply.request_id)}
                     self.answered[end][reply.request_id] += 1
-                case CalledOff(number, _) if number in self.to_answer[end]:
+                case RequestCancelled(number, _) if number in self.to_answer[end]:
                     self.to_answer[end].remove(number)
                 case Failed(error) | RequestFailed(_, error):
                     raise error
@@ -127,7 +133,7 @@ class Ends:
                 self.cut()
 
 
-@given(st.lists(STEPS, max_size=MOST_KEPT))
+@given(st.lists(STEPS, max_size=MAX_KEPT))
 def test_every_request_is_answered_exactly_once_wherever_calls_break(steps: list[str]) -> None:
     ends = Ends()
     for step in steps:
@@ -155,9 +161,9 @@ def test_nothing_piles_up_while_a_session_is_away(steps: list[str]) -> None:
         ends.do(step)
         assert not any(end._outbox for end in ends.ways)
     for end in ends.ways:
-        assert len(end._asked._cancelled) <= MOST_KEPT
-        assert len(end._served._replies) <= MOST_KEPT
-        assert len(end._served._due) <= 3
+        assert len(end._open_requests._cancelled) <= MAX_KEPT
+        assert len(end._served._replies) <= MAX_KEPT
+        assert len(end._served._unreported) <= 3
 
 
 # --- over a line that breaks in every way --------------------------------------------------------

@@ -15,8 +15,7 @@ from streamlink.protocol.machine import Machine
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
-from streamlink.protocol.session_state import SessionState
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import SessionState, State
 from tests.support.examples import scaled
 from tests.support.machines import (
     SMALL,
@@ -96,7 +95,7 @@ def committing_receiver() -> ReceiveStream:
 
 
 def server() -> SessionMachine:
-    machine = SessionMachine(SMALL, peer="client")
+    machine = SessionMachine(SMALL, peer_name="client")
     machine.attach(now=0.0)
     return machine
 
@@ -126,7 +125,7 @@ def returning_server() -> SessionMachine:
 
 
 def client() -> SessionMachine:
-    machine = SessionMachine(SMALL, peer="server", hello=a_hello())
+    machine = SessionMachine(SMALL, peer_name="server", hello=a_hello())
     machine.attach(now=0.0)
     return machine
 
@@ -135,17 +134,17 @@ MACHINES: dict[Callable[[], Machine], Enum] = {
     opening_sender: State.OPENING,
     sending: State.STREAMING,
     finishing_sender: State.FINISHING,
-    waiting_receiver: State.WAITING,
+    waiting_receiver: State.AWAITING_OPEN,
     opening_receiver: State.OPENING,
     streaming_receiver: State.STREAMING,
     finishing_receiver: State.FINISHING,
     committing_receiver: State.COMMITTING,
-    server: SessionState.WAITING,
-    greeted_server: SessionState.GREETED,
+    server: SessionState.AWAITING_HELLO,
+    greeted_server: SessionState.HELLO_RECEIVED,
     ready_server: SessionState.READY,
-    away_server: SessionState.AWAY,
-    returning_server: SessionState.WAITING,
-    client: SessionState.GREETING,
+    away_server: SessionState.DISCONNECTED,
+    returning_server: SessionState.AWAITING_HELLO,
+    client: SessionState.HELLO_SENT,
 }
 
 
@@ -158,7 +157,7 @@ def test_a_frame_moves_the_machine_as_its_table_says_or_ends_it(
     before = machine.state
     assert before is MACHINES[machine_for]
     machine.receive(A_FRAME[kind], now=0.0)
-    legal = machine.MOVES.get((before, kind))
+    legal = machine.TRANSITIONS.get((before, kind))
     if legal is None:
         assert type(machine.error) is RemoteProtocolError
         assert f"sent {kind.__name__.lower()} while" in str(machine.error)
@@ -174,13 +173,13 @@ def test_every_kind_of_frame_is_tried() -> None:
 
 @pytest.mark.parametrize("machine", [SendStream, ReceiveStream, SessionMachine])
 def test_no_move_leads_out_of_a_final_state(machine: type[Machine]) -> None:
-    assert not [state for state, _ in machine.MOVES if state in machine.FINAL]
+    assert not [state for state, _ in machine.TRANSITIONS if state in machine.FINAL]
 
 
 @pytest.mark.parametrize("machine", [SendStream, ReceiveStream, SessionMachine])
 def test_an_abort_is_legal_in_every_state_that_can_be_left(machine: type[Machine]) -> None:
-    states = {state for state, _ in machine.MOVES}
-    assert {state for state, kind in machine.MOVES if kind is f.Abort} == states
+    states = {state for state, _ in machine.TRANSITIONS}
+    assert {state for state, kind in machine.TRANSITIONS if kind is f.Abort} == states
 
 
 # --- a small fuzz -----------------------------------------------------------------------------
@@ -236,7 +235,7 @@ def test_whatever_comes_a_machine_fails_only_with_our_errors_and_in_bounded_memo
     machine, longest = beginnings[0](), 0
     for step in range(FUZZED):
         frame = a_random_frame(dice)
-        while (machine.state, type(frame)) not in machine.MOVES and dice.random() < 0.95:
+        while (machine.state, type(frame)) not in machine.TRANSITIONS and dice.random() < 0.95:
             frame = a_random_frame(dice)  # or every machine would die of its first frame
         machine.receive(frame, now=step * 0.01)
         longest = max(longest, held_bytes(machine))

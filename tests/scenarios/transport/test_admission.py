@@ -129,7 +129,7 @@ def test_sizes_too_small_to_agree_on_are_refused_in_words(
 
 def test_a_client_that_never_says_hello_takes_no_place(federation: Federation) -> None:
     told = answer_to(federation, f.Heartbeat(1))
-    assert "sent heartbeat while session is waiting" in told.reason
+    assert "sent heartbeat while session is in state AWAITING_HELLO" in told.reason
     assert federation.server.peers == []
 
 

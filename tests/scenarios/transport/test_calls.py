@@ -16,8 +16,8 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
-from streamlink.protocol.grace import longer_than_reconnect
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.liveness import extra_grace_seconds
+from streamlink.protocol.states import State
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.connect import dial, listen
 from streamlink.transport.hub import STREAMS_PER_SESSION
@@ -105,9 +105,9 @@ def test_the_server_waits_longer_for_a_stream_than_the_client(joined: Joined) ->
     incoming = joined.opened(offered)
     assert pump_of(incoming).next(WAIT) is not None  # its call is there
     timeouts = SMALL.timeouts
-    assert pump_of(incoming).stream.patience == timeouts.reconnect_timeout
-    longer = longer_than_reconnect(timeouts, timeouts.session_timeout)
-    assert pump_of(offered).stream.patience == timeouts.reconnect_timeout + longer
+    assert pump_of(incoming).stream.grace_seconds == timeouts.reconnect_timeout
+    longer = extra_grace_seconds(timeouts, timeouts.session_timeout)
+    assert pump_of(offered).stream.grace_seconds == timeouts.reconnect_timeout + longer
     assert longer > 0
 
 

@@ -50,7 +50,7 @@ class Line:
 
     def __init__(self, sleepers: Sleepers) -> None:
         self.sleepers = sleepers
-        self.machine = Interruptible(SMALL, stream_id=1, peer="there", name="in")
+        self.machine = Interruptible(SMALL, stream_id=1, peer_name="there", name="in")
         self.pump = ReceivePump(self.machine, clock=running_time)
         self.call = self.pump.attach(nothing)
         self.hear(an_open(len(DATA)))
@@ -127,7 +127,7 @@ def test_the_reader_takes_all_pieces_in_order_and_gives_their_credit_back(line: 
     threads.clear()
     line.send(len(DATA) // PIECE - 1)
     assert threads == {threading.get_ident()}
-    assert line.pump.stream.taken == len(DATA)
+    assert line.pump.stream.consumed == len(DATA)
     line.finish()
     assert owner.wait() == Finished("digest", {})
     assert bytes(taken) == DATA
@@ -154,7 +154,7 @@ def test_what_the_sink_raises_is_the_owners_and_nothing_more_is_taken(line: Line
     line.send(4)
     assert isinstance(owner.wait(), ModelError)
     assert offsets == [0, PIECE, 2 * PIECE]
-    assert line.pump.stream.taken == 2 * PIECE
+    assert line.pump.stream.consumed == 2 * PIECE
 
 
 def test_a_stream_that_fails_lets_the_reader_end_first(line: Line) -> None:

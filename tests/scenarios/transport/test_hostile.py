@@ -116,9 +116,9 @@ UPDATES: dict[str, tuple[dict[str, Any], list[f.Frame], type[StreamlinkError], s
     "another size": ({"total_bytes": 5}, [], ModelError, "is not the one of 5 bytes"),
     "a replay": (
         {}, [a_chunk(0), *(a_chunk(n, offset=0) for n in range(1, 500))],
-        RemoteProtocolError, "floods this side with byte 0",
+        RemoteProtocolError, "with the chunk at byte 0",
     ),
-    "an overlap": ({}, [a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "cut its model"),
+    "an overlap": ({}, [a_chunk(0), a_chunk(1, offset=1)], RemoteProtocolError, "overlaps others"),
     "a range beyond": ({}, [a_chunk(0, offset=1 << 63)], RemoteProtocolError, "outside of"),
     "too much at once": (
         {}, [a_chunk(0, payload=zeros(8 * KiB))], FrameTooLarge, "at most 4096",
@@ -233,7 +233,7 @@ RECEIVERS: dict[str, tuple[list[f.Frame], type[StreamlinkError], str]] = {
         [f.Accept(1 << 40, 1 << 41, 4 * KiB)], RemoteProtocolError, "accepted at byte",
     ),
     "a repair of nothing": (
-        [f.Accept(0, 4 * KiB, 4 * KiB), f.Repair(1 << 40)], RemoteProtocolError, "not on its way",
+        [f.Accept(0, 4 * KiB, 4 * KiB), f.Repair(1 << 40)], RemoteProtocolError, "not in flight",
     ),
     "an early commit": (
         [f.Accept(0, 4 * KiB, 4 * KiB), f.Commit("x")], RemoteProtocolError, "sent commit while",
@@ -500,8 +500,8 @@ def joined(*frames: f.Frame) -> StreamlinkError:
         ([a_welcome(version=7)], "chose version 7"),
         ([a_welcome(chunk_bytes=1)], "chose a chunk size of 1 bytes"),
         ([a_welcome(chunk_bytes=1 << 40)], "chose a chunk size of"),
-        ([f.Heartbeat(1)], "sent heartbeat while session is greeting"),
-        ([a_welcome(), a_welcome()], "sent welcome while session is ready"),
+        ([f.Heartbeat(1)], "sent heartbeat while session is in state HELLO_SENT"),
+        ([a_welcome(), a_welcome()], "sent welcome while session is in state READY"),
         ([a_welcome(), *[f.Reply(n) for n in range(400)]], "floods this side"),
         ([a_welcome(), *[f.TaskProgress(n, n) for n in range(400)]], "floods this side"),
     ],
@@ -536,7 +536,7 @@ def test_a_server_that_asks_without_end_gets_no_thread_for_each() -> None:
         assert link.wait(WAIT)
         release.set()
         link.close()
-    assert "asks for more than 64 things at once" in str(link.error)
+    assert "has more than 64 requests open at once" in str(link.error)
     assert most <= 64 + 40
 
 

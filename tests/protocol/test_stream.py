@@ -1,4 +1,4 @@
-"""One stream over several channels: chunks take any of them, and the loss of one costs its own."""
+"""Streams over several channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from streamlink.protocol.frames import (
     Accept,
     Ack,
     Chunk,
-    ChunkHeader,
     Commit,
     Finish,
     Frame,
@@ -21,7 +20,7 @@ from streamlink.protocol.frames import (
 )
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.stream_state import State
+from streamlink.protocol.states import State
 from tests.support.machines import (
     KiB,
     a_chunk,
@@ -44,8 +43,10 @@ class Lanes:
 
     def __init__(self, content: bytes) -> None:
         self.content, self.got = content, bytearray()
-        self.sender = SendStream(CONFIG, stream_id=7, total_bytes=len(content), peer="receiver")
-        self.receiver = ReceiveStream(CONFIG, stream_id=7, peer="sender")
+        self.sender = SendStream(
+            CONFIG, stream_id=7, total_bytes=len(content), peer_name="receiver"
+        )
+        self.receiver = ReceiveStream(CONFIG, stream_id=7, peer_name="sender")
         self.up: dict[int, deque[Frame]] = {}
         self.down: dict[int, deque[Frame]] = {}
         self._last = 0
@@ -170,7 +171,7 @@ def test_an_accept_that_an_ack_has_overtaken_takes_nothing_back() -> None:
     sender.attach(now=0.0, channel=1)
     sender.receive(Ack(8 * KiB, 4 * KiB, 0, 20 * KiB), now=0.0)
     sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
-    assert (sender.received, sender.taken, sender.limit) == (8 * KiB, 4 * KiB, 20 * KiB)
+    assert (sender.received, sender.consumed, sender.limit) == (8 * KiB, 4 * KiB, 20 * KiB)
     assert sender.error is None
 
 
@@ -237,42 +238,3 @@ def test_a_failure_is_said_over_a_channel_that_is_left() -> None:
     sender.detach(now=0.0)
     sender.handle_timer(now=1e6)
     assert the(Abort, sender.frames_to_send(now=1e6, channel=1)).reason
-
-
-# --- payloads that are read into their place ---------------------------------------------
-
-
-def header(offset: int, *, sequence: int = 0, nbytes: int = 4 * KiB) -> ChunkHeader:
-    return ChunkHeader(sequence, offset, nbytes, nbytes)
-
-
-def test_a_place_is_lent_once_and_again_when_its_reader_is_lost() -> None:
-    receiver = streaming_receiver()
-    receiver.attach(now=0.0, channel=1)
-    receiver.receive(an_open(), now=0.0, channel=1)
-    assert receiver.admit(header(0), now=0.0, channel=0)
-    assert not receiver.admit(header(0), now=0.0, channel=1)
-    receiver.detach(now=0.0, channel=0)
-    assert receiver.admit(header(0), now=0.0, channel=1)
-
-
-def test_a_damaged_payload_gives_its_place_back() -> None:
-    receiver = streaming_receiver()
-    assert receiver.admit(header(0), now=0.0)
-    receiver.receive(Chunk(0, 0, zeros(4 * KiB), is_intact=False), now=0.0)
-    assert receiver.admit(header(0, sequence=1), now=0.0)
-    receiver.receive(a_chunk(1, offset=0, is_in_place=True), now=0.0)
-    assert the(Delivered, events(receiver)).chunk.is_in_place
-
-
-def test_what_is_here_already_has_no_place() -> None:
-    receiver = streaming_receiver()
-    receiver.receive(a_chunk(0), now=0.0)
-    assert not receiver.admit(header(0, sequence=1), now=0.0)
-    assert receiver.error is None
-
-
-def test_a_header_beyond_the_credit_ends_the_stream_before_its_payload_is_read() -> None:
-    receiver = streaming_receiver()
-    assert not receiver.admit(header(16 * KiB), now=0.0)
-    assert "credit" in str(receiver.error)

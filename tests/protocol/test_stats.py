@@ -1,14 +1,29 @@
-"""Where a stream's time goes, on virtual time: each cause where it dominates, and nothing twice."""
+"""Stall times, mean rate and ack latency."""
 
 from __future__ import annotations
 
 import pytest
 
+from streamlink.config import LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.errors import AbortCode
 from streamlink.protocol.frames import Accept, Ack, Committing, Finish, Held
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.protocol.stalls import CAUSES, CREDIT, HELD, NETWORK, NOTHING, READER, Stalls
+from streamlink.protocol.stats import (
+    BOUNDS,
+    CAUSES,
+    CREDIT,
+    HELD,
+    NETWORK,
+    NOTHING,
+    PAUSE_SECONDS,
+    READER,
+    AckLatency,
+    AckTimes,
+    ReceiveMeter,
+    SendMeter,
+    Stalls,
+)
 from tests.support.machines import (
     KiB,
     a_chunk,
@@ -21,6 +36,7 @@ from tests.support.machines import (
     write_all,
     zeros,
 )
+from tests.support.virtual_link import Schedule, VirtualLink
 
 HOUR = 3600.0
 
@@ -44,18 +60,18 @@ def full_sender() -> SendStream:
 def test_seconds_are_added_up_by_cause() -> None:
     stalls = Stalls()
     for cause, now in [(NETWORK, 1.0), (READER, 3.0), (NETWORK, 7.0), (NOTHING, 8.0)]:
-        stalls.turn(cause, now=now)
-    assert stalls.ended() == {NETWORK: 3.0, CREDIT: 0.0, READER: 4.0, HELD: 0.0}
+        stalls.switch_to(cause, now=now)
+    assert stalls.finished() == {NETWORK: 3.0, CREDIT: 0.0, READER: 4.0, HELD: 0.0}
 
 
 def test_what_is_learnt_late_takes_over_the_stretch_that_runs() -> None:
     stalls = Stalls()
-    stalls.turn(CREDIT, now=1.0)
-    stalls.blame(HELD, instead_of=READER)
+    stalls.switch_to(CREDIT, now=1.0)
+    stalls.reattribute(HELD, instead_of=READER)
     assert stalls.cause == CREDIT
-    stalls.blame(HELD, instead_of=CREDIT)
-    stalls.turn(NOTHING, now=5.0)
-    assert stalls.ended()[HELD] == 4.0
+    stalls.reattribute(HELD, instead_of=CREDIT)
+    stalls.switch_to(NOTHING, now=5.0)
+    assert stalls.finished()[HELD] == 4.0
 
 
 # --- a sender ---------------------------------------------------------------------------
@@ -244,3 +260,148 @@ def test_a_stream_that_times_out_stops_counting(stream: SendStream | ReceiveStre
     assert stream.is_closed
     assert spent(stream, now=2 * HOUR) == {NETWORK: HOUR}
     assert set(stream.stats.stall_seconds) == set(CAUSES)
+
+
+CONFIG = LinkConfig(
+    stream=StreamConfig(chunk_bytes=64 * KiB, window_bytes=1024 * KiB),
+    timeouts=TimeoutConfig(
+        communication_timeout=3600, streaming_ack_wait=600, reconnect_timeout=600
+    ),
+)
+RATE = 1024.0 * KiB
+MODEL = bytes(4096 * KiB)
+
+
+def rates(schedule: Schedule, model: bytes = MODEL) -> tuple[float, float]:
+    """Return what both ends call the rate of one transfer: the sender, then the receiver."""
+    link = VirtualLink(model, CONFIG, schedule)
+    link.run()
+    assert bytes(link.got) == model
+    sent, received = link.sender.stats.mean_rate, link.receiver.stats.mean_rate
+    assert sent is not None
+    assert received is not None
+    return sent, received
+
+
+def is_the_links(rate: float) -> bool:
+    return rate == pytest.approx(RATE, rel=0.1)
+
+
+def test_both_ends_call_the_speed_of_the_link_the_rate() -> None:
+    sent, received = rates(Schedule(up_rate=RATE))
+    assert is_the_links(sent)
+    assert is_the_links(received)
+
+
+def test_a_slow_link_is_told_as_slow_though_every_wait_is_long() -> None:
+    sent, received = rates(Schedule(up_rate=16.0 * KiB), bytes(1024 * KiB))
+    assert sent == pytest.approx(16 * KiB, rel=0.1)
+    assert received == pytest.approx(16 * KiB, rel=0.1)
+
+
+def test_a_break_of_the_connection_is_not_the_links_speed() -> None:
+    sent, received = rates(Schedule(up_rate=RATE, cuts=frozenset({40}), away_seconds=300.0))
+    assert is_the_links(sent)
+    assert is_the_links(received)
+
+
+def test_a_receiver_that_takes_slowly_does_not_slow_the_rate() -> None:
+    sent, received = rates(Schedule(up_rate=RATE, read_seconds=5.0))
+    # A round trip for each window is the link's; the five seconds for each chunk are not.
+    assert min(sent, received) > RATE / 4
+
+
+def test_a_sender_that_works_long_before_each_chunk_knows_what_the_link_did() -> None:
+    link = VirtualLink(MODEL, CONFIG, Schedule(up_rate=RATE, write_seconds=30.0))
+    link.run()
+    stats = link.sender.stats
+    assert link.now > 300.0
+    assert stats.moving_seconds < 20.0
+    assert stats.moving_bytes == len(MODEL)
+
+
+def test_the_work_before_the_first_byte_is_no_part_of_the_rate() -> None:
+    meter = ReceiveMeter()
+    meter.set_running(True, now=0.0)
+    meter.arrived(100, now=3600.0)
+    assert meter.measured == (0.0, 0)
+    meter.arrived(100, now=3600.5)
+    assert meter.measured == (0.5, 100)
+
+
+def test_work_between_two_stretches_of_bytes_is_no_part_of_the_rate() -> None:
+    meter = ReceiveMeter()
+    for start in (0.0, 3600.0, 7200.0):
+        for step in range(10):
+            meter.arrived(100, now=start + step / 10)
+    seconds, nbytes = meter.measured
+    assert [seconds, nbytes] == pytest.approx([2.7, 2700])
+
+
+def test_long_waits_count_where_most_bytes_came_after_one() -> None:
+    meter = ReceiveMeter()
+    for step in range(4):
+        meter.arrived(100, now=step / 10)  # what a proxy had stored
+    for step in range(1, 11):
+        meter.arrived(100, now=step * 2 * PAUSE_SECONDS)
+    seconds, nbytes = meter.measured
+    assert [seconds, nbytes] == pytest.approx([20.0, 1300])
+
+
+def test_a_wait_for_which_the_sender_excused_itself_does_not_count() -> None:
+    meter = ReceiveMeter()
+    meter.arrived(100, now=0.0)
+    meter.skip_wait()
+    meter.arrived(100, now=0.9)
+    assert meter.measured == (0.0, 0)
+
+
+def test_a_wait_in_which_the_sender_had_no_credit_does_not_count() -> None:
+    meter = ReceiveMeter()
+    meter.arrived(100, now=0.0)
+    meter.set_running(False, now=0.1)
+    meter.set_running(True, now=0.8)
+    meter.set_running(True, now=0.9)  # the clock runs already
+    meter.arrived(100, now=1.0)
+    assert meter.measured == pytest.approx((0.2, 100))
+
+
+def test_a_sender_counts_while_bytes_are_on_their_way() -> None:
+    meter = SendMeter()
+    for now, is_moving in [(1.0, True), (2.0, True), (4.0, False), (9.0, True), (9.5, False)]:
+        meter.update(is_moving, now=now)
+    assert meter.seconds == 3.5
+
+
+def test_one_chunk_is_too_little_for_a_receiver_to_tell_a_rate() -> None:
+    link = VirtualLink(bytes(KiB), CONFIG, Schedule(up_rate=RATE))
+    link.run()
+    assert link.receiver.stats.mean_rate is None
+    assert link.sender.stats.mean_rate is not None
+
+
+def counted(*seconds: float) -> AckTimes:
+    clock = AckLatency()
+    for each in seconds:
+        clock.add(each)
+    return clock.so_far()
+
+
+def test_a_time_is_counted_where_it_is_not_above_the_bound() -> None:
+    counts = counted(0.001, 0.0011, 61.0).counts
+    assert (counts[0], counts[1], counts[-1]) == (1, 1, 1)
+    assert sum(counts) == 3
+    assert len(counts) == len(BOUNDS) + 1
+
+
+def test_the_times_of_two_streams_add_up() -> None:
+    both = counted(0.001, 2.0) + counted(3.0)
+    assert both.counts == counted(0.001, 2.0, 3.0).counts
+    assert both.seconds == pytest.approx(5.001)
+
+
+def test_a_sender_measures_from_the_moment_a_chunk_leaves() -> None:
+    sender = streaming_sender()
+    write_all(sender, now=10.0)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=10.3)
+    assert sender.stats.ack_times == counted(10.3 - 10.0)

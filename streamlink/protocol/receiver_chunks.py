@@ -1,0 +1,213 @@
+"""``ChunkReceiver``: how the receiving half processes chunks, and watches that they arrive.
+
+Each is checked by its header (``validate``), put in order (``reassembly``), and delivered. One
+whose hash is wrong is requested again, on the channel that brought it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from streamlink.config import LinkConfig
+from streamlink.errors import ChecksumError, ProtocolError
+from streamlink.protocol.events import Delivered
+from streamlink.protocol.flow_control import DelayedAck, credit_for
+from streamlink.protocol.frames import Chunk, ChunkHeader, Finish, Open, Repair
+from streamlink.protocol.handshake import SpecPages
+from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
+from streamlink.protocol.reassembly import RangeStatus, Reassembly
+from streamlink.protocol.states import State
+from streamlink.protocol.stats import ReceiveMeter
+from streamlink.protocol.stream import Channel, StreamMachine
+from streamlink.protocol.validate import check_chunk
+
+OPEN_TIMER, READ_TIMER, RECEIVING_TIMER = "open", "read", "receiving"
+_CHUNK_STATES = (State.STREAMING, State.FINISHING)
+
+
+class ChunkReceiver(StreamMachine):
+    """Base of ``ReceiveStream``: from a chunk's header to its delivery."""
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        stream_id: int,
+        peer_name: str,
+        name: str,
+        encodings: Collection[str],
+    ) -> None:
+        super().__init__(config, stream_id=stream_id, peer_name=peer_name, name=name)
+        stream = config.stream
+        self.opened: Open | None = None
+        self._chunk_bytes = stream.chunk_bytes
+        self._credit = credit_for(stream, stream.chunk_bytes)
+        self._decodes = frozenset(encodings)
+        self.encodings: tuple[str, ...] = ()
+        """Those that the sender offers and this end decodes; a chunk names one by its place."""
+        self._pages = SpecPages(stream.max_spec_bytes)
+        self._reassembly = Reassembly()
+        # The sender bounds the repairs of each chunk. This end cannot know which chunk a damaged
+        # frame was, so it bounds how many may arrive damaged without an intact one between them.
+        self._max_damaged = (stream.max_repairs + 1) * (
+            stream.window_bytes // stream.smallest_chunk_bytes + 1
+        )
+        # Credit bounds the bytes that wait here, this the objects: a chunk of one byte costs some
+        # hundred bytes of memory.
+        self._max_chunks = 2 * stream.window_bytes // SMALLEST_CHUNK_BYTES + 64
+        self._is_accepted = False
+        self._finish: Finish | None = None
+        self._is_whole = False  # every byte was delivered and consumed
+        self._meter = ReceiveMeter()
+        self._acks = DelayedAck(
+            stream.window_bytes,
+            report_seconds=config.timeouts.held_interval,
+            timers=self._timers,
+        )
+
+    # --- before a payload is read ----------------------------------------------------
+
+    def admit(self, header: ChunkHeader, *, now: float, channel: int = 0) -> bool:
+        """Check a chunk by its header; returns whether its payload may be read into its place.
+
+        For carriers that read a payload apart from its header, and have checked the header's own
+        hash. The place is reserved for that reader until ``receive`` brings the chunk or the
+        channel is lost. False: read it elsewhere, since it is here already, or another channel
+        brings it.
+        """
+        on = self._channels.get(channel)
+        if (
+            on is None
+            or not on.is_ready
+            or self.state not in _CHUNK_STATES
+            or self._pages.is_wanted
+        ):
+            return False
+        try:
+            self._check_chunk(header, on)
+        except ProtocolError as error:
+            self._fail(error, error.code)
+            return False
+        is_free = self._reassembly.reserve(header.offset, header.end)
+        if is_free:
+            on.reserved_at = header.offset
+        return is_free
+
+    # --- chunks ----------------------------------------------------------------------
+
+    def _on_chunk(self, chunk: Chunk, now: float) -> None:
+        channel = self._channel
+        self._cancel_reservation(channel)
+        if self._pages.is_wanted:
+            raise self._violation("sent a chunk before the description of its model")
+        if not chunk.is_intact:
+            self._request_repair(channel)
+            return
+        self._check_chunk(chunk, channel)
+        channel.chunks += 1
+        channel.damaged_in_a_row = 0
+        status = self._reassembly.status_of(chunk.offset, chunk.end)
+        if status is RangeStatus.DUPLICATE:
+            self._count_duplicate(chunk, now)
+        elif status is RangeStatus.OVERLAP:
+            raise self._violation(
+                f"sent a chunk at byte {chunk.offset} that overlaps others: the chunks of a model "
+                "must not change when they are sent again"
+            )
+        else:
+            self._add(chunk, now)
+
+    def _check_chunk(self, chunk: Chunk | ChunkHeader, channel: Channel) -> None:
+        assert self.opened is not None
+        check_chunk(
+            chunk,
+            self.opened,
+            sequence=channel.chunks,
+            max_bytes=self._chunk_bytes,
+            limit=self._credit.limit,
+            encodings=len(self.encodings),
+            peer_name=self.peer_name,
+        )
+        if not chunk.nbytes or len(self._events) + len(self._reassembly) > self._max_chunks:
+            raise self._violation(
+                f"sends chunks that are too small, {chunk.nbytes} bytes in the last one"
+            )
+
+    def _count_duplicate(self, chunk: Chunk, now: float) -> None:
+        # A lost channel may have delivered what another sends again; a flood of it is no accident.
+        if not self._frame_budget.take_token(now=now):
+            raise self._violation(
+                f"floods this side with the chunk at byte {chunk.offset}, which was received"
+            )
+        self._acks.is_due = True
+
+    def _add(self, chunk: Chunk, now: float) -> None:
+        self._has_progressed = True
+        in_order = self._reassembly.add(chunk)
+        if in_order:
+            self._deliver(in_order, now)
+        else:
+            # Behind a gap: acknowledge at once, so that the sender learns of the gap.
+            self._acks.delivered(1, is_full=False, now=now)
+            self._watch_sender(now, is_progress=True)
+
+    def _request_repair(self, channel: Channel) -> None:
+        number, channel.chunks = channel.chunks, channel.chunks + 1
+        channel.damaged_in_a_row += 1
+        if channel.damaged_in_a_row > self._max_damaged:
+            raise ChecksumError(
+                f"{channel.damaged_in_a_row} chunks from {self.peer_name} arrived damaged in a "
+                f"row after byte {self._reassembly.received}; check the network cards and proxies "
+                "on the way",
+                stream_id=self.stream_id,
+            )
+        if len(channel.outbox) >= MAX_WAITING_FRAMES:
+            raise self._violation(f"leaves {MAX_WAITING_FRAMES} answers unread")
+        self._repairs += 1
+        channel.outbox.append(Repair(number))
+
+    def _cancel_reservation(self, channel: Channel) -> None:
+        if channel.reserved_at is not None:
+            self._reassembly.cancel(channel.reserved_at)
+            channel.reserved_at = None
+
+    def _deliver(self, chunks: list[Chunk], now: float) -> None:
+        self._meter.arrived(chunks[-1].end - chunks[0].offset, now=now)
+        for chunk in chunks:
+            self._chunks += 1
+            self._events.append(Delivered(chunk))
+        self._peer_waits_for = ""
+        is_full = chunks[-1].nbytes == self._chunk_bytes and not self._reassembly.has_gap
+        self._acks.delivered(len(chunks), is_full=is_full, now=now)
+        if not self._timers.is_running(READ_TIMER):
+            self._restart_read_timer(now)
+        self._watch_sender(now, is_progress=True)
+
+    # --- timers ------------------------------------------------------------------------
+
+    def _restart_read_timer(self, now: float) -> None:
+        if self._reassembly.received > self._credit.consumed:
+            self._timers.start(READ_TIMER, self.config.timeouts.streaming_read_timeout, now=now)
+        else:
+            self._timers.stop(READ_TIMER)
+
+    def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
+        seconds = self.config.timeouts.communication_timeout
+        is_owed = self._is_senders_turn()
+        self._meter.set_running(is_owed and bool(self._channels), now=now)
+        self._watch_turn(
+            RECEIVING_TIMER, seconds, is_owed=is_owed, is_progress=is_progress, now=now
+        )
+
+    def _is_senders_turn(self) -> bool:
+        if self._is_whole:
+            return False
+        if not self._channels or self.state is State.AWAITING_OPEN:
+            return True
+        if self.state is State.OPENING or self.opened is None:
+            return False  # our owner decides; the sender has a timer on that
+        received = self._reassembly.received
+        if received == self.opened.brings.stop:
+            return self._finish is None
+        # Without credit the sender must not send: then the reader's own timer bounds the wait.
+        return self._credit.limit > received
