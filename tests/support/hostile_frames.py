@@ -178,6 +178,8 @@ class Mischief:
                 return self.random.choice((None, Extent(start, stop)))
             case "tuple[str, ...]":
                 return (self.random.choice(TEXTS),)
+            case "tuple[DataPort, ...]":
+                return (f.DataPort(self.random.choice(TEXTS), self.number()),)
         raise AssertionError(f"no values for {name}: {kind}")
 
     def _bytes(self) -> bytes:
