@@ -98,7 +98,7 @@ CLOCKS_OF_OTHERS = {
 
 # The public edge: whoever gives none is given the clock of this process here.
 RUNNING_TIME = "streamlink.clock.running_time"
-EDGES = {"link/client.py", "link/door.py", "link/oneshot.py", "link/server.py"}
+EDGES = {"link/client.py", "link/oneshot.py", "link/receive_slot.py", "link/server.py"}
 EDGES |= {"transport/traffic.py", "executors/client.py"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the

@@ -30,7 +30,7 @@ from streamlink.cli.services import (
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import Traffic, oneshot
-from streamlink.link.door import Door
+from streamlink.link.receive_slot import ReceiveSlot
 from streamlink.link.transfer import Receipt
 from streamlink.logs import escape
 from streamlink.operate.status import Memory, TransferDesk
@@ -96,9 +96,9 @@ def receive(
         check_serving(listen, common.config)
         common.passed()
         return
-    door, traffic = Door(oneshot.TOPIC), Traffic()
+    slot, traffic = ReceiveSlot(oneshot.TOPIC), Traffic()
     desk = TransferDesk(
-        traffic, Memory(), lambda reason: door.close(f"aborted by the operator: {reason}")
+        traffic, Memory(), lambda reason: slot.close(f"aborted by the operator: {reason}")
     )
 
     def on_listening(port: int) -> None:
@@ -118,7 +118,7 @@ def receive(
                 on_listening=on_listening,
                 timeout=timeout,
                 progress=_both(progress.update, desk.told),
-                door=door,
+                slot=slot,
                 traffic=traffic,
                 cancel=common.cancel,
             )

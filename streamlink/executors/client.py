@@ -13,7 +13,7 @@ from streamlink.errors import StreamlinkError
 from streamlink.executors.executor import Executor, TaskOutcome, serve
 from streamlink.link import Traffic
 from streamlink.link.client import Assignment, ClientLink, TurnLock
-from streamlink.link.rejoin import is_goodbye
+from streamlink.link.joining import is_goodbye
 from streamlink.link.transfer_facts import OnTransfer
 
 __all__ = ["Client"]

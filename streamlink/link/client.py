@@ -15,11 +15,10 @@ from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
 from streamlink.extent import Extent
-from streamlink.link.naming import once_free
-from streamlink.link.pace import Pace
+from streamlink.link.joining import is_lost, join_again, join_when_free
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
-from streamlink.link.rejoin import is_lost, join_again
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.throttle import Throttle
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
@@ -86,7 +85,7 @@ class Assignment:
         self._known = known
         self._on_transfer = on_transfer
         self._progress = 0
-        self._pace = Pace(session.clock)
+        self._throttle = Throttle(session.clock)
         self._incoming: ReceiveTransfer | None = None
         self._called_off = session.clock.event()
         self._called_off_because = ""
@@ -224,7 +223,7 @@ class Assignment:
         self._called_off.set()
 
     def _report(self) -> None:
-        if self._pace.is_due():
+        if self._throttle.is_due():
             self._progress += 1
             self._session.report_progress(self._request, self._progress)
 
@@ -320,7 +319,7 @@ class ClientLink:
             cancel=self._cancel,
         )
         try:
-            self._session = once_free(
+            self._session = join_when_free(
                 self._connect, self._name, self._config.timeouts, self._cancel, self._clock
             )
             self._keeper = threading.Thread(target=self._keep, name="keep-session", daemon=True)

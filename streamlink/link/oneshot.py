@@ -39,13 +39,12 @@ from streamlink.errors import (
     StreamTimeout,
     TransportError,
 )
-from streamlink.link.door import Door, Visit
-from streamlink.link.faults import abort_reason
 from streamlink.link.receive_model import Resume, receive_model
+from streamlink.link.receive_slot import Claim, ReceiveSlot
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.transfer import Receipt, Tell
+from streamlink.link.transfer import Receipt, Tell, abort_reason
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.interfaces import (
     Expiring,
@@ -114,7 +113,7 @@ def receive(
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
     progress: Told = _ignore,
-    door: Door | None = None,
+    slot: ReceiveSlot | None = None,
     traffic: Traffic | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
@@ -134,14 +133,14 @@ def receive(
         on_listening: told the port, once it can be reached; 0: a Unix socket.
         timeout: how long to wait while no sender is here (seconds); None: for ever.
         progress: told how far it is.
-        door: of topic ``TOPIC``, to be closed by who wants this to end.
+        slot: of topic ``TOPIC``; whoever closes it ends this call.
         traffic: counts what moves.
         cancel: ends it; what has come is kept for another time, as after any other end.
         on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
         clock: what all deadlines and waits go by; tests give one of virtual time.
 
     Raises:
-        StreamAborted: the door was closed.
+        StreamAborted: the slot was closed.
         Cancelled: ``cancel`` was.
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
@@ -150,15 +149,15 @@ def receive(
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     _expire(into, config or LinkConfig())
-    door, cancel = door or Door(TOPIC, clock=clock), cancel or CancelToken()
+    slot, cancel = slot or ReceiveSlot(TOPIC, clock=clock), cancel or CancelToken()
     server = listen_at(
-        listen, config or LinkConfig(), clock=clock, on_request=door.knock, traffic=traffic
+        listen, config or LinkConfig(), clock=clock, on_request=slot.claim, traffic=traffic
     )
     reason = "the receiver has stopped"
     try:
-        with cancel.calling(lambda _: door.close(_STOPPED, AbortCode.CANCELLED)):
+        with cancel.calling(lambda _: slot.close(_STOPPED, AbortCode.CANCELLED)):
             on_listening(server.port)
-            receipt = _take_one(server, door, into, progress, timeout, listen, on_transfer)
+            receipt = _take_one(server, slot, into, progress, timeout, listen, on_transfer)
         reason = "the model was taken"
         return receipt
     except StreamlinkError:
@@ -170,7 +169,7 @@ def receive(
 
 def _take_one(
     server: Hub,
-    door: Door,
+    slot: ReceiveSlot,
     into: Into,
     progress: Told,
     timeout: float | None,
@@ -179,19 +178,19 @@ def _take_one(
 ) -> Receipt:
     """Wait for senders until one has brought its model, whole."""
     while True:
-        visit = door.next(timeout)
-        if visit is None:
+        claim = slot.next(timeout)
+        if claim is None:
             where = listening_at(listen, server.port)
             raise ConnectFailed(f"no sender came to {where} within {timeout:g} s")
         try:
-            return _take(server, visit, into, progress, on_transfer)
+            return _take(server, claim, into, progress, on_transfer)
         except StreamlinkError as error:
-            door.check()
+            slot.check()
             if not _may_go_on(into, error):
                 raise
-            logger.warning("%s: %s; waiting for the next sender", visit.peer, error)
+            logger.warning("%s: %s; waiting for the next sender", claim.peer_name, error)
         finally:
-            door.leave(visit)
+            slot.release(claim)
 
 
 def _expire(into: object, config: LinkConfig) -> None:
@@ -200,29 +199,31 @@ def _expire(into: object, config: LinkConfig) -> None:
 
 
 def _take(
-    server: Hub, visit: Visit, into: Into, progress: Told, on_transfer: OnTransfer | None
+    server: Hub, claim: Claim, into: Into, progress: Told, on_transfer: OnTransfer | None
 ) -> Receipt:
-    session = visit.session
-    incoming = visit.incoming = ReceiveTransfer(
+    session = claim.session
+    incoming = claim.transfer = ReceiveTransfer(
         session.config,
         clock=server.clock,
         stream_id=server.new_stream_id(),
-        peer=visit.peer,
-        name=f"model from {visit.peer}",
-        notice=TransferNotice(visit.peer, "received", on_transfer=on_transfer, clock=server.clock),
+        peer=claim.peer_name,
+        name=f"model from {claim.peer_name}",
+        notice=TransferNotice(
+            claim.peer_name, "received", on_transfer=on_transfer, clock=server.clock
+        ),
     )
-    identity = visit.request.metadata.get(_IDENTITY, "")
-    visit.check()  # after its model is there to be aborted: now nobody is overlooked
+    identity = claim.request.metadata.get(_IDENTITY, "")
+    claim.check()  # after its model is there to be aborted: now nobody is overlooked
     incoming.hand_to(session.offer)
     incoming.hand_to(server.ticker.add)
-    session.reply(visit.request, metadata={_STREAM: str(incoming.stream_id)})
-    logger.info("← %s: a model begins", visit.peer)
+    session.reply(claim.request, metadata={_STREAM: str(incoming.stream_id)})
+    logger.info("← %s: a model begins", claim.peer_name)
     try:
         receipt = receive_model(
             incoming,
             lambda model: _sink(model.spec, into, identity),
             _resume_in(into, identity),
-            lambda phase, done: progress(visit.peer, phase, done, incoming.spec.nbytes),
+            lambda phase, done: progress(claim.peer_name, phase, done, incoming.spec.nbytes),
         )
         session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has heard it
         return receipt

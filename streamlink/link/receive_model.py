@@ -16,9 +16,8 @@ from streamlink.errors import (
     StreamlinkError,
     code_of,
 )
-from streamlink.link.faults import abort_reason
 from streamlink.link.receive_transfer import ReceiveTransfer, put_chunk
-from streamlink.link.transfer import WAITING, Receipt, Tell, ignore
+from streamlink.link.transfer import WAITING, Receipt, Tell, abort_reason, ignore
 from streamlink.model.interfaces import ModelSink, ResumableSink, is_prompt
 
 __all__ = ["Resume", "SinkFor", "receive_model"]

@@ -18,7 +18,7 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.link.description import KnownSpecs, described
-from streamlink.link.pace import Pace
+from streamlink.link.throttle import Throttle
 from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import DigestBuilder
@@ -65,7 +65,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._belongs = attempt
         self._wanted = extent
         self._known = KnownSpecs() if known is None else known
-        self._pace = Pace(clock)
+        self._throttle = Throttle(clock)
         self._opened: Open | None = None
         self._is_accepted = False
         self._spec: ModelSpec | None = None
@@ -272,7 +272,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def committing(self) -> None:
         """Say that making it whole goes on."""
-        if self._pace.is_due():
+        if self._throttle.is_due():
             self._pump.committing()
 
     def commit(self) -> Receipt:

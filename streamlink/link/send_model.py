@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamlink.errors import AbortCode, StreamAborted, code_of
-from streamlink.link.faults import abort_reason
-from streamlink.link.lookout import Lookout
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.transfer import WAITING, Receipt, Tell, ignore
+from streamlink.link.throttle import ThrottledCheck
+from streamlink.link.transfer import WAITING, Receipt, Tell, abort_reason, ignore
 from streamlink.model.interfaces import Check, ModelSource, Payload, watch
 from streamlink.protocol.frames import NO_METRICS
 from streamlink.transport.send_pump import Supply
@@ -53,7 +52,7 @@ def _send(
     if tell is not None:
         transfer.when_waiting(lambda: tell(WAITING, transfer.received_bytes))
     read = source.read if tell is None else _told(source, tell)
-    supply = _watched(read, Lookout(check, transfer.clock))
+    supply = _watched(read, ThrottledCheck(check, transfer.clock))
     while True:
         try:
             transfer.recall(source, tell or ignore)
@@ -85,10 +84,10 @@ def _told(source: ModelSource, tell: Tell) -> Supply:
     return supply
 
 
-def _watched(supply: Supply, lookout: Lookout) -> Supply:
+def _watched(supply: Supply, check: ThrottledCheck) -> Supply:
     def watched(offset: int, nbytes: int) -> Payload:
         payload = supply(offset, nbytes)
-        lookout.look()
+        check.check_if_due()
         return payload
 
     return watched

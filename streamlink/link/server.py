@@ -19,19 +19,20 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.extent import Extent
-from streamlink.link.faults import abort_reason
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
+from streamlink.protocol.stats import CREDIT, NETWORK, NOTHING, StreamStats
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.connect import hub_at
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["Exchange", "Peer", "Server"]
+__all__ = ["Exchange", "Peer", "Server", "is_peers_turn"]
 
 
 _CHECK_SECONDS = 1.0  # whoever waits for clients looks so often whether it is still wanted
@@ -51,6 +52,16 @@ def _last_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return "the server was stopped"
     return f"the server failed: {abort_reason(error)}"
+
+
+def is_peers_turn(down: StreamStats, up: StreamStats) -> bool:
+    """Return whether the peer has all that it was sent, and none of its answer waits here.
+
+    Then it works, or what it has done is on its way. ``down`` is sent here, ``up`` received.
+    """
+    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.extent.stop == down.consumed_bytes
+    is_awaited = up.stalled_by in (NOTHING, NETWORK) and not up.is_all_received
+    return has_what_was_sent and is_awaited and not (down.in_flight_bytes or up.in_flight_bytes)
 
 
 class Exchange:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from streamlink.clock import Clock
-from streamlink.errors import AbortCode, StreamlinkError
+from streamlink.errors import AbortCode, Cancelled, RoundError, StreamlinkError
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 
-__all__ = ["WAITING", "Pulse", "Receipt", "Tell", "Transfer", "ignore"]
+__all__ = ["WAITING", "Pulse", "Receipt", "Tell", "Transfer", "abort_reason", "ignore"]
 
 P = TypeVar("P", bound=SendPump | ReceivePump)
 R = TypeVar("R")
@@ -163,3 +163,12 @@ class Pulse:
         if now >= self._due:
             self._due = now + self._seconds
             self._transfer.hold(self._reason, self._waiting_for)
+
+
+def abort_reason(error: BaseException) -> str:
+    """Return the text that tells the peer about an error here; ``errors.code_of`` has its code."""
+    if isinstance(error, KeyboardInterrupt | Cancelled):
+        return "interrupted by its user"
+    if isinstance(error, RoundError):
+        return error.what  # without the causes: what one site's task raised is private to that site
+    return str(error) or type(error).__name__

@@ -7,9 +7,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from streamlink.errors import StreamlinkError
-from streamlink.link.server import Exchange
+from streamlink.link.server import Exchange, is_peers_turn
 from streamlink.link.transfer import WAITING
-from streamlink.link.turn import is_its_turn
 
 __all__ = [
     "RoundReport",
@@ -85,7 +84,7 @@ def standing_of(exchange: Exchange) -> Standing:
     return Standing(
         exchange.peer, phase, down.received_bytes, up.received_bytes, total,
         up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
-        is_its_turn(down, up),
+        is_peers_turn(down, up),
     )  # fmt: skip
 
 

@@ -231,7 +231,7 @@ def test_what_is_no_push_is_refused_by_name() -> None:
     receiver = Receiver(MemoryStore())
     client = dial(receiver.address, FAST, name="odd", clock=running_time)
     session = client.connect(lambda session, request: None)
-    assert "it knows no 'pull'" in session.request("pull").result(WAIT).error
+    assert "does not answer 'pull'" in session.request("pull").result(WAIT).error
     session.close("enough")
     client.close()
     given(model(), receiver.address)

@@ -28,7 +28,6 @@ DEBT: dict[str, int] = {
     "executors/test_executor.py": 1,
     "link/test_client.py": 1,
     "link/test_description.py": 1,
-    "link/test_door.py": 1,
     "link/test_oneshot.py": 1,
     "rounds/aggregate/test_combiner.py": 1,
     "rounds/aggregate/test_gather.py": 5,

@@ -8,8 +8,8 @@ from contextlib import closing
 
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.link import Attempt
-from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed

@@ -16,8 +16,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Attempt
-from streamlink.link.faults import abort_reason
 from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed

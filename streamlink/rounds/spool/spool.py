@@ -27,9 +27,9 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.link import Attempt
-from streamlink.link.faults import abort_reason
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.transfer import abort_reason
 from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.model.spec import ModelSpec

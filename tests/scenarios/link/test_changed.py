@@ -13,9 +13,9 @@ import safetensors.numpy
 
 import streamlink
 from streamlink.errors import AbortCode, SourceChanged, StreamAborted, code_of
-from streamlink.link.lookout import Lookout
 from streamlink.link.oneshot import send
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.throttle import ThrottledCheck
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
 from streamlink.protocol import frames as f
@@ -152,7 +152,7 @@ def test_a_file_that_changes_after_its_last_byte_was_read_is_told_before_the_fin
 ) -> None:
     file = make(tmp_path)
     source = open_model(file.parent if make is stored else file)
-    monkeypatch.setattr(Lookout, "look", lambda _: None)
+    monkeypatch.setattr(ThrottledCheck, "check_if_due", lambda _: None)
     original = SendTransfer.pull
 
     def pull(self: SendTransfer, supply: Any) -> None:
@@ -299,9 +299,9 @@ def test_looking_takes_a_hundredth_of_the_time_at_most() -> None:
         looks.append(clock.now)
         clock.now += 0.01
 
-    lookout = Lookout(check, clock)
+    throttled = ThrottledCheck(check, clock)
     for _ in range(1000):
-        lookout.look()
+        throttled.check_if_due()
         clock.now += 0.01
     assert len(looks) == pytest.approx(clock.now, abs=2)  # each 0.01 s long, and 1 s from the next
     assert looks[0] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamlink.extent import Extent
-from streamlink.link.turn import is_its_turn
+from streamlink.link.server import is_peers_turn
 from streamlink.protocol.stats import StreamStats
 
 NINE = Extent(0, 9)
@@ -17,14 +17,14 @@ COMING = replace(NOTHING_YET, total_bytes=9, received_bytes=5, stalled_by="netwo
 
 def test_it_is_the_turn_of_who_has_what_was_sent_and_sends_nothing() -> None:
     for down in (ALL_HERE, UNTAKEN):
-        assert is_its_turn(down, COMING)
-        assert is_its_turn(down, NOTHING_YET)
+        assert is_peers_turn(down, COMING)
+        assert is_peers_turn(down, NOTHING_YET)
 
 
 def test_it_is_not_the_turn_of_who_is_owed_something_or_is_done() -> None:
-    assert not is_its_turn(NOTHING_YET, NOTHING_YET)
-    assert not is_its_turn(replace(UNTAKEN, in_flight_bytes=3), NOTHING_YET)
-    assert not is_its_turn(COMING, NOTHING_YET)
-    assert not is_its_turn(ALL_HERE, ALL_HERE)
-    assert not is_its_turn(ALL_HERE, replace(COMING, stalled_by="reader"))
-    assert not is_its_turn(ALL_HERE, replace(COMING, in_flight_bytes=3))
+    assert not is_peers_turn(NOTHING_YET, NOTHING_YET)
+    assert not is_peers_turn(replace(UNTAKEN, in_flight_bytes=3), NOTHING_YET)
+    assert not is_peers_turn(COMING, NOTHING_YET)
+    assert not is_peers_turn(ALL_HERE, ALL_HERE)
+    assert not is_peers_turn(ALL_HERE, replace(COMING, stalled_by="reader"))
+    assert not is_peers_turn(ALL_HERE, replace(COMING, in_flight_bytes=3))

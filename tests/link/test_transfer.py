@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlink.errors import StoreFull
-from streamlink.link.faults import abort_reason
+from streamlink.link.transfer import abort_reason
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.link.client import Assignment, ClientLink
-from streamlink.link.rejoin import is_goodbye, is_lost
+from streamlink.link.joining import is_goodbye, is_lost
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore

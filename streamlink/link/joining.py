@@ -1,0 +1,150 @@
+"""How a client gets a session: its first one, and another after the server has lost it.
+
+The first may have to wait, since the name may still belong to this client's own earlier process. A
+client that was killed and started again can be back before the server notices that the first
+process has gone; neither side can distinguish that from two clients with one name. So the later one
+retries for as long as the server may keep a dead client, and then fails with an error that names
+both causes.
+
+A session ends because the server says so, with a goodbye or an abort, or it is *lost*: the server
+was restarted and does not know it, or nothing was heard for ``reconnect_timeout``. Only a lost
+session is replaced by another.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
+
+from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
+from streamlink.config import TimeoutConfig
+from streamlink.errors import (
+    AbortCode,
+    StreamAborted,
+    StreamlinkError,
+    StreamTimeout,
+    TransportError,
+)
+from streamlink.transport.session import Session
+
+__all__ = ["is_goodbye", "is_lost", "join_again", "join_when_free"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("streamlink.client")
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0  # between tries for a name that is taken
+_TRY_SECONDS = 0.5  # one try to reach the server; gRPC itself retries across several of them
+_LONGEST_REFUSED_SECONDS = 1.0  # pause after a refusal; random, so that clients do not come at once
+_TEMPORARY = (AbortCode.SESSION_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
+"""Refusals that may end soon: the server has not noticed that we were gone, or is full."""
+
+
+def join_when_free(
+    connect: Callable[[], T], name: str, timeouts: TimeoutConfig, cancel: CancelToken, clock: Clock
+) -> T:
+    """Return what ``connect`` does, called again while the server says that the name is taken.
+
+    Raises:
+        Cancelled: ``cancel`` was; ``connect`` has to look at it, too.
+        StreamAborted: it still is after ``session_timeout`` and ``connect_timeout``.
+    """
+    patience = timeouts.session_timeout + timeouts.connect_timeout
+    until = clock() + patience
+
+    def log(state: RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome is not None:
+            logger.warning(
+                "%s; if that was this client before it was started again, the server will notice: "
+                "trying again for up to %g s",
+                state.outcome.exception(),
+                patience,
+            )
+
+    def pause(seconds: float) -> None:
+        cancel.pause(seconds, clock)
+
+    tries = Retrying(
+        retry=retry_if_exception(_is_taken),
+        stop=lambda state: clock() >= until,
+        wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
+        before_sleep=log,
+        sleep=pause,
+        reraise=True,
+    )
+    try:
+        return tries(connect)
+    except StreamAborted as error:
+        if not _is_taken(error):
+            raise
+        raise StreamAborted(
+            error.code,
+            f"{error.reason}. It was so for {patience:g} s (session_timeout and connect_timeout): "
+            f"either another process runs as {name!r}, and one of the two needs another name; or "
+            "the one before this was cut off and the server waits for it longer than that, and "
+            "this one can be started later",
+            by_peer=True,
+            who=error.who,
+        ) from error
+
+
+def _is_taken(error: BaseException) -> bool:
+    return isinstance(error, StreamAborted) and error.code is AbortCode.NAME_TAKEN
+
+
+def is_goodbye(error: StreamlinkError | None) -> bool:
+    """Whether a session ended with it because the server said goodbye."""
+    return isinstance(error, StreamAborted) and error.by_peer and error.code is AbortCode.GOODBYE
+
+
+def is_lost(error: StreamlinkError | None) -> bool:
+    """Whether a session ended with it, and without the server's word."""
+    return error is not None and error.code is AbortCode.SESSION_LOST
+
+
+def join_again(
+    connect: Callable[[float], Session],
+    renew: Callable[[], None],
+    why: StreamlinkError,
+    *,
+    seconds: float,
+    is_closing: threading.Event,
+    clock: Clock,
+) -> Session:
+    """Begin a new session with the server, as soon as it is there.
+
+    Args:
+        connect: tries to, for so many seconds.
+        renew: makes new connections to it; those there are may be dead without our knowing.
+        why: how the old session ended.
+        seconds: how long to try at most.
+        is_closing: ends the tries.
+        clock: what they go by.
+
+    Raises:
+        StreamlinkError: it could not be reached, or does not want us; the last reason.
+    """
+    until, error = clock() + seconds, why
+    if isinstance(why, StreamTimeout):
+        renew()
+    while (left := until - clock()) > 0 and not is_closing.is_set():
+        try:
+            return connect(min(_TRY_SECONDS, left))
+        except TransportError as failed:
+            if isinstance(failed.__cause__, StreamAborted):
+                raise  # it does not believe who we are
+            logger.debug("not yet: %s", failed)
+        except (StreamAborted, StreamTimeout) as refused:
+            if isinstance(refused, StreamAborted) and refused.code not in _TEMPORARY:
+                raise
+            logger.debug("not yet: %s", refused)
+            error = refused
+            renew()
+            clock.wait(is_closing, random.uniform(0.0, _LONGEST_REFUSED_SECONDS))
+    raise error

@@ -1,0 +1,112 @@
+"""``ReceiveSlot``: admits one sender at a time; one that reconnects replaces its earlier claim."""
+
+from __future__ import annotations
+
+from streamlink.clock import Clock, running_time
+from streamlink.errors import AbortCode, StreamAborted
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.protocol.frames import Request
+from streamlink.transport.session import Session
+
+__all__ = ["Claim", "ReceiveSlot"]
+
+
+class Claim:
+    """One sender's claim on the slot. ``transfer`` is set once the sender was offered a stream."""
+
+    def __init__(self, session: Session, request: Request) -> None:
+        self.session = session
+        self.request = request
+        self.transfer: ReceiveTransfer | None = None
+        self._ended: StreamAborted | None = None
+
+    @property
+    def peer_name(self) -> str:
+        """The sender's name."""
+        return self.session.peer
+
+    def end(self, code: AbortCode, reason: str) -> None:
+        """End its transfer, whether or not that has begun."""
+        # Set first: a transfer that is created just now is then refused by ``check``.
+        self._ended = StreamAborted(code, reason, by_peer=False)
+        if self.transfer is not None:
+            self.transfer.abort(code, reason)
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` if the claim was ended."""
+        if self._ended is not None:
+            raise self._ended
+
+    def yields_to(self, other: Claim) -> bool:
+        """Return whether ``other`` is the same sender, which lost its connection and is back."""
+        if self.session.closed.is_set():
+            return True  # its session has ended, and only ``release`` has not been called yet
+        transfer = self.transfer
+        if transfer is None or self.request.metadata != other.request.metadata:
+            return False
+        return transfer.is_announced and not transfer.is_connected
+
+
+class ReceiveSlot:
+    """Admits senders that ask for ``topic``; the sessions' threads call ``claim``.
+
+    At most one sender waits to be served. A newer claim that replaces the holder also replaces the
+    one that waits, so nothing piles up here.
+    """
+
+    def __init__(self, topic: str, *, clock: Clock = running_time) -> None:
+        self._topic = topic
+        self._changed = clock.condition()
+        self._holder: Claim | None = None
+        self._waiting: Claim | None = None
+        self._closed: StreamAborted | None = None
+
+    def claim(self, session: Session, request: Request) -> None:
+        """Give the slot to a sender, or reply why it is refused."""
+        if request.topic != self._topic:
+            reason = f"this receiver takes one model and does not answer {request.topic!r}"
+            session.reply(request, error=reason)
+            return
+        claim = Claim(session, request)
+        with self._changed:
+            before = self._holder
+            is_free = before is None or before.yields_to(claim)
+            if is_free:
+                self._holder = self._waiting = claim
+                self._changed.notify()
+        if before is not None and not is_free:
+            session.reply(request, error=f"it is busy with a model from {before.peer_name}")
+        elif before is not None and before.transfer is not None:
+            before.transfer.abort(AbortCode.STALE_ATTEMPT, f"{session.peer} took its place")
+
+    def next(self, seconds: float | None = None) -> Claim | None:
+        """Wait for the next sender; None: none came within ``seconds``.
+
+        Raises:
+            StreamAborted: the slot was closed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed, seconds)
+            self.check()
+            claim, self._waiting = self._waiting, None
+            return claim
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` if the slot was closed."""
+        if self._closed is not None:
+            raise self._closed
+
+    def close(self, reason: str, code: AbortCode = AbortCode.BY_OPERATOR) -> None:
+        """Admit no more senders, and end the current transfer; any thread may call this."""
+        with self._changed:
+            self._closed = StreamAborted(code, reason, by_peer=False)
+            holder = self._holder
+            self._changed.notify_all()
+        if holder is not None:
+            holder.end(code, reason)
+
+    def release(self, claim: Claim) -> None:
+        """Let the next sender have the slot; harmless for a claim that was replaced."""
+        with self._changed:
+            if self._holder is claim:
+                self._holder = None
