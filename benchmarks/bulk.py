@@ -33,6 +33,7 @@ from benchmarks.peers import (
 )
 from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave
 from benchmarks.worker import Port
+from streamlink.stores import ArrayModel
 
 __all__ = ["STREAMLINK", "run", "streamlink_receiver", "streamlink_sender"]
 
@@ -62,7 +63,7 @@ def streamlink_receiver(port: Port, load: dict[str, Any]) -> None:
     port.mark_base()
     target = make_target(plan.total_bytes)
     streamlink.receive(
-        streamlink.ArrayModel(tensors_of(target, plan.tensors)),
+        ArrayModel(tensors_of(target, plan.tensors)),
         config=link_config(plan, "certificate", "key"),
         on_listening=lambda number: port.tell("listening", address=f"127.0.0.1:{number}"),
     )
@@ -81,7 +82,7 @@ def streamlink_sender(port: Port, load: dict[str, Any], address: str) -> None:
     tune_allocator(plan)
     port.mark_base()
     source = make_source(plan.total_bytes)
-    model = streamlink.ArrayModel(tensors_of(source, plan.tensors))
+    model = ArrayModel(tensors_of(source, plan.tensors))
     port.tell("ready")
     port.wait_for("go")
     receipt = streamlink.send(model, address, config=link_config(plan, "ca"))

@@ -17,6 +17,7 @@ from benchmarks.models import GrowingStore, Layout
 from benchmarks.passing import Left, Passed, left_behind, pass_model
 from benchmarks.relay import Relay, Step
 from benchmarks.stats import Result
+from streamlink.stores import SafetensorsStore
 
 __all__ = ["cut", "faults_of", "places", "run"]
 
@@ -82,7 +83,7 @@ def cut(
     """
     first = Layout(1, 4_000)  # gRPC keeps for good what it opens the first time
     pass_model(first.model(1.0), GrowingStore(first, 1.0), config)
-    store = streamlink.SafetensorsStore(folder / "model")
+    store = SafetensorsStore(folder / "model")
     with left_behind() as left:
         passed = pass_model(layout.model(1.0), store, config, begin=lambda relay: _cut(relay, at))
     stored = store.open()

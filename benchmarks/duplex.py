@@ -21,6 +21,7 @@ from benchmarks.peers import PLAIN, PLAIN_TUNED, Run, measure
 from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.stats import MIN_PAIRS, Result, compare, interleave, summarize
 from benchmarks.worker import Port
+from streamlink.stores import MemoryStore
 
 __all__ = ["Rounds", "run", "streamlink_client", "streamlink_server"]
 
@@ -46,7 +47,7 @@ def streamlink_server(port: Port, load: dict[str, Any], clients: int, rounds: in
     tune_allocator(plan)
     port.mark_base()
     count = plan.total_bytes // plan.tensors // 4
-    store = streamlink.MemoryStore(
+    store = MemoryStore(
         {f"key_{key:02d}": np.full(count, key, np.float32) for key in range(plan.tensors)}
     )
     rules = streamlink.RoundConfig(min_clients=clients)

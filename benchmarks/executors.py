@@ -21,6 +21,8 @@ from benchmarks.jobs import Job, Ran, Site, run_job
 from benchmarks.models import Layout
 from benchmarks.stats import Result
 from benchmarks.worker import Port
+from streamlink.model import map_model
+from streamlink.stores import SafetensorsStore
 
 __all__ = ["CASES", "Case", "client", "is_met", "measure", "run"]
 
@@ -175,8 +177,8 @@ def client(
         here.run()
 
 
-def _store(folder: str) -> streamlink.SafetensorsStore:
-    return streamlink.SafetensorsStore(Path(folder) / "baseline")
+def _store(folder: str) -> SafetensorsStore:
+    return SafetensorsStore(Path(folder) / "baseline")
 
 
 def _arrays(layout: Layout) -> dict[str, np.ndarray[Any, Any]]:
@@ -209,8 +211,8 @@ def _train_module(model: Any, task: streamlink.Task) -> None:
 
 def _work(model: Path, update: Path, task: streamlink.Task) -> None:
     """Do range by range what a trainer of its own would do, and leave it as the update."""
-    store = streamlink.SafetensorsStore(update)
-    source = streamlink.map_model(
+    store = SafetensorsStore(update)
+    source = map_model(
         streamlink.open_model(model), lambda tensor, start, values: values + np.float32(ADDED)
     )
     try:

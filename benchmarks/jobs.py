@@ -22,6 +22,7 @@ from benchmarks.models import GrowingStore, Layout
 from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.relay import Link, Relay
 from benchmarks.worker import Port
+from streamlink.config import GrpcConfig
 
 __all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve"]
 
@@ -169,10 +170,10 @@ def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
     streamlink.tune_allocator()
     port.mark_base()
     store = GrowingStore(plan.layout, plan.grows)
-    config = streamlink.LinkConfig(grpc=streamlink.GrpcConfig(max_clients=max(16, plan.clients)))
+    config = streamlink.LinkConfig(grpc=GrpcConfig(max_clients=max(16, plan.clients)))
 
     def on_event(event: streamlink.RoundEvent) -> None:
-        if event.what is streamlink.Happening.ROUND_DONE:
+        if event.kind is streamlink.EventKind.ROUND_DONE:
             done_at.append(time.perf_counter())
 
     with streamlink.Server("127.0.0.1:0", config) as server:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import xxhash
 
 import streamlink
+from streamlink.model import GeneratedModel
 
 __all__ = ["GrowingStore", "Layout"]
 
@@ -51,10 +52,10 @@ class Layout:
             tuple(streamlink.TensorSpec(name, "F32", shape) for name in names)
         )
 
-    def model(self, grown: float) -> streamlink.GeneratedModel:
+    def model(self, grown: float) -> GeneratedModel:
         """Return the model to whose trained elements ``grown`` was added."""
         fill = _fill_first if self.trains_one else _fill_all
-        return streamlink.GeneratedModel(self.spec, partial(fill, grown))
+        return GeneratedModel(self.spec, partial(fill, grown))
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -79,7 +80,7 @@ class GrowingStore:
         self._layout = layout
         self._step = step
 
-    def open(self) -> streamlink.GeneratedModel:
+    def open(self) -> GeneratedModel:
         """Return the present model."""
         return self._layout.model(self.models * self._step)
 
@@ -95,9 +96,7 @@ class GrowingStore:
 class _Comparing:
     """A sink that compares what it is given with a model, range by range, and drops it."""
 
-    def __init__(
-        self, expected: streamlink.GeneratedModel, on_commit: Callable[[int], None]
-    ) -> None:
+    def __init__(self, expected: GeneratedModel, on_commit: Callable[[int], None]) -> None:
         self._expected = expected
         self._on_commit = on_commit
         self._taken_bytes = self._wrong_bytes = 0

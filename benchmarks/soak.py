@@ -31,6 +31,7 @@ from benchmarks.processes import Worker
 from benchmarks.relay import Relay
 from benchmarks.stats import Result
 from benchmarks.worker import Port
+from streamlink.errors import QuorumNotReached
 
 __all__ = ["FAULTS", "Seen", "is_flat", "run"]
 
@@ -283,7 +284,7 @@ def serve(port: Port, spool: str) -> None:
             try:
                 job.run_round(rounds)
                 rounds += 1
-            except streamlink.errors.QuorumNotReached as error:
+            except QuorumNotReached as error:
                 failed[str(error)[:200]] += 1
                 is_over.wait(0.5)  # those who are away come back
     port.tell(

@@ -8,34 +8,69 @@ work on such ranges, so what a process holds is a window of chunks, whatever the
     source → chunks → SendStream ──wire──▶ ReceiveStream → sink      an aggregator is a sink,
                             ◀── acks, credit, repairs ──             an executor is sink and source
 
-Reading order: ``model`` (what is moved), ``stores`` (where it lives), ``protocol`` (what both ends
-say, without I/O), ``transport`` (threads, sockets, the clock), ``link`` (one model over one
-stream), ``rounds`` (scatter and gather). Import from here; ``streamlink.errors`` has every
-exception.
+These names are what a program usually needs; namespaces have the rest, by subject:
+
+``streamlink.model``     specs, and the protocols of sources, sinks and stores
+``streamlink.stores``    arrays, torch modules, safetensors and compressed files
+``streamlink.filters``   functions that change a model on its way
+``streamlink.rounds``    scatter and gather, reports and events
+``streamlink.executors`` what a client does with a model
+``streamlink.link``      servers, clients and transfers below the rounds
+``streamlink.config``    every setting
+``streamlink.errors``    every exception
+``streamlink.metrics``   Prometheus
+``streamlink.progress``  progress bars
+``streamlink.fleet``     a server and its clients as processes of one machine
+``streamlink.testing``   what tests of your own program need
 """
 
 from streamlink_fl import warn_of_clash
 
 TYPE_CHECKING = False  # that of ``typing`` takes longer to import than all there is here
 if TYPE_CHECKING:
+    from streamlink import config as config
     from streamlink import errors as errors
+    from streamlink import executors as executors
+    from streamlink import filters as filters
+    from streamlink import fleet as fleet
+    from streamlink import link as link
+    from streamlink import metrics as metrics
+    from streamlink import model as model
+    from streamlink import progress as progress
+    from streamlink import rounds as rounds
+    from streamlink import stores as stores
+    from streamlink import testing as testing
     from streamlink.public import *  # noqa: F403
     from streamlink.public import __all__ as __all__
 else:
     # The names are imported when the first is asked for: a command that is interrupted in its first
-    # second has to have come further than this by then.
+    # second has to have come further than this by then. A namespace is imported by itself.
+    _NAMESPACES = (
+        "config",
+        "errors",
+        "executors",
+        "filters",
+        "fleet",
+        "link",
+        "metrics",
+        "model",
+        "progress",
+        "rounds",
+        "stores",
+        "testing",
+    )
 
     def __getattr__(name):
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module  # `from streamlink import` would ask here again
 
-        if name == "errors":
-            return import_module("streamlink.errors")
+        if name in _NAMESPACES:
+            return import_module(f"streamlink.{name}")
         return getattr(import_module("streamlink.public"), name)
 
     def __dir__():
-        return sorted({*globals(), *__getattr__("__all__")})
+        return sorted({*globals(), *_NAMESPACES, *__getattr__("__all__")})
 
 
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
-from streamlink.stores.coercion import AnySource, AnyTarget, as_sink, as_source, as_target
+from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
 from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "receive", "send"]
@@ -30,7 +30,7 @@ def _ignore(peer: str, phase: str, done: int, total: int) -> None:
 
 
 def send(
-    model: AnySource,
+    model: SourceLike,
     to: str,
     *,
     name: str = "",
@@ -47,7 +47,7 @@ def send(
     where the receiver is: after this process was started again, too, if the model comes from files.
 
     Args:
-        model: see ``AnySource``; must not change meanwhile. Files and torch tensors notice that
+        model: see ``SourceLike``; must not change meanwhile. Files and torch tensors notice that
             (``SourceChanged``); NumPy arrays, writes through ``.data`` and a few others do not.
         to: ``host:port``.
         name: what the receiver calls this end; by default the host and the process.
@@ -87,7 +87,7 @@ def send(
 
 
 def receive(
-    into: AnyTarget,
+    into: TargetLike,
     listen: str = "127.0.0.1:0",
     *,
     config: LinkConfig | None = None,
@@ -105,7 +105,7 @@ def receive(
     process.
 
     Args:
-        into: see ``AnyTarget``. A sink that is no ``ModelInPlace`` gets one attempt only. If this
+        into: see ``TargetLike``. A sink that is no ``ModelInPlace`` gets one attempt only. If this
             raises, arrays and modules may be part old and part new.
         listen: ``host:port``; port 0 takes a free one.
         config: settings of this end.
@@ -136,8 +136,8 @@ def receive(
 
 
 def copy_model(
-    source: AnySource,
-    into: AnyTarget,
+    source: SourceLike,
+    into: TargetLike,
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
@@ -145,8 +145,8 @@ def copy_model(
     """Copy every byte and commit; whatever fails, the place has been told to discard.
 
     Args:
-        source: see ``AnySource``.
-        into: see ``AnyTarget``.
+        source: see ``SourceLike``.
+        into: see ``TargetLike``.
         piece_bytes: how much is read at a time (bytes).
         progress: told the bytes copied, then that number plus the steps of the commit.
         cancel: ends it, from any thread; a commit that has begun is not ended.
@@ -168,7 +168,7 @@ def copy_model(
 
 
 def digest_of(
-    source: AnySource,
+    source: SourceLike,
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
@@ -176,7 +176,7 @@ def digest_of(
     """Read the whole source, ``piece_bytes`` at a time, and return its digest in hexadecimal.
 
     Args:
-        source: see ``AnySource``.
+        source: see ``SourceLike``.
         piece_bytes: how much is read at a time (bytes).
         progress: told the bytes read.
         cancel: ends it, from any thread.
@@ -208,7 +208,7 @@ def _checked(
 
 
 @contextmanager
-def _opened(what: AnySource) -> Iterator[ModelSource]:
+def _opened(what: SourceLike) -> Iterator[ModelSource]:
     """Give ``what`` as a source, and close what was opened for that; the user's stays open."""
     source = as_source(what)
     try:

@@ -23,7 +23,7 @@ from rich.live import Live
 
 from streamlink.bars import Row, board, size, span, summed
 
-__all__ = ["LinkProgress", "show_progress"]
+__all__ = ["LinkProgress", "PeerProgress", "Row", "show_progress"]
 
 _log = logging.getLogger(__name__)
 
@@ -196,30 +196,45 @@ class Lane:
         return (self.latest - first) / (now - since) if now > since else 0.0
 
 
-class Standing(Protocol):
-    """What is asked of a peer's standing (``rounds.report.Standing``). Bytes."""
+class PeerProgress(Protocol):
+    """The fields of ``ClientProgress`` that ``show_progress`` reads. Bytes."""
 
     @property
-    def peer(self) -> str: ...
+    def peer(self) -> str:
+        """The client's name."""
+
     @property
-    def phase(self) -> str: ...
+    def phase(self) -> str:
+        """What it does now, in a word."""
+
     @property
-    def sent(self) -> int: ...
+    def sent(self) -> int:
+        """Of the model to it."""
+
     @property
-    def received(self) -> int: ...
+    def received(self) -> int:
+        """Of its update."""
+
     @property
-    def total(self) -> int: ...
+    def total(self) -> int:
+        """Length of the model to it."""
+
     @property
-    def returns(self) -> int: ...
+    def returns(self) -> int:
+        """Length of its update; 0: not known yet."""
+
     @property
-    def held_for(self) -> str: ...
+    def held_for(self) -> str:
+        """The client that its update waits for; empty: none."""
+
     @property
-    def is_its_turn(self) -> bool: ...
+    def is_working(self) -> bool:
+        """Whether it computes: it has the whole model, and nothing of its update waits here."""
 
 
 @contextmanager
 def show_progress(
-    standings: Callable[[], Sequence[Standing]],
+    clients: Callable[[], Sequence[PeerProgress]],
     console: Console | None = None,
     *,
     headline: Callable[[], object] = str,
@@ -227,15 +242,15 @@ def show_progress(
     """Draw two bars for each peer while the block runs: the model to it, its update back.
 
     Args:
-        standings: tells how far each peer is, such as ``job.standings``; asked five times a second,
-            and once at the end. A peer that it names no more has no bars any more.
+        clients: returns the progress of each peer, such as ``job.client_progress``; called five
+            times a second and once at the end. A peer that is no longer listed loses its bars.
         console: where to draw; by default stderr. Where it is no terminal, the log is told once a
             minute.
         headline: tells what stands above the bars, such as ``job.state``.
     """
     is_over = threading.Event()
     with LinkProgress(console) as progress:
-        watch = Watch(standings, headline, progress)
+        watch = Watch(clients, headline, progress)
         watcher = threading.Thread(target=watch.run, args=(is_over,), name="progress", daemon=True)
         watcher.start()
         try:
@@ -250,11 +265,11 @@ class Watch:
 
     def __init__(
         self,
-        standings: Callable[[], Sequence[Standing]],
+        clients: Callable[[], Sequence[PeerProgress]],
         headline: Callable[[], object],
         progress: LinkProgress,
     ) -> None:
-        self._standings = standings
+        self._clients = clients
         self._headline = headline
         self._progress = progress
         self._shown: set[str] = set()
@@ -270,7 +285,7 @@ class Watch:
     def look(self) -> None:
         """Tell how far each peer is now."""
         self._progress.headline = str(self._headline())
-        now = self._standings()
+        now = self._clients()
         for each in now:
             self._tell(each)
         here = {each.peer for each in now}
@@ -279,19 +294,19 @@ class Watch:
             self._held.pop(peer, None)
         self._shown = here
 
-    def _tell(self, each: Standing) -> None:
+    def _tell(self, each: PeerProgress) -> None:
         held, tell, of = self._held_for(each), self._progress.update, each.returns or each.total
         both = (
             each.phase if each.phase not in ("streaming", "working", "committing", "done") else ""
         )
         down = both or ("at work" if each.phase == "working" else "sending")
         up = each.phase if each.phase in ("committing", "done") else "receiving"
-        if up == "receiving" and (held or each.is_its_turn):
+        if up == "receiving" and (held or each.is_working):
             up = f"held for {held}" if held else "at work"
         tell(each.peer, down, each.sent, each.total, direction="sending")
         tell(each.peer, both or up, each.received, of, direction="receiving")
 
-    def _held_for(self, each: Standing) -> str:
+    def _held_for(self, each: PeerProgress) -> str:
         """Return whom it waits for most of the time, if it does."""
         seen = self._held.setdefault(each.peer, deque(maxlen=_SEEN))
         seen.append(each.held_for)

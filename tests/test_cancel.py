@@ -19,6 +19,7 @@ from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.fleet import Fleet
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.stores import MemoryStore
 from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, config, initial
 
 NOBODY = "127.0.0.1:9"
@@ -211,7 +212,7 @@ def test_a_client_ends_while_it_waits_for_tasks() -> None:
 @pytest.mark.parametrize("is_of_the_server", [True, False], ids=["the server's", "the job's"])
 def test_a_job_that_waits_for_clients_ends(is_of_the_server: bool) -> None:
     token = sl.CancelToken()
-    store, rules = sl.MemoryStore(initial(ODD)), sl.RoundConfig(min_clients=1)
+    store, rules = MemoryStore(initial(ODD)), sl.RoundConfig(min_clients=1)
     with sl.Server(config=SMALL, cancel=token if is_of_the_server else None) as server:
         job = ScatterAndGather(server, store, rules, cancel=None if is_of_the_server else token)
         done = started(job.run)
@@ -224,7 +225,7 @@ def test_a_job_in_the_middle_of_a_round_ends_and_the_last_model_stands(
     gather: str, tmp_path: Path
 ) -> None:
     token, opens = sl.CancelToken(), threading.Event()
-    store = sl.MemoryStore(initial(ODD))
+    store = MemoryStore(initial(ODD))
     before = sl.digest_of(store)
 
     def work(tensor: sl.TensorSpec, start: int, values: Array) -> Array:

@@ -17,6 +17,7 @@ import torch
 
 import streamlink
 from streamlink.errors import ModelError, SpecMismatch, StoreError, StreamAborted
+from streamlink.stores import ArrayModel
 from tests.support.peers import WAIT, until
 
 Arrays = dict[str, Any]
@@ -35,7 +36,7 @@ def is_equal(some: Arrays) -> bool:
     return all(np.array_equal(some[name], array) for name, array in arrays().items())
 
 
-class Watched(streamlink.ArrayModel):
+class Watched(ArrayModel):
     """A model that tells whether it was closed."""
 
     is_closed = False

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.parsing import read
 from tests.support.private_names import broken
+from tests.support.public_types import public_names
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "streamlink"
@@ -38,11 +39,18 @@ MAY_IMPORT = {
             *("errors", "extent", "clock", "cancel"),
         }
     ),
+    "filters": frozenset({"link", "model"}),
     "rounds": frozenset(
-        {"link", "stores", "model", "config", "errors", "extent", "clock", "cancel", "descriptors"}
+        {
+            *("link", "stores", "model", "filters", "config", "errors"),
+            *("extent", "clock", "cancel", "descriptors"),
+        }
     ),
     "executors": frozenset(
-        {"rounds", "link", "stores", "model", "config", "errors", "clock", "cancel", "descriptors"}
+        {
+            *("rounds", "link", "stores", "model", "filters", "config"),
+            *("errors", "clock", "cancel", "descriptors"),
+        }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
     "allocator": frozenset[str](),
@@ -56,6 +64,8 @@ MAY_IMPORT = {
     "bars": frozenset({"logs"}),
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
+    "metrics": frozenset({"operate", "link"}),
+    "testing": frozenset({"model", "clock"}),
     "public": ANYTHING,
     "__init__": ANYTHING,
     "__main__": frozenset({"cli"}),
@@ -354,13 +364,9 @@ def test_the_pump_of_a_transfer_is_private(path: Path) -> None:
 
 @every("benchmarks", "examples")
 def test_programs_use_the_public_names_only(path: Path) -> None:
-    ours = [name.split(".")[1:] for name in imported_by(path) if is_under(name, "streamlink")]
-    deep = [name for name in ours if len(name) > 1 or (name and is_submodule(name[0]))]
-    assert not deep, f"import these from streamlink itself: {deep}"
-
-
-def is_submodule(name: str) -> bool:
-    return (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+    ours = {name for name in imported_by(path) if is_under(name, "streamlink")}
+    deep = ours - {"streamlink"} - public_names().keys()
+    assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
 
 
 @every("streamlink", "benchmarks", "examples", "tests")

@@ -36,7 +36,7 @@ class Far:
     total: int = 4 * MB
     returns: int = 0
     held_for: str = ""
-    is_its_turn: bool = False
+    is_working: bool = False
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def watched(progress: LinkProgress, *moments: list[Far]) -> None:
     ("far", "down", "up"),
     [
         (Far("a", MB), "", ""),
-        (Far("a", 4 * MB, is_its_turn=True), "", "at work"),
+        (Far("a", 4 * MB, is_working=True), "", "at work"),
         (Far("a", 4 * MB, MB, held_for="site-2"), "", "held for site-2"),
         (Far("a", 4 * MB, 4 * MB, phase="committing"), "", "committing"),
         (Far("a", 4 * MB, 4 * MB, phase="done"), "", "done"),
@@ -288,12 +288,12 @@ def test_the_end_is_looked_at() -> None:
     looked = threading.Event()
     told = [[Far("site-1", MB)]]
 
-    def standings() -> list[Far]:
+    def client_progress() -> list[Far]:
         looked.set()
         return told[0]
 
     quiet = Console(file=io.StringIO())
-    with show_progress(standings, quiet, headline=lambda: "round 0") as progress:
+    with show_progress(client_progress, quiet, headline=lambda: "round 0") as progress:
         assert looked.wait(60)
         told[0] = [Far("site-1", 4 * MB, 4 * MB, phase="done")]
     assert progress.headline == "round 0"

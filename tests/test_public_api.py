@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
+import importlib
 import inspect
 import re
-import typing
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,45 +18,75 @@ import pytest
 
 import streamlink
 from streamlink import errors
+from streamlink.config import parse_size
+from streamlink.model import map_model
+from tests.support.public_types import NAMESPACES, homeless, public_names, raised_by
 
 NAMES = [
-    "LinkConfig", "StreamConfig", "TimeoutConfig", "GrpcConfig", "SecurityConfig", "RoundConfig",
-    "LimitsConfig", "JobConfig", "parse_size",
-    "TensorSpec", "ModelSpec", "ModelSource", "ModelSink", "ModelStore", "ModelInPlace",
-    "AnySource", "AnyTarget", "ArrayModel", "TorchModel", "as_model", "GeneratedModel", "map_model",
-    "RangeFunction", "digest_of", "copy_model",
-    "MemoryStore", "SafetensorsStore", "CompressedStore", "open_model", "open_store",
+    "ModelSpec", "TensorSpec", "ModelSource", "ModelSink", "ModelStore", "open_model", "open_store",
+    "copy_model", "digest_of",
     "send", "receive", "Receipt", "TransferFacts",
-    "Server", "ScatterAndGather", "RoundReport", "Standing", "Attempt", "Client", "Executor",
-    "StreamingExecutor", "WholeExecutor", "OnDiskExecutor", "Task", "TaskResult", "TaskOutcome",
-    "Assignment",
-    "PerModel", "ModelFacts", "on_floats", "RoundEvent", "Happening",
-    "JobState", "serve_metrics", "MetricsCollector",
-    "Fleet", "show_progress", "Reporter", "tune_allocator", "CancelToken",
-    "StreamlinkError",
+    "Server", "ScatterAndGather", "RoundReport", "RoundEvent", "EventKind",
+    "Client", "StreamingExecutor", "WholeExecutor", "OnDiskExecutor", "Executor", "Task",
+    "TaskResult",
+    "LinkConfig", "StreamConfig", "TimeoutConfig", "SecurityConfig", "RoundConfig",
+    "show_progress", "CancelToken", "tune_allocator", "StreamlinkError",
 ]  # fmt: skip
 
-CLASSES = [name for name in NAMES if inspect.isclass(getattr(streamlink, name))]
-ALIASES = [name for name in NAMES if typing.get_origin(getattr(streamlink, name))]
+PUBLIC = public_names()
+CLASSES = sorted({each for each in PUBLIC.values() if inspect.isclass(each)}, key=str)
+CONFIGS = [each for each in CLASSES if issubclass(each, pydantic.BaseModel)]
 PACKAGE = Path(streamlink.__file__).parent
 
 
 def test_the_public_names_are_these_in_reading_order() -> None:
     assert streamlink.__all__ == NAMES
+    assert len(NAMES) <= 35
 
 
-@pytest.mark.parametrize("name", NAMES)
+def test_the_namespaces_are_these() -> None:
+    assert set(NAMESPACES) <= set(dir(streamlink))
+    assert all(f"``streamlink.{name}``" in (streamlink.__doc__ or "") for name in NAMESPACES)
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_a_namespace_says_what_is_in_it_and_each_name_is_there(name: str) -> None:
+    module = importlib.import_module(f"streamlink.{name}")
+    assert module.__doc__
+    assert [each for each in module.__all__ if not hasattr(module, each)] == []
+    assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_every_type_that_a_public_name_mentions_can_be_imported_from_a_public_place() -> None:
+    assert homeless() == []
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_error_that_a_public_docstring_names_can_be_imported(name: str) -> None:
+    known = {each.rsplit(".", 1)[1] for each in PUBLIC} | vars(builtins).keys()
+    known |= {"ValidationError"}  # of pydantic
+    assert [error for error in raised_by(PUBLIC[name]) if error not in known] == []
+
+
+@pytest.mark.processes
+def test_nothing_public_needs_a_test_framework() -> None:
+    program = "import sys, streamlink.testing; sys.exit('pytest' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", PUBLIC)
 def test_every_name_is_documented(name: str) -> None:
-    doc = doc_of_alias(name) if name in ALIASES else inspect.getdoc(getattr(streamlink, name))
-    assert re.match(r"[^\n]{10,}[.:?]($|\n| )", doc or ""), f"{name}: {doc!r:.80}"
+    each, short = PUBLIC[name], name.rsplit(".", 1)[1]
+    has_own = inspect.isclass(each) or inspect.isfunction(each)
+    doc = inspect.getdoc(each) if has_own else doc_of_alias(short)
+    assert re.match(r"[^\n]{10,}[.:?;]?", doc or ""), f"{name}: {doc!r:.80}"
 
 
 def doc_of_alias(name: str) -> str:
     """Return the text under ``name = ...``: an alias cannot carry one, so its source is read."""
     line = re.compile(rf'^{name} = [^"]*\n"""([^"]*)"""', re.MULTILINE)
     found = [line.search(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")]
-    (match,) = filter(None, found)
-    return match[1]
+    return next((match[1] for match in found if match), "")
 
 
 def public_members(cls: type[Any]) -> list[tuple[str, Any]]:
@@ -65,17 +98,16 @@ def public_members(cls: type[Any]) -> list[tuple[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_every_public_method_is_documented(name: str) -> None:
-    for member, value in public_members(getattr(streamlink, name)):
-        assert inspect.getdoc(value), f"{name}.{member}"
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_public_method_is_documented(cls: type[Any]) -> None:
+    for member, value in public_members(cls):
+        assert inspect.getdoc(value), f"{cls.__name__}.{member}"
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("Config")])
-def test_every_setting_is_documented_with_its_unit(name: str) -> None:
-    fields: dict[str, pydantic.fields.FieldInfo] = getattr(streamlink, name).model_fields
-    for field, info in fields.items():
-        assert info.description, f"{name}.{field}"
+@pytest.mark.parametrize("cls", CONFIGS, ids=lambda cls: cls.__name__)
+def test_every_setting_is_documented_with_its_unit(cls: type[pydantic.BaseModel]) -> None:
+    for field, info in cls.model_fields.items():
+        assert info.description, f"{cls.__name__}.{field}"
         if info.annotation in (int, float):
             assert re.search(r"\((bytes|seconds|count)\)|Number of", info.description), field
 
@@ -109,7 +141,7 @@ def test_a_model_goes_from_arrays_to_a_store_and_back(tmp_path: Path) -> None:
     stored = streamlink.open_model(tmp_path / "model")
     assert stored.spec.tensors == (streamlink.TensorSpec("w", "F32", (2, 3)),)
     assert streamlink.digest_of(stored) == streamlink.digest_of(arrays)
-    doubled = streamlink.map_model(stored, lambda tensor, start, values: values * 2)
+    doubled = map_model(stored, lambda tensor, start, values: values * 2)
     (view,) = doubled.read(4, 8)
     assert np.frombuffer(view, np.float32).tolist() == [2.0, 4.0]
     stored.close()
@@ -145,4 +177,4 @@ def test_a_server_says_where_clients_on_its_machine_find_it(listen: str, host: s
 
 def test_sizes_are_read_as_people_write_them() -> None:
     config = streamlink.StreamConfig.model_validate({"chunk_bytes": "1MiB"})
-    assert config.chunk_bytes == streamlink.parse_size("1MiB") == 1 << 20
+    assert config.chunk_bytes == parse_size("1MiB") == 1 << 20

@@ -21,6 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink
+from streamlink.config import parse_size
+from streamlink.filters import FilterContext, FilterFactory, on_floats
+from streamlink.model import RangeFunction
+from streamlink.stores import MemoryStore
 
 Array = npt.NDArray[Any]
 WIDTH, SITES = 40, 2
@@ -69,17 +73,17 @@ class AcmeCallback:
 # --- what is between the two ------------------------------------------------
 
 
-def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> streamlink.MemoryStore:
+def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> MemoryStore:
     """Run rounds until Acme is content, and return the store with the model."""
-    store = streamlink.MemoryStore({"w": np.zeros(WIDTH, np.float32)})
+    store = MemoryStore({"w": np.zeros(WIDTH, np.float32)})
     rate = 0.5
     with streamlink.Server("127.0.0.1:0", LINK, on_transfer=acme.on_transfer) as server:
         job = streamlink.ScatterAndGather(
             server,
             store,
             streamlink.RoundConfig(min_clients=SITES),
-            filters_up=[clip, streamlink.PerModel(noise)],
-            on_event=lambda event: acme.events.update([event.what.value]),
+            filters_up=[clip, FilterFactory(noise)],
+            on_event=lambda event: acme.events.update([event.kind.value]),
             metadata=lambda attempt, peer: {"rate": str(rate)},
         )
         if job.peak_bytes(SITES) > memory_bytes:
@@ -111,13 +115,13 @@ def take_part(address: str, number: int) -> None:
         client.run()
 
 
-@streamlink.on_floats
+@on_floats
 def clip(tensor: streamlink.TensorSpec, start: int, values: Array) -> Array:
     """Bound what one site may say of one element; integers are counts and pass."""
     return np.clip(values, -0.25, 0.25)
 
 
-def noise(facts: streamlink.ModelFacts) -> streamlink.RangeFunction:
+def noise(context: FilterContext) -> RangeFunction:
     """Return the function that adds this site's noise of this round.
 
     A range may be asked for again and be cut elsewhere, so noise is drawn for whole blocks, each
@@ -125,11 +129,11 @@ def noise(facts: streamlink.ModelFacts) -> streamlink.RangeFunction:
     """
     block = 4096
 
-    @streamlink.on_floats
+    @on_floats
     def add(tensor: streamlink.TensorSpec, start: int, values: Array) -> Array:
         first, last = start // block, (start + len(values) - 1) // block
         seeds = [
-            seed_of(facts.attempt, facts.peer, tensor.name, at) for at in range(first, last + 1)
+            seed_of(context.attempt, context.peer, tensor.name, at) for at in range(first, last + 1)
         ]
         drawn = [np.random.default_rng(seed).standard_normal(block) for seed in seeds]
         here = np.concatenate(drawn)[start - first * block :][: len(values)]
@@ -148,7 +152,7 @@ def main() -> None:
     options.add_argument("--memory", default="1GiB", help="that the server may take")
     given = options.parse_args()
     acme = AcmeCallback()
-    store = run_job(acme, given.rounds, streamlink.parse_size(given.memory))
+    store = run_job(acme, given.rounds, parse_size(given.memory))
     print("events:", ", ".join(f"{what} {count}" for what, count in acme.events.items()))
     print(f"transfers told to Acme: {acme.moved} bytes")
     print(f"model: {streamlink.digest_of(store)}")

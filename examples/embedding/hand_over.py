@@ -18,9 +18,11 @@ from pathlib import Path
 import numpy as np
 
 import streamlink
+from streamlink.config import parse_size
+from streamlink.stores import SourceLike, TargetLike
 
 
-def hand_over(model: streamlink.AnySource, into: streamlink.AnyTarget) -> None:
+def hand_over(model: SourceLike, into: TargetLike) -> None:
     """Bring ``model`` into ``into``; both ends say the same digest of it."""
     port: Future[int] = Future()
     with ThreadPoolExecutor(1) as pool:
@@ -37,7 +39,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description="Send a model and receive it.")
     options.add_argument("--size", default="64MB", help="of the model")
     given = options.parse_args()
-    count = streamlink.parse_size(given.size) // 4
+    count = parse_size(given.size) // 4
     arrays = {"w": np.arange(count, dtype=np.float32)}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "serving"

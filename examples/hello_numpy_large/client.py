@@ -12,6 +12,7 @@ import typer
 import weights
 
 import streamlink
+from streamlink.fleet import Reporter
 
 
 def make(name: str) -> streamlink.StreamingExecutor:
@@ -31,7 +32,7 @@ def main(
 ) -> None:
     """Take part in the job until the server says goodbye."""
     streamlink.tune_allocator()
-    reporter = streamlink.Reporter(report_fd)
+    reporter = Reporter(report_fd)
     executor = make(name)
     reporter.tell_base()
     config = streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=insecure))

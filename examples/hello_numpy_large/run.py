@@ -24,6 +24,8 @@ from rich.measure import Measurement
 from rich.table import Table
 
 import streamlink
+from streamlink.config import parse_size
+from streamlink.fleet import Fleet
 
 HERE = Path(__file__).resolve().parent
 PATTERN_SHRINKS_TO = 0.0052  # the most that was measured, with keys of 1 MB; README.md has more
@@ -53,7 +55,7 @@ def main(
     try:
         check_choices(kind, compress)
         weights.expected_shift([range(clients)] * rounds)  # refuses what would have no exact result
-        model_bytes = weights.spec(keys, streamlink.parse_size(key_size)).nbytes
+        model_bytes = weights.spec(keys, parse_size(key_size)).nbytes
         with place_for(store) as place:
             check_disk(place, model_bytes, kind, compress)
             size = ["--keys", str(keys), "--key-size", key_size]
@@ -87,7 +89,7 @@ def main(
 
 def run(server: list[str], clients: int) -> dict[str, Any]:
     """Run server and clients to the end; return what the server told, and what each one took."""
-    fleet = streamlink.Fleet()
+    fleet = Fleet()
     try:
         fleet.run(
             server,

@@ -15,6 +15,9 @@ import verify
 import weights
 
 import streamlink
+from streamlink.config import GrpcConfig, parse_size
+from streamlink.fleet import Reporter
+from streamlink.model import GeneratedModel
 
 
 def main(
@@ -33,10 +36,10 @@ def main(
 ) -> None:
     """Serve the job and verify its result; exit code 1 where an element is wrong."""
     streamlink.tune_allocator()
-    reporter = streamlink.Reporter(report_fd)
+    reporter = Reporter(report_fd)
     model_store = streamlink.open_store(store, "zstd" if compress == "zstd" else "none")
     reporter.tell_base()
-    make_initial(model_store, weights.spec(keys, streamlink.parse_size(key_size)), kind, reporter)
+    make_initial(model_store, weights.spec(keys, parse_size(key_size)), kind, reporter)
     security = streamlink.SecurityConfig(insecure=insecure)
     done = serve(model_store, listen, clients, rounds, reporter, security)
     result = check(model_store, kind, [sorted(each.weights) for each in done], reporter)
@@ -50,11 +53,11 @@ def make_initial(
     store: streamlink.ModelStore,
     spec: streamlink.ModelSpec,
     kind: str,
-    reporter: streamlink.Reporter,
+    reporter: Reporter,
 ) -> None:
     """Compute the initial model range by range, straight into the store."""
     began = time.monotonic()
-    initial = streamlink.GeneratedModel(spec, weights.fill(kind))
+    initial = GeneratedModel(spec, weights.fill(kind))
     with streamlink.show_progress(list) as progress:
         streamlink.copy_model(
             initial,
@@ -71,11 +74,11 @@ def serve(
     listen: str,
     clients: int,
     rounds: int,
-    reporter: streamlink.Reporter,
+    reporter: Reporter,
     security: streamlink.SecurityConfig,
 ) -> list[streamlink.RoundReport]:
     """Run the rounds and return what each gave."""
-    carrier = streamlink.GrpcConfig(max_clients=max(clients, 16))
+    carrier = GrpcConfig(max_clients=max(clients, 16))
     config = streamlink.LinkConfig(grpc=carrier, security=security)
     with streamlink.Server(listen, config) as server:
         reporter.tell(port=server.port)
@@ -83,7 +86,7 @@ def serve(
         job = streamlink.ScatterAndGather(server, store, rules, job="hello_numpy_large")
         server.wait_for_peers(clients, rules.wait_for_clients_seconds)
         started = time.monotonic()
-        with streamlink.show_progress(job.standings):
+        with streamlink.show_progress(job.client_progress):
             done = job.run()
         seconds = time.monotonic() - started
         sent, received = server.wire_bytes
@@ -102,7 +105,7 @@ def check(
     store: streamlink.ModelStore,
     kind: str,
     contributors: list[list[str]],
-    reporter: streamlink.Reporter,
+    reporter: Reporter,
 ) -> verify.VerifyReport:
     """Compare every element of the stored model with what these contributors should have made."""
     began = time.monotonic()

@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import streamlink
+from streamlink.config import JobConfig
+from streamlink.stores import TorchModel
 
 try:
     import torch
@@ -99,7 +101,7 @@ def serve(
     torch.manual_seed(1)
     store, first = streamlink.open_store(folder), NextToken()
     streamlink.copy_model(first, store)
-    print(f"model: {len(first.state_dict())} names, tied: {streamlink.TorchModel(first).tied}")
+    print(f"model: {len(first.state_dict())} names, tied: {TorchModel(first).tied}")
 
     with streamlink.Server(listen, config) as server:
         sites = [threading.Thread(target=take_part, args=(server.address, n, config)) for n in here]
@@ -128,7 +130,7 @@ def main() -> None:
     options.add_argument("--site", type=int, default=1, choices=SITES)
     options.add_argument("--config", metavar="FILE.yaml", help="settings of this end")
     given = options.parse_args()
-    config = streamlink.JobConfig.assemble(given.config)
+    config = JobConfig.assemble(given.config)
     torch.set_num_threads(1)  # the model is tiny
     if given.server:
         take_part(given.server, given.site, config)

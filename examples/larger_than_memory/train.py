@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 import streamlink
+from streamlink.config import parse_size
+from streamlink.model import GeneratedModel, map_model
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +44,7 @@ def take_part(server: str, site: str, folder: Path) -> None:
 
     def work(model_dir: Path, update_dir: Path, task: streamlink.Task) -> streamlink.TaskResult:
         model = streamlink.open_model(model_dir)
-        trained = streamlink.map_model(model, step)  # computed range by range, as it is read
+        trained = map_model(model, step)  # computed range by range, as it is read
         streamlink.copy_model(trained, update_dir)
         model.close()
         return streamlink.TaskResult(weight=SAMPLES[site])
@@ -52,7 +54,7 @@ def take_part(server: str, site: str, folder: Path) -> None:
         client.run()
 
 
-def model_after(rounds: int, nbytes: int) -> streamlink.GeneratedModel:
+def model_after(rounds: int, nbytes: int) -> GeneratedModel:
     """The model before or after training, of which no element is stored anywhere."""
     count = nbytes // 4 // 4
     tensors = [streamlink.TensorSpec(f"layer.{n}", "F32", (count,)) for n in range(4)]
@@ -61,7 +63,7 @@ def model_after(rounds: int, nbytes: int) -> streamlink.GeneratedModel:
         np.remainder(np.arange(start, start + out.size), 4093, out=out, casting="unsafe")
         out += MEAN_STEP * rounds
 
-    return streamlink.GeneratedModel(streamlink.ModelSpec(tuple(tensors)), fill)
+    return GeneratedModel(streamlink.ModelSpec(tuple(tensors)), fill)
 
 
 def serve(nbytes: int, rounds: int, folder: Path) -> bool:
@@ -106,7 +108,7 @@ def main() -> int:
     streamlink.tune_allocator()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
-        return 0 if serve(streamlink.parse_size(given.size), given.rounds, folder) else 1
+        return 0 if serve(parse_size(given.size), given.rounds, folder) else 1
 
 
 if __name__ == "__main__":

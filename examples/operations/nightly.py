@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import streamlink
+from streamlink.config import parse_size
 
 HERE = Path(__file__).resolve().parent
 SITES = ("site-1", "site-2", "site-3")
@@ -68,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        make_weights(folder / "weights", streamlink.parse_size(given.size))
+        make_weights(folder / "weights", parse_size(given.size))
         run_night(Commands(folder), given.listen)
 
 

@@ -29,7 +29,7 @@ from streamlink.cli.services import (
 )
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
-from streamlink.link import Traffic, oneshot
+from streamlink.link import oneshot
 from streamlink.link.receive_slot import ReceiveSlot
 from streamlink.link.transfer import Receipt
 from streamlink.logs import escape
@@ -37,6 +37,7 @@ from streamlink.operate.status import Memory, TransferDesk
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
+from streamlink.transport.traffic import TrafficCounter
 
 __all__ = ["outcome", "receive", "send"]
 
@@ -96,7 +97,7 @@ def receive(
         check_serving(listen, common.config)
         common.passed()
         return
-    slot, traffic = ReceiveSlot(oneshot.TOPIC), Traffic()
+    slot, traffic = ReceiveSlot(oneshot.TOPIC), TrafficCounter()
     desk = TransferDesk(
         traffic, Memory(), lambda reason: slot.close(f"aborted by the operator: {reason}")
     )
@@ -167,7 +168,7 @@ def send(
         check_visiting(to, common.config)
         common.passed()
         return
-    traffic = Traffic()
+    traffic = TrafficCounter()
     with metrics_endpoint(metrics, traffic), LinkProgress(common.console) as progress:
         try:
             receipt = oneshot.send(

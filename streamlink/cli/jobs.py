@@ -184,7 +184,7 @@ def server(
         with a_job():
             rounds.wait_for_clients()
         began = time.monotonic()  # how long people take to start the clients is not the job's speed
-        with a_job(), show_progress(rounds.standings, common.console, headline=rounds.state):
+        with a_job(), show_progress(rounds.client_progress, common.console, headline=rounds.state):
             done = rounds.run()
         seconds = time.monotonic() - began
         moved = listening.wire_bytes
@@ -231,7 +231,7 @@ def client(
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
         bars = (
-            show_progress(work.standings, common.console, headline=work.headline)
+            show_progress(work.client_progress, common.console, headline=work.headline)
             if report_fd is None
             else nullcontext()
         )

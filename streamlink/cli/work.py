@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from streamlink.executors.executor import Executor, Task, TaskOutcome
 from streamlink.link.client import Assignment
 from streamlink.link.transfer import WAITING
-from streamlink.rounds.report import Standing
+from streamlink.rounds.report import ClientProgress
 
 __all__ = ["WatchedWork"]
 
@@ -24,7 +24,7 @@ class WatchedWork:
         self._work = work
         self._name = name
         self._task: Task | None = None
-        self._ended: list[Standing] = []  # how the last task that was done has ended
+        self._ended: list[ClientProgress] = []  # how the last task that was done has ended
         self.overlaps = bool(getattr(work, "overlaps", False))
         self.is_pure = bool(getattr(work, "is_pure", False))
 
@@ -33,7 +33,7 @@ class WatchedWork:
         self._task, self._ended = task, []
         outcome = self._work.execute(task, assignment)
         down, up = (receipt.stats.total_bytes for receipt in (outcome.received, outcome.sent))
-        self._ended = [Standing("server", "done", up, down, up, down)]
+        self._ended = [ClientProgress("server", "done", up, down, up, down)]
         return outcome
 
     def headline(self) -> str:
@@ -44,7 +44,7 @@ class WatchedWork:
         attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
         return f"{self._name}: {task.name}, job {task.job!r} round {task.round}{attempt}"
 
-    def standings(self) -> Sequence[Standing]:
+    def client_progress(self) -> Sequence[ClientProgress]:
         """Return how far the task that runs is, or ran last, where the executor can say."""
         watched = getattr(self._work, "watched", None)
         if watched is None:
@@ -59,7 +59,7 @@ class WatchedWork:
         # Whom the server waits for is told with the update; the model is held for the same one.
         held_for = (up.held_for if up is not None else "") or down.held_for
         return [
-            Standing(
+            ClientProgress(
                 "server", phase, sent, down.received_bytes, total or down.total_bytes,
                 down.total_bytes, held_for,
             )

@@ -3,3 +3,20 @@
 ``executor`` defines the seam (``Executor``, ``Task``, ``TaskResult``), ``streaming`` computes range
 by range as the model arrives, ``whole`` trains a model in memory, ``ondisk`` in a directory.
 """
+
+from streamlink.executors.client import Client
+from streamlink.executors.executor import Executor, Task, TaskOutcome, TaskResult
+from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.streaming import StreamingExecutor
+from streamlink.executors.whole import WholeExecutor
+
+__all__ = [
+    "Client",
+    "Executor",
+    "OnDiskExecutor",
+    "StreamingExecutor",
+    "Task",
+    "TaskOutcome",
+    "TaskResult",
+    "WholeExecutor",
+]

@@ -18,6 +18,7 @@ from streamlink.descriptors import patiently
 from streamlink.errors import SpecMismatch, StoreError
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
+from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -26,7 +27,6 @@ from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.filters import Filter, filtered
 from streamlink.stores.files import close_all, disk_errors, lock
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
@@ -58,7 +58,7 @@ class OnDiskExecutor:
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
-            share is asked for twice. Or a ``PerModel``, asked once for each update.
+            share is asked for twice. Or a ``FilterFactory``, asked once for each update.
         reports_progress: ``work`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
 

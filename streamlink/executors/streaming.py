@@ -17,6 +17,7 @@ import numpy.typing as npt
 from streamlink.errors import LocalProtocolError, ModelError
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, functions_up
+from streamlink.filters import Filter
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -27,7 +28,6 @@ from streamlink.model.interfaces import Payload, payload_bytes
 from streamlink.model.part import part_of
 from streamlink.model.payloads import as_bytes_view, join
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec
-from streamlink.rounds.filters import Filter
 
 __all__ = ["StreamingExecutor"]
 
@@ -53,7 +53,7 @@ class StreamingExecutor:
             by from the values. Integers and booleans are sent as values either way.
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
-            (but see ``on_floats``). Or a ``PerModel``, asked once for each update.
+            (but see ``on_floats``). Or a ``FilterFactory``, asked once for each update.
         is_pure: the function and the filter give the same bits for the same range, in any process
             and in whatever order ranges come: what is random is seeded with the tensor's name and
             the position. Where this process is killed within a round, and started again, the server

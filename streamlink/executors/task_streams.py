@@ -13,6 +13,7 @@ from typing import Self
 
 from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
 from streamlink.executors.executor import TaskResult
+from streamlink.filters import Filter, FilterContext, functions_of
 from streamlink.link import Update
 from streamlink.link.client import Assignment
 from streamlink.link.receive_model import receive_model
@@ -23,7 +24,6 @@ from streamlink.link.transfer import Receipt
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.filters import Filter, ModelFacts, functions_of
 
 __all__ = ["TaskStreams", "do_work", "functions_up"]
 
@@ -121,5 +121,5 @@ def functions_up(
     filter_up: Filter | None, assignment: Assignment, update: Update
 ) -> list[RangeFunction]:
     """Return what an executor's filter does to one update; nothing where there is no filter."""
-    facts = ModelFacts(assignment.attempt, assignment.incoming().peer, update)
+    facts = FilterContext(assignment.attempt, assignment.incoming().peer, update)
     return functions_of([] if filter_up is None else [filter_up], facts)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
 from streamlink.executors.trainable import KeptArrays, Trainable
+from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment, TurnLock
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -23,7 +24,6 @@ from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of, part_sink, part_source
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.filters import Filter, filtered
 
 __all__ = ["Train", "WholeExecutor"]
 
@@ -60,7 +60,7 @@ class WholeExecutor:
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
-            share is asked for twice. Or a ``PerModel``, asked once for each update.
+            share is asked for twice. Or a ``FilterFactory``, asked once for each update.
         reports_progress: ``train`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
 

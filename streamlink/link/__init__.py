@@ -6,17 +6,38 @@ sink. ``send_transfer`` and ``receive_transfer`` are the two directions, each wi
 moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client`` are the two ends.
 """
 
-from streamlink.protocol.frames import Attempt, Update, UpdateKind
-from streamlink.protocol.stats import BOUNDS, AckTimes
+from streamlink.link.client import Assignment, ClientLink, TurnLock
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.transfer import Pulse, Receipt
+from streamlink.link.transfer_facts import OnTransfer, TransferFacts
+from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
+from streamlink.protocol.stats import BOUNDS, AckTimes, StreamStats
 from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
 __all__ = [
     "BOUNDS",
     "AckTimes",
+    "Assignment",
     "Attempt",
+    "Chunk",
+    "ClientLink",
+    "Exchange",
     "HasTraffic",
+    "OnTransfer",
+    "Peer",
+    "Pulse",
+    "Receipt",
+    "ReceiveTransfer",
+    "Reply",
+    "SendTransfer",
+    "Server",
+    "StreamStats",
     "Totals",
     "Traffic",
+    "TransferFacts",
+    "TurnLock",
     "Update",
     "UpdateKind",
 ]

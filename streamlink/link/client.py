@@ -25,7 +25,7 @@ from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
 from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import Traffic, TrafficCounter
 
 __all__ = ["Assignment", "ClientLink", "TurnLock"]
 
@@ -282,7 +282,7 @@ class ClientLink:
         self._clock, self._dial = clock, dial
         self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         self._on_transfer = on_transfer
-        self._traffic = Traffic(clock=clock)
+        self._traffic = TrafficCounter(clock=clock)
         self._serve = serve
         self._known = KnownSpecs(self._config.limits.max_tensors)
         self._assignments: set[Assignment] = set()

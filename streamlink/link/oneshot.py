@@ -63,7 +63,7 @@ from streamlink.transport.connect import listen as listen_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import TrafficCounter
 
 __all__ = ["Told", "receive", "send"]
 
@@ -114,7 +114,7 @@ def receive(
     timeout: float | None = None,
     progress: Told = _ignore,
     slot: ReceiveSlot | None = None,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
     clock: Clock = running_time,
@@ -286,7 +286,7 @@ def send(
     config: LinkConfig | None = None,
     retry: float = 60.0,
     progress: Told = _ignore,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
     clock: Clock = running_time,
@@ -322,7 +322,7 @@ def send(
         config or LinkConfig(),
         retry,
         progress,
-        traffic or Traffic(clock=clock),
+        traffic or TrafficCounter(clock=clock),
         cancel or CancelToken(),
         on_transfer,
         clock,
@@ -349,7 +349,7 @@ class _Sending:
         config: LinkConfig,
         retry: float,
         progress: Told,
-        traffic: Traffic,
+        traffic: TrafficCounter,
         cancel: CancelToken,
         on_transfer: OnTransfer | None,
         clock: Clock,

@@ -69,6 +69,7 @@ class Exchange:
 
     def __init__(
         self,
+        asked: Peer,
         session: Session,
         pending: PendingReply,
         outgoing: SendTransfer,
@@ -77,6 +78,7 @@ class Exchange:
         self.peer = session.peer
         self.outgoing = outgoing
         self.incoming = incoming
+        self._asked = asked
         self._session = session
         self._pending = pending
 
@@ -114,7 +116,7 @@ class Exchange:
     def is_good_for(self, peer: Peer) -> bool:
         """Whether ``peer`` is who was asked, and nothing of it has failed."""
         errors = (self.failure, self.outgoing.error, self.incoming.error)
-        return peer.has(self._session) and not any(errors)
+        return peer is self._asked and not any(errors)
 
     def end(self, code: AbortCode, reason: str) -> None:
         """Give the request up; both streams end, and nothing of them counts."""
@@ -160,10 +162,6 @@ class Peer:
     def is_lost(self) -> bool:
         """Whether its session has ended, or its connection is lost and the session soon may be."""
         return not self.is_here or self._session.is_ending or self._session.is_disconnected
-
-    def has(self, session: Session) -> bool:
-        """Whether this is the client at the other end of ``session``."""
-        return self._session is session
 
     def ask(
         self,
@@ -230,7 +228,7 @@ class Peer:
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._server.ticker.add)
         outgoing.hand_to(self._session.start_offer)
-        return Exchange(self._session, pending, outgoing, incoming)
+        return Exchange(self, self._session, pending, outgoing, incoming)
 
     def dismiss(self, reason: str) -> None:
         """Say goodbye to this client."""

@@ -21,7 +21,7 @@ from streamlink.link import HasTraffic, Totals
 from streamlink.link.server import Peer, Server
 from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.report import Standing
+from streamlink.rounds.report import ClientProgress
 
 __all__ = ["JobDesk", "Memory", "Rates", "Reception", "TransferDesk"]
 
@@ -54,9 +54,9 @@ class Rates:
         self._of = of
         self._clock = clock
         self._lock = threading.Lock()
-        self._before: tuple[float, dict[tuple[str, str], Totals]] | None = None
+        self._before: tuple[float, Mapping[tuple[str, str], Totals]] | None = None
 
-    def now(self) -> tuple[dict[tuple[str, str], Totals], dict[tuple[str, str], float]]:
+    def now(self) -> tuple[Mapping[tuple[str, str], Totals], dict[tuple[str, str], float]]:
         """Return the totals so far, and the rates (bytes per second)."""
         with self._lock:
             before = self._before
@@ -141,9 +141,9 @@ class JobDesk:
         totals, rates = self._rates.now()
         state = self._job.state()
         peers = self._server.peers
-        standings = {each.peer: each for each in self._job.standings()}
+        progress = {each.peer: each for each in self._job.client_progress()}
         clients = [
-            self._client(peer.name, peer, standings.get(peer.name), totals, rates) for peer in peers
+            self._client(peer.name, peer, progress.get(peer.name), totals, rates) for peer in peers
         ]
         here = {peer.name for peer in peers}
         lost = [*state.lost, *(name for name in self._server.barred if name not in state.lost)]
@@ -184,7 +184,7 @@ class JobDesk:
         self,
         name: str,
         peer: Peer | None,
-        standing: Standing | None,
+        client: ClientProgress | None,
         totals: Mapping[tuple[str, str], Totals],
         rates: Mapping[tuple[str, str], float],
     ) -> dict[str, Any]:
@@ -192,20 +192,20 @@ class JobDesk:
         down, up = totals.get((name, "sent"), Totals()), totals.get((name, "received"), Totals())
         both = down + up
         moving = rates.get((name, "sent"), 0.0), rates.get((name, "received"), 0.0)
-        is_its_turn = standing is not None and standing.is_its_turn and presence == "here"
+        is_working = client is not None and client.is_working and presence == "here"
         return {
             "name": name,
             "presence": presence,
             "thrown_out": self._server.barred.get(name, ""),
-            "sent_bytes": standing.sent if standing else 0,
-            "sends_bytes": standing.total if standing else 0,
-            "received_bytes": standing.received if standing else 0,
-            "receives_bytes": (standing.returns or standing.total) if standing else 0,
+            "sent_bytes": client.sent if client else 0,
+            "sends_bytes": client.total if client else 0,
+            "received_bytes": client.received if client else 0,
+            "receives_bytes": (client.returns or client.total) if client else 0,
             "sending_rate": round(moving[0]),
             "receiving_rate": round(moving[1]),
-            "works": is_its_turn and not any(moving),
-            "held_for": standing.held_for if standing else "",
-            "stalled_by": standing.stalled_by if standing else "",
+            "works": is_working and not any(moving),
+            "held_for": client.held_for if client else "",
+            "stalled_by": client.stalled_by if client else "",
             "resumes": both.resumes,
             "repairs": both.repairs,
             "damaged": both.damaged,

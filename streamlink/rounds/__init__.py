@@ -3,3 +3,24 @@
 ``controller`` runs the rounds, ``ledger`` records which are done. ``aggregate`` turns updates into
 the new model; ``lockstep`` does so while they arrive, ``spool`` after it has stored them.
 """
+
+from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.events import EventKind, RoundEvent
+from streamlink.rounds.job_state import JobState, RoundNote, Trouble
+from streamlink.rounds.ledger import Ledger, Run
+from streamlink.rounds.plan import Metadata
+from streamlink.rounds.report import ClientProgress, RoundReport
+
+__all__ = [
+    "ClientProgress",
+    "EventKind",
+    "JobState",
+    "Ledger",
+    "Metadata",
+    "RoundEvent",
+    "RoundNote",
+    "RoundReport",
+    "Run",
+    "ScatterAndGather",
+    "Trouble",
+]

@@ -19,6 +19,7 @@ from streamlink.errors import (
     ModelError,
     RoundError,
 )
+from streamlink.filters import Filter
 from streamlink.link import Attempt
 from streamlink.link.server import Peer, Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
@@ -26,14 +27,13 @@ from streamlink.model.part import part_of, require_part
 from streamlink.rounds.aggregate.aggregator import AGGREGATORS
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.filters import Filter
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep.round import Lockstep
 from streamlink.rounds.lockstep.rule import require_quorum
 from streamlink.rounds.plan import Metadata, Plan
-from streamlink.rounds.report import RoundReport, Standing, ended, log_round, standing_of
+from streamlink.rounds.report import ClientProgress, RoundReport, ended, log_round, progress_of
 from streamlink.rounds.spool.recovery import recover
 from streamlink.rounds.spool.round import SpooledRound, store_at
 from streamlink.rounds.spool.spool import check_spool
@@ -146,7 +146,7 @@ class ScatterAndGather:
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
-        self._ended: Sequence[Standing] = ()
+        self._ended: Sequence[ClientProgress] = ()
         self._has_waited = False
 
     def run(self) -> list[RoundReport]:
@@ -215,12 +215,12 @@ class ScatterAndGather:
             is_last: no round follows at once, so nothing of the new model goes down early.
         """
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
-        self._plan.emit(Happening.ROUND_STARTED, first)
+        self._plan.emit(EventKind.ROUND_STARTED, first)
         try:
             report = self._run_round(number, is_last)
         except BaseException as error:
             self._lockstep.forget(f"round {number} failed")
-            self._plan.emit(Happening.ROUND_FAILED, first, detail=str(error))
+            self._plan.emit(EventKind.ROUND_FAILED, first, detail=str(error))
             raise
         report = replace(report, seconds=self._server.clock() - began)
         if self._ledger is not None:
@@ -230,17 +230,17 @@ class ScatterAndGather:
         log_round(report)
         self._plan.tracker.count(report)
         attempt = Attempt(self._plan.job, number, report.attempt)
-        self._plan.emit(Happening.ROUND_DONE, attempt, report=report)
+        self._plan.emit(EventKind.ROUND_DONE, attempt, report=report)
         return report
 
-    def standings(self) -> list[Standing]:
+    def client_progress(self) -> list[ClientProgress]:
         """Return how far each client is in the round that runs; cheap, from any thread.
 
         Between two rounds, and after the last, it is how those ended whose updates counted.
         """
         spooled = self._spooled  # it may be over before the next line
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
-        return [standing_of(exchange) for exchange in list(running)] or list(self._ended)
+        return [progress_of(exchange) for exchange in list(running)] or list(self._ended)
 
     def state(self) -> JobState:
         """Return where the job stands; cheap, from any thread."""

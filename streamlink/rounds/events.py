@@ -1,7 +1,6 @@
-"""What happens in a round, told to whoever embeds it, and the filters that may change a model.
+"""Events of a round, for the program that embeds the rounds.
 
-Facts go out as ``RoundEvent``s, in order, from the thread that runs the rounds. A filter is a
-function that every range of a model goes through, or chooses one for each model (``PerModel``).
+The rounds call ``on_event`` with each ``RoundEvent``, in order, from the thread that runs them.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from enum import Enum
 from streamlink.link import Attempt
 from streamlink.rounds.report import RoundReport
 
-__all__ = ["Happening", "RoundEvent"]
+__all__ = ["EventKind", "RoundEvent"]
 
 
-class Happening(Enum):
-    """What a ``RoundEvent`` is about, in the order of a round."""
+class EventKind(Enum):
+    """What a ``RoundEvent`` reports, in the order of a round."""
 
     ROUND_STARTED = "round started"
     TASK_OFFERED = "task offered"
@@ -30,18 +29,21 @@ class Happening(Enum):
     BEFORE_PERSIST = "before persist"
     AFTER_PERSIST = "after persist"
     ROUND_DONE = "round done"
-    """``report`` says what it gave."""
+    """``report`` has its result."""
     ROUND_FAILED = "round failed"
     """No new model; ``detail`` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundEvent:
-    """One thing that happened."""
+    """One event of a round."""
 
-    what: Happening
+    kind: EventKind
     attempt: Attempt
+    """The job, round and attempt it belongs to."""
     peer: str = ""
+    """The client it is about; empty: none."""
     detail: str = ""
+    """Why, where there is a reason to give."""
     report: RoundReport | None = None
-    """What the round gave; of ``ROUND_DONE`` only."""
+    """The result of the round; of ``ROUND_DONE`` only."""

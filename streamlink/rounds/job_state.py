@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from streamlink.clock import Clock
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.report import RoundReport
 
 __all__ = ["JobState", "JobTracker", "RoundNote", "Trouble", "round_of"]
@@ -150,20 +150,20 @@ class JobTracker:
 
     def _take(self, event: RoundEvent) -> None:
         number, attempt = event.attempt.round, event.attempt.attempt
-        if event.what is Happening.ROUND_STARTED:
+        if event.kind is EventKind.ROUND_STARTED:
             self._round, self._attempt = number, attempt
             self._lost.clear()
         elif number != self._round:
             return  # of the next round, which some are offered early
-        if event.what is Happening.TASK_OFFERED:
+        if event.kind is EventKind.TASK_OFFERED:
             self._attempt = max(self._attempt, attempt)
             self._lost.pop(event.peer, None)
-        if event.what in (Happening.CLIENT_DROPPED, Happening.ROUND_FAILED):
+        if event.kind in (EventKind.CLIENT_DROPPED, EventKind.ROUND_FAILED):
             detail = event.detail[:_WIDTH]
             self._troubles.append(Trouble(self._clock.wall(), number, event.peer, detail))
-        if event.what is Happening.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
+        if event.kind is EventKind.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
             self._lost[event.peer] = None
-        if (phase := _PHASES.get(event.what)) is not None:
+        if (phase := _PHASES.get(event.kind)) is not None:
             self._turn(phase)
 
     def _turn(self, phase: str) -> None:
@@ -172,29 +172,29 @@ class JobTracker:
 
 
 _PHASES = {
-    Happening.ROUND_STARTED: "gathering",
-    Happening.TASK_OFFERED: "gathering",
-    Happening.BEFORE_AGGREGATION: "averaging",
-    Happening.BEFORE_PERSIST: "storing",
-    Happening.ROUND_DONE: "between rounds",
-    Happening.ROUND_FAILED: "failed",
+    EventKind.ROUND_STARTED: "gathering",
+    EventKind.TASK_OFFERED: "gathering",
+    EventKind.BEFORE_AGGREGATION: "averaging",
+    EventKind.BEFORE_PERSIST: "storing",
+    EventKind.ROUND_DONE: "between rounds",
+    EventKind.ROUND_FAILED: "failed",
 }
 
 _TOLD = {
-    Happening.ROUND_STARTED: logging.INFO,
-    Happening.CLIENT_DROPPED: logging.WARNING,
-    Happening.ROUND_FAILED: logging.ERROR,
+    EventKind.ROUND_STARTED: logging.INFO,
+    EventKind.CLIENT_DROPPED: logging.WARNING,
+    EventKind.ROUND_FAILED: logging.ERROR,
 }
 
 
 def _tell(event: RoundEvent) -> None:
-    level = _TOLD.get(event.what)
+    level = _TOLD.get(event.kind)
     if level is None:
         return
     attempt = event.attempt
     facts = {"job": attempt.job, "round": attempt.round, "attempt": attempt.attempt}
     told = {"peer": event.peer, "reason": event.detail}
     facts |= {name: fact for name, fact in told.items() if fact}
-    text = ": ".join(filter(None, (event.what.value, event.peer, event.detail)))
-    extra = {"event": event.what.value, "facts": facts}
+    text = ": ".join(filter(None, (event.kind.value, event.peer, event.detail)))
+    extra = {"event": event.kind.value, "facts": facts}
     logger.log(level, "%s: %s", attempt, text, extra=extra)

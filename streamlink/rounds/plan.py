@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from streamlink.clock import Clock
 from streamlink.config import RoundConfig
+from streamlink.filters import Filter
 from streamlink.link import Attempt
 from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
 from streamlink.rounds.aggregate.combiner import Step
-from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.filters import Filter
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
 from streamlink.rounds.report import RoundReport
 from streamlink.rounds.stop import StopSignal
@@ -49,40 +49,40 @@ class Plan:
 
     def emit(
         self,
-        what: Happening,
+        kind: EventKind,
         attempt: Attempt,
         peer: str = "",
         detail: str = "",
         *,
         report: RoundReport | None = None,
     ) -> None:
-        """Tell the embedder what happened; what it raises ends the round, unless that is over.
+        """Call ``on_event``; what it raises ends the round, unless that is over.
 
         Raises:
             JobAborted: an operator wants no more of this job.
         """
-        event = RoundEvent(what, attempt, peer, detail, report)
+        event = RoundEvent(kind, attempt, peer, detail, report)
         self.tracker.note(event)
-        if what not in _PAST:
+        if kind not in _PAST:
             self.stop.check()
         try:
             self.on_event(event)
         except Exception:
-            if what not in _PAST:
+            if kind not in _PAST:
                 raise
-            logger.exception("%s: a listener raised at %s", attempt, what.value)
+            logger.exception("%s: on_event raised at %s", attempt, kind.value)
 
     def emit_step(self, step: Step, attempt: Attempt) -> None:
-        """Tell the embedder how far the gathering is."""
-        for happening in _HAPPENINGS[step]:
-            self.emit(happening, attempt)
+        """Emit the events of a step of the aggregation."""
+        for kind in _EVENTS[step]:
+            self.emit(kind, attempt)
 
 
-_PAST = (Happening.AFTER_PERSIST, Happening.ROUND_DONE, Happening.ROUND_FAILED)
+_PAST = (EventKind.AFTER_PERSIST, EventKind.ROUND_DONE, EventKind.ROUND_FAILED)
 """What cannot be undone by raising."""
 
-_HAPPENINGS = {
-    Step.AGGREGATING: (Happening.BEFORE_AGGREGATION,),
-    Step.AGGREGATED: (Happening.AFTER_AGGREGATION, Happening.BEFORE_PERSIST),
-    Step.PERSISTED: (Happening.AFTER_PERSIST,),
+_EVENTS = {
+    Step.AGGREGATING: (EventKind.BEFORE_AGGREGATION,),
+    Step.AGGREGATED: (EventKind.AFTER_AGGREGATION, EventKind.BEFORE_PERSIST),
+    Step.PERSISTED: (EventKind.AFTER_PERSIST,),
 }

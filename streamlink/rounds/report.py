@@ -11,12 +11,12 @@ from streamlink.link.server import Exchange, is_peers_turn
 from streamlink.link.transfer import WAITING
 
 __all__ = [
+    "ClientProgress",
     "RoundReport",
-    "Standing",
     "ended",
     "log_round",
     "log_traceback",
-    "standing_of",
+    "progress_of",
     "wait_reply_of",
 ]
 
@@ -48,7 +48,7 @@ class RoundReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClientProgress:
     """How far one client is, for progress bars. Bytes."""
 
     peer: str
@@ -63,8 +63,8 @@ class Standing:
     """Whom its update waits for; empty: nobody."""
     stalled_by: str = ""
     """What limits its update now: ``network``, ``reader``, ``held``; empty: it has not begun."""
-    is_its_turn: bool = False
-    """Whether it has all that it was sent, and nothing of its update is here to be taken."""
+    is_working: bool = False
+    """Whether it has the whole model, and nothing of its update waits here: it computes."""
 
 
 def log_round(report: RoundReport) -> None:
@@ -74,24 +74,24 @@ def log_round(report: RoundReport) -> None:
     logger.info("%s in the new model", text, extra=facts)
 
 
-def standing_of(exchange: Exchange) -> Standing:
+def progress_of(exchange: Exchange) -> ClientProgress:
     """Return how far one client is."""
     down, up = exchange.outgoing.stats, exchange.incoming.stats
     total = exchange.outgoing.spec.nbytes
     phase = "committing" if up.is_all_received else "streaming"
     if exchange.outgoing.is_waiting or exchange.incoming.is_waiting:
         phase = WAITING
-    return Standing(
+    return ClientProgress(
         exchange.peer, phase, down.received_bytes, up.received_bytes, total,
         up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
         is_peers_turn(down, up),
     )  # fmt: skip
 
 
-def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[Standing]:
+def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[ClientProgress]:
     """Return how those stand at the end of a round whose updates are ``counted``."""
     return [
-        replace(standing_of(each), phase="done", held_for="", stalled_by="", is_its_turn=False)
+        replace(progress_of(each), phase="done", held_for="", stalled_by="", is_working=False)
         for each in exchanges
         if each.peer in counted
     ]

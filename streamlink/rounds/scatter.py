@@ -16,6 +16,7 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.extent import Extent
+from streamlink.filters import FilterContext, filtered, functions_of
 from streamlink.link import Attempt
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
@@ -23,8 +24,7 @@ from streamlink.link.server import Exchange, Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
 from streamlink.rounds.aggregate.combiner import ContributorFailed
-from streamlink.rounds.events import Happening
-from streamlink.rounds.filters import ModelFacts, filtered, functions_of
+from streamlink.rounds.events import EventKind
 from streamlink.rounds.plan import Plan
 
 __all__ = ["Scatter", "Send"]
@@ -133,7 +133,7 @@ class Scatter:
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error
         self.exchanges[peer.name] = exchange
-        self._plan.emit(Happening.TASK_OFFERED, attempt, peer.name)
+        self._plan.emit(EventKind.TASK_OFFERED, attempt, peer.name)
         return exchange
 
     def _facts(self, attempt: Attempt, peer: str) -> Mapping[str, str]:
@@ -146,7 +146,7 @@ class Scatter:
         return facts
 
     def _filtered(self, source: ModelSource, peer: str) -> ModelSource:
-        facts = ModelFacts(self.attempt, peer)
+        facts = FilterContext(self.attempt, peer)
         return filtered(source, functions_of(self._plan.filters_down, facts))
 
     def _start(self, exchange: Exchange, send: Callable[[], object]) -> None:

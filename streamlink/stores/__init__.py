@@ -2,22 +2,46 @@
 
 ``open_model`` reads the model at a path, whatever kind of store it is; ``open_store`` returns a
 store whose model can be replaced; ``as_model`` wraps arrays or tensors that a program already has.
+``streamlink.model`` has the protocols for a store of your own.
 """
 
-from streamlink.stores.coercion import as_model
+from typing import TYPE_CHECKING, Any
+
+from streamlink.stores.coercion import SourceLike, Target, TargetLike, TorchModule, as_model
 from streamlink.stores.compressed import CompressedSource, CompressedStore
-from streamlink.stores.memory import ArrayModel, MemoryStore
+from streamlink.stores.compressed.sink import CompressedSink
+from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
 from streamlink.stores.registry import open_model, open_store
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
+from streamlink.stores.safetensors.sink import SafetensorsSink
 
 __all__ = [
     "ArrayModel",
+    "CompressedSink",
     "CompressedSource",
     "CompressedStore",
+    "MemorySink",
     "MemoryStore",
+    "SafetensorsSink",
     "SafetensorsSource",
     "SafetensorsStore",
+    "SourceLike",
+    "Target",
+    "TargetLike",
+    "TorchModel",
+    "TorchModule",
     "as_model",
     "open_model",
     "open_store",
 ]
+
+if TYPE_CHECKING:
+    from streamlink.stores.torch.model import TorchModel
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TorchModel":  # PyTorch is an extra, and takes seconds to import
+        from streamlink.stores.torch.model import TorchModel
+
+        return TorchModel
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

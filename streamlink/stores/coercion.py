@@ -1,4 +1,4 @@
-"""What users have, as it is: any of it as a source, as a place to receive into, or as a store.
+"""What users have, as it is: any of it as a source, as a target to receive into, or as a store.
 
 A path, a store, a dict of arrays or tensors, a torch module, or a model of the user's own. What is
 none of these is refused here, in words, before a file is made or anybody is connected to.
@@ -19,9 +19,9 @@ from streamlink.stores.memory import ArrayModel
 from streamlink.stores.registry import open_model, open_store
 
 __all__ = [
-    "AnySource",
-    "AnyTarget",
+    "SourceLike",
     "Target",
+    "TargetLike",
     "as_sink",
     "as_source",
     "as_store",
@@ -31,13 +31,16 @@ __all__ = [
 
 
 class TorchModule(Protocol):
-    """What types see of a ``torch.nn.Module``; nothing else is one when the program runs."""
+    """Stands for ``torch.nn.Module`` in annotations, so that types need no PyTorch.
+
+    At run time only a real module is accepted.
+    """
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return name → tensor."""
 
 
-AnySource = ModelSource | ModelStore | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
+SourceLike = ModelSource | ModelStore | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 """What can be read as a model.
 
 A source; a store, whose present model it is; a path (see ``open_model``); name → NumPy array or
@@ -47,7 +50,7 @@ torch tensor; a torch module.
 Target = ModelSink | ModelStore | Callable[[ModelSpec], ModelSink]
 """A store, whose model is replaced; a sink; or a function that makes a sink for a model's spec."""
 
-AnyTarget = Target | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
+TargetLike = Target | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 """What a model can be received into.
 
 A store, whose model is replaced; a path, where there is a store then, one compressed file if it
@@ -65,7 +68,7 @@ _TARGETS = (
 )
 
 
-def as_source(what: AnySource) -> ModelSource:
+def as_source(what: SourceLike) -> ModelSource:
     """Return ``what`` as a source: itself if it is one, else one for the caller to close.
 
     Raises:
@@ -84,7 +87,7 @@ def as_source(what: AnySource) -> ModelSource:
     raise ModelError(f"this is {_kind(what)}, which cannot be read as a model; pass {_SOURCES}")
 
 
-def as_target(what: AnyTarget) -> Target:
+def as_target(what: TargetLike) -> Target:
     """Return ``what`` as a place to receive into. Nothing of it is touched yet.
 
     Tensors of a dict or a module are filled whatever the order in which a model has them.
@@ -107,7 +110,7 @@ def as_target(what: AnyTarget) -> Target:
     raise ModelError(f"this is {_kind(what)}, which no model can go into; pass {_TARGETS}")
 
 
-def as_sink(what: AnyTarget) -> Callable[[ModelSpec], ModelSink]:
+def as_sink(what: TargetLike) -> Callable[[ModelSpec], ModelSink]:
     """Return a function that gives the sink in ``what`` for a model; raises as ``as_target`` does.
 
     The function raises ``SpecMismatch`` where a dict or a module has other tensors.

@@ -21,7 +21,7 @@ from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
 from streamlink.stores.overlap import require_disjoint
 
-__all__ = ["ArrayModel", "MemoryStore", "empty_arrays", "spec_of"]
+__all__ = ["ArrayModel", "MemorySink", "MemoryStore", "empty_arrays", "spec_of"]
 
 Array = npt.NDArray[Any]
 
@@ -208,9 +208,9 @@ class MemoryStore:
         """
         return ArrayModel(self._present())
 
-    def begin(self, spec: ModelSpec) -> _NextArrays:
+    def begin(self, spec: ModelSpec) -> MemorySink:
         """Return a sink over new arrays. Costs one model of memory until the old one is let go."""
-        return _NextArrays(self, spec)
+        return MemorySink(self, spec)
 
     def _present(self) -> dict[str, Array]:
         if self._arrays is None:
@@ -227,7 +227,7 @@ class MemoryStore:
         self._arrays, self._is_shared = arrays, False
 
 
-class _NextArrays:
+class MemorySink:
     """The sink of a memory store: arrays nobody else sees before the commit."""
 
     def __init__(self, store: MemoryStore, spec: ModelSpec) -> None:
@@ -238,32 +238,40 @@ class _NextArrays:
 
     @property
     def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
         return self._model.spec
 
     @property
     def is_prompt(self) -> bool:
+        """Whether ``write`` waits for nobody: it copies within memory."""
         return True
 
     def write(self, offset: int, payload: memoryview) -> None:
+        """See ``ModelSink``."""
         self._require_unprepared()
         self._model.write(offset, payload)
 
     def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        """See ``Lending``."""
         self._require_unprepared()
         return self._model.lend(offset, nbytes)
 
     def filled(self, offset: int, nbytes: int) -> None:
+        """See ``Lending``."""
         self._model.filled(offset, nbytes)
 
     def prepare(self, progress: Progress | None = None) -> None:
+        """See ``Preparing``."""
         self._model.prepare(progress)
         self._is_prepared = True
 
     def commit(self, progress: Progress | None = None) -> None:
+        """See ``ModelSink``."""
         self._model.commit(progress)
         self._store._replace(self._arrays)
 
     def discard(self) -> None:
+        """See ``ModelSink``."""
         self._model.discard()
 
     def _require_unprepared(self) -> None:

@@ -23,7 +23,7 @@ from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.identity import Guard, token_reader
 from streamlink.transport.session import Session
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import TrafficCounter
 
 __all__ = [
     "ControlModule",
@@ -97,7 +97,7 @@ class Dial(Protocol):
         *,
         clock: Clock,
         name: str,
-        traffic: Traffic | None = None,
+        traffic: TrafficCounter | None = None,
         cancel: CancelToken | None = None,
     ) -> Dialer:
         """Return a dialer for the server at ``address``; nothing connects yet."""
@@ -112,7 +112,7 @@ def listen(
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounter | None = None,
 ) -> Hub:
     """Return a hub that serves whoever comes to ``address``; see ``Hub``.
 
@@ -154,7 +154,7 @@ def hub_at(
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounter | None = None,
 ) -> Hub:
     """Return a hub for ``address`` that does not listen yet; see ``listen`` and ``Hub.listen``.
 
@@ -181,7 +181,7 @@ def dial(
     *,
     clock: Clock,
     name: str,
-    traffic: Traffic | None = None,
+    traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
 ) -> Dialer:
     """Return a dialer for the server at ``address``; nothing connects yet. See ``Dialer``.

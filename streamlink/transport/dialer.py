@@ -34,7 +34,7 @@ from streamlink.transport.pump import Pump
 from streamlink.transport.reconnect import Carriage, keep_carried
 from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump, agreed
 from streamlink.transport.ticker import Ticker
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import TrafficCounter
 from streamlink.transport.wire import SessionWire, TransferWire
 
 __all__ = ["MUTE_SECONDS", "Carriers", "Dialer"]
@@ -75,7 +75,7 @@ class Dialer:
         *,
         name: str,
         clock: Clock,
-        traffic: Traffic | None = None,
+        traffic: TrafficCounter | None = None,
         cancel: CancelToken | None = None,
         open_data: Callable[[Sequence[f.DataPort]], DataCarrier | None] = lambda offered: None,
     ) -> None:
@@ -88,7 +88,7 @@ class Dialer:
         self.carriers = Carriers(carriers.control, self._data)
         self.epoch = ""
         """Names the server's process that welcomed us last."""
-        self.traffic = traffic or Traffic(clock=clock)
+        self.traffic = traffic or TrafficCounter(clock=clock)
         self._read_token = token_reader(config.security)
         self.ticker = Ticker(clock=clock)
         self._instance = secrets.token_hex(8)  # so that the server knows us again in a new session

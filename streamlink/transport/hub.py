@@ -38,7 +38,7 @@ from streamlink.transport.server_calls import (
 )
 from streamlink.transport.session import Session, StreamPump, agreed
 from streamlink.transport.ticker import Ticker
-from streamlink.transport.traffic import Traffic, WireCount
+from streamlink.transport.traffic import TrafficCounter, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire
 
 __all__ = ["STREAMS_PER_SESSION", "Attached", "Hub"]
@@ -93,7 +93,7 @@ class Hub:
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
-        traffic: Traffic | None = None,
+        traffic: TrafficCounter | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -101,7 +101,7 @@ class Hub:
         """For what strangers can cause as often as they like."""
         self.epoch = secrets.token_hex(8)
         self.wire = WireCount()
-        self.traffic = traffic or Traffic(config.grpc.max_clients, clock=clock)
+        self.traffic = traffic or TrafficCounter(config.grpc.max_clients, clock=clock)
         self.registry = Registry(config, clock)
         self._guard = Guard(config.security)
         self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request

@@ -42,7 +42,7 @@ from streamlink.transport.log import noted
 from streamlink.transport.pump import Pump
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
-from streamlink.transport.traffic import Traffic
+from streamlink.transport.traffic import TrafficCounter
 
 logger = logging.getLogger("streamlink.session")
 
@@ -94,7 +94,7 @@ class Session:
         on_request: Callable[[Session, Request], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_called_off: Callable[[int, str], None] | None = None,
-        traffic: Traffic | None = None,
+        traffic: TrafficCounter | None = None,
     ) -> None:
         self.session_id = session_id
         self.peer = peer
@@ -109,7 +109,7 @@ class Session:
         self._on_request = on_request
         self._on_closed = on_closed
         self._on_called_off = on_called_off
-        self._traffic = traffic or Traffic(clock=self.clock)
+        self._traffic = traffic or TrafficCounter(clock=self.clock)
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}

@@ -16,7 +16,7 @@ from streamlink.protocol.stats import CAUSES, AckTimes, StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 
-__all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic", "WireCount"]
+__all__ = ["OTHERS", "HasTraffic", "Totals", "Traffic", "TrafficCounter", "WireCount"]
 
 OTHERS = "(others)"
 """Whose name peers share that were not here for longest."""
@@ -56,6 +56,13 @@ class Totals:
         return Totals(**values, stall_seconds=stalls)
 
 
+class Traffic(Protocol):
+    """What all streams of a server or a client have moved so far."""
+
+    def totals(self) -> Mapping[tuple[str, str], Totals]:
+        """Return the totals by peer and direction (``sent``, ``received``), from any thread."""
+
+
 class HasTraffic(Protocol):
     """A server or a client: an end whose traffic can be asked for."""
 
@@ -64,7 +71,7 @@ class HasTraffic(Protocol):
         """What its streams have moved."""
 
 
-class Traffic:
+class TrafficCounter:
     """The streams of one end. Any thread may add and ask.
 
     Args:
@@ -80,7 +87,7 @@ class Traffic:
         self._running: dict[SendPump | ReceivePump, tuple[str, str]] = {}
 
     @property
-    def traffic(self) -> Traffic:
+    def traffic(self) -> TrafficCounter:
         """Itself: what takes an end's traffic takes this, too."""
         return self
 

@@ -14,6 +14,7 @@ import pytest
 
 import streamlink as sl
 from benchmarks.lanes import MAX_PIECE_BYTES
+from streamlink.stores import MemoryStore
 from tests.support.models import content, float_spec, pattern_model, random_bytes
 from tests.support.relay import UNSHAPED, Link, Relay, Script, Step
 
@@ -467,7 +468,7 @@ def test_waiting_for_what_does_not_happen_ends() -> None:
 
 @pytest.mark.parametrize("link", [UNSHAPED, Link(bandwidth=100 * MB, delay=0.005)], ids=repr)
 def test_a_model_passes_and_its_bytes_on_the_wire_are_few_more_than_its_own(link: Link) -> None:
-    model, store = pattern_model(float_spec(2 * MB, 7)), sl.MemoryStore()
+    model, store = pattern_model(float_spec(2 * MB, 7)), MemoryStore()
     listening: queue.SimpleQueue[int] = queue.SimpleQueue()
     with ThreadPoolExecutor(1) as pool:
         received = pool.submit(sl.receive, store.begin, on_listening=listening.put)

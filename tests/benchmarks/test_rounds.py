@@ -15,6 +15,7 @@ from benchmarks.__main__ import PROGRAMS
 from benchmarks.jobs import Job, Line, Ran, Site, opened, run_job
 from benchmarks.models import APART, RAMP, GrowingStore, Layout
 from benchmarks.processes import Usage, Worker, WorkerFailed
+from streamlink.model import GeneratedModel
 
 MIB = 1 << 20
 SMALL = Layout(tensors=3, tensor_bytes=MIB + 4)
@@ -27,7 +28,7 @@ def _stored(store: GrowingStore, layout: Layout, grown: float) -> None:
     streamlink.copy_model(layout.model(grown), store.begin(layout.spec), 300_001)
 
 
-def _values(model: streamlink.GeneratedModel, offset: int, count: int) -> list[float]:
+def _values(model: GeneratedModel, offset: int, count: int) -> list[float]:
     return [one for view in model.read(offset, 4 * count) for one in view.cast("f").tolist()]
 
 

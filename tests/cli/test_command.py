@@ -21,9 +21,7 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from streamlink import (
-    ArrayModel,
     Client,
-    MemoryStore,
     ScatterAndGather,
     Server,
     StreamingExecutor,
@@ -36,6 +34,7 @@ from streamlink import (
 from streamlink.cli import app
 from streamlink.cli.settings import LINK, ROUNDS, config_from, spelled
 from streamlink.config import JobConfig, RoundConfig
+from streamlink.stores import ArrayModel, MemoryStore
 from tests.support.commands import Command, environment, streamlink
 from tests.support.models import float_spec, pattern_model
 

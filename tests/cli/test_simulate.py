@@ -14,9 +14,10 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from streamlink import ArrayModel, copy_model, digest_of, open_model, open_store
+from streamlink import copy_model, digest_of, open_model, open_store
 from streamlink.cli import app
 from streamlink.cli.simulate import show_usage
+from streamlink.stores import ArrayModel
 from tests.support.commands import Command, environment, streamlink
 
 SIZE = 300_000  # elements of each of two tensors: a few chunks

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import streamlink
+from streamlink.model import GeneratedModel
 from tests.support.commands import REPOSITORY, environment
 
 EXAMPLES = REPOSITORY / "examples"
@@ -152,7 +153,7 @@ PLACES = ("model", "backup", "weights")
 def is_filled(place: Path, value: float) -> bool:
     """Tell whether every element of a stored float32 model is ``value``, bit for bit."""
     source = streamlink.open_model(place)
-    expected = streamlink.GeneratedModel(source.spec, lambda tensor, start, out: out.fill(value))
+    expected = GeneratedModel(source.spec, lambda tensor, start, out: out.fill(value))
     return streamlink.digest_of(source) == streamlink.digest_of(expected)
 
 

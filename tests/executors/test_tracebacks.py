@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlink import parse_size
+from streamlink.config import parse_size
 from streamlink.errors import ModelError
 from streamlink.executors.executor import TaskResult
 from streamlink.executors.task_streams import do_work

@@ -22,6 +22,7 @@ from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.operate import http
 from streamlink.operate.metrics import MetricsCollector, serve_metrics
 from streamlink.stores.memory import ArrayModel
+from streamlink.transport.traffic import TrafficCounter
 from tests.operate.test_status import Watched
 from tests.support.models import float_spec, pattern_model
 from tests.support.peers import WAIT, Federation, initial
@@ -88,7 +89,7 @@ def test_every_name_has_a_unit_and_every_label_is_bounded() -> None:
 
 
 def test_a_name_of_a_peer_cannot_forge_a_line() -> None:
-    class Named(Traffic):
+    class Named(TrafficCounter):
         def totals(self) -> dict[tuple[str, str], Totals]:
             return {('a"} 1\nforged 2 \\', "sent"): Totals(bytes=7)}
 
@@ -104,7 +105,7 @@ def test_an_address_that_is_taken_is_named() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(AddressInUse, match=f"cannot serve metrics on 127.0.0.1:{port}"):
-            serve_metrics(f"127.0.0.1:{port}", Traffic())
+            serve_metrics(f"127.0.0.1:{port}", TrafficCounter())
 
 
 # --- readers that do not behave -----------------------------------------------------------------
@@ -147,7 +148,7 @@ def test_readers_beyond_the_bound_are_refused_and_the_others_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "CONNECTION_SECONDS", WAIT)
-    with serve_metrics("127.0.0.1:0", Traffic()) as here:
+    with serve_metrics("127.0.0.1:0", TrafficCounter()) as here:
         with readers(here.port, http.CONNECTIONS) as idle:
             with readers(here.port, 4) as more:
                 assert all(is_cut(each) for each in more)
@@ -165,7 +166,7 @@ def test_a_reader_that_asks_byte_by_byte_is_cut_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.5)
-    with serve_metrics("127.0.0.1:0", Traffic()) as here, readers(here.port, 1) as (reader,):
+    with serve_metrics("127.0.0.1:0", TrafficCounter()) as here, readers(here.port, 1) as (reader,):
         reader.settimeout(0.05)
         until = time.monotonic() + WAIT
         while is_open(reader):
@@ -173,7 +174,7 @@ def test_a_reader_that_asks_byte_by_byte_is_cut_all_the_same(
 
 
 def test_a_server_that_closes_does_not_wait_for_its_readers() -> None:
-    here = serve_metrics("127.0.0.1:0", Traffic())
+    here = serve_metrics("127.0.0.1:0", TrafficCounter())
     with readers(here.port, 1) as (reader,):
         reader.sendall(b"GET ")
         here.close()

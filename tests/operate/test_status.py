@@ -18,12 +18,13 @@ from streamlink.errors import (
     StoreError,
     StreamAborted,
 )
-from streamlink.link import Totals, Traffic
+from streamlink.link import Totals
 from streamlink.operate.control import ControlError
 from streamlink.operate.status import JobDesk, Memory, Rates, TransferDesk
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.ledger import Ledger
+from streamlink.transport.traffic import TrafficCounter
 from tests.support.jobs import Job
 from tests.support.peers import WAIT
 
@@ -221,12 +222,12 @@ def test_a_client_that_is_thrown_out_does_not_count_and_the_others_go_on(
     assert "poisoned" in clients(desk)["site-1"]["thrown_out"]
 
 
-@pytest.mark.parametrize("when", [Happening.UPDATE_ARRIVED, Happening.BEFORE_AGGREGATION])
+@pytest.mark.parametrize("when", [EventKind.UPDATE_ARRIVED, EventKind.BEFORE_AGGREGATION])
 def test_a_client_is_thrown_out_though_its_update_is_stored(
-    when: Happening, make: Callable[..., Watched], tmp_path: Any
+    when: EventKind, make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     def throw_out(event: RoundEvent) -> None:
-        if event.what is when and event.peer in ("", "site-1"):
+        if event.kind is when and event.peer in ("", "site-1"):
             job.rounds.drop("site-1", "its data is poisoned")
 
     job = make(gather="spool", min_clients=1, wait_time_after_min_received=600.0)
@@ -243,7 +244,7 @@ def test_a_client_that_is_thrown_out_while_it_is_away_is_not_waited_for(
     make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     def throw_out(event: RoundEvent) -> None:
-        if event.what is Happening.CLIENT_DROPPED and not job.federation.server.barred:
+        if event.kind is EventKind.CLIENT_DROPPED and not job.federation.server.barred:
             job.rounds.drop("site-1", "its data is poisoned")
 
     job = make(gather="spool", min_clients=1, wait_time_after_min_received=600.0)
@@ -376,7 +377,7 @@ def test_a_listener_hears_of_an_abort_as_a_round_that_failed(make: Callable[...,
     assert gate.reached.wait(WAIT)
     job.rounds.abort("stop it")
     job.failure()
-    assert heard[-1].what is Happening.ROUND_FAILED
+    assert heard[-1].kind is EventKind.ROUND_FAILED
     assert "stop it" in heard[-1].detail
 
 
@@ -386,7 +387,7 @@ def test_a_listener_hears_of_an_abort_as_a_round_that_failed(make: Callable[...,
 def test_a_rate_is_what_came_since_the_question_before() -> None:
     now, moved = [100.0], [0]
 
-    class Moving(Traffic):
+    class Moving(TrafficCounter):
         def totals(self) -> dict[tuple[str, str], Totals]:
             return {("a", "sent"): Totals(bytes=moved[0])}
 
@@ -398,7 +399,7 @@ def test_a_rate_is_what_came_since_the_question_before() -> None:
 
 def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
     stopped: list[str] = []
-    desk = TransferDesk(Traffic(), Memory(), stopped.append)
+    desk = TransferDesk(TrafficCounter(), Memory(), stopped.append)
     assert desk.answer({"do": "status"})["phase"] == "waiting for a sender"
     desk.told("site-1", "receiving", 3, 9)
     status = desk.answer({"do": "status"})
@@ -411,7 +412,7 @@ def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
 
 @pytest.mark.parametrize("streams", [0, 1])
 def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams: int) -> None:
-    class Known(Traffic):
+    class Known(TrafficCounter):
         def totals(self) -> dict[tuple[str, str], Totals]:
             return {("site-1", "received"): Totals(bytes=3, streams=streams)}
 

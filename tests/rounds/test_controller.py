@@ -174,17 +174,17 @@ def test_a_client_keeps_the_last_outcomes_only(monkeypatch: pytest.MonkeyPatch) 
 def test_standings_tell_how_far_each_client_is() -> None:
     with Federation() as federation:
         job = ScatterAndGather(federation.server, MemoryStore(initial()), RoundConfig())
-        assert job.standings() == []
+        assert job.client_progress() == []
         seen: list[tuple[str, int]] = []
 
         def look(tensor: TensorSpec, start: int, values: Array) -> Array:
-            seen.extend((each.peer, each.total) for each in job.standings())
+            seen.extend((each.peer, each.total) for each in job.client_progress())
             return values
 
         for number in range(2):
             federation.client(f"site-{number}", StreamingExecutor(look))
         job.run()
-        left = job.standings()
+        left = job.client_progress()
     assert set(seen) == {("site-0", ODD.nbytes), ("site-1", ODD.nbytes)}
     whole = {(each.phase, each.sent, each.received, each.total) for each in left}
     assert whole == {("done", ODD.nbytes, ODD.nbytes, ODD.nbytes)}

@@ -8,35 +8,35 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.link import Attempt
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobTracker, round_of
 from streamlink.rounds.report import RoundReport
 
 
 def event(
-    what: Happening, number: int = 0, attempt: int = 1, peer: str = "", detail: str = ""
+    what: EventKind, number: int = 0, attempt: int = 1, peer: str = "", detail: str = ""
 ) -> RoundEvent:
     return RoundEvent(what, Attempt("job", number, attempt), peer, detail)
 
 
 def begun(number: int = 0) -> JobTracker:
     record = JobTracker("job", clock=running_time)
-    record.note(event(Happening.ROUND_STARTED, number))
+    record.note(event(EventKind.ROUND_STARTED, number))
     return record
 
 
 @pytest.mark.parametrize(
     ("what", "phase"),
     [
-        (Happening.TASK_OFFERED, "gathering"),
-        (Happening.BEFORE_AGGREGATION, "averaging"),
-        (Happening.BEFORE_PERSIST, "storing"),
-        (Happening.AFTER_PERSIST, "gathering"),
-        (Happening.ROUND_DONE, "between rounds"),
-        (Happening.ROUND_FAILED, "failed"),
+        (EventKind.TASK_OFFERED, "gathering"),
+        (EventKind.BEFORE_AGGREGATION, "averaging"),
+        (EventKind.BEFORE_PERSIST, "storing"),
+        (EventKind.AFTER_PERSIST, "gathering"),
+        (EventKind.ROUND_DONE, "between rounds"),
+        (EventKind.ROUND_FAILED, "failed"),
     ],
 )
-def test_the_phase_follows_the_events(what: Happening, phase: str) -> None:
+def test_the_phase_follows_the_events(what: EventKind, phase: str) -> None:
     record = begun()
     record.note(event(what))
     assert record.state().phase == phase
@@ -44,25 +44,25 @@ def test_the_phase_follows_the_events(what: Happening, phase: str) -> None:
 
 def test_what_is_offered_early_belongs_to_the_next_round() -> None:
     record = begun()
-    record.note(event(Happening.BEFORE_AGGREGATION))
-    record.note(event(Happening.TASK_OFFERED, 1, peer="site-1"))
+    record.note(event(EventKind.BEFORE_AGGREGATION))
+    record.note(event(EventKind.TASK_OFFERED, 1, peer="site-1"))
     assert (record.state().round, record.state().phase) == (0, "averaging")
 
 
 def test_the_attempt_is_the_latest_that_anybody_was_asked_for() -> None:
     record = begun()
     for attempt in (1, 3, 2):
-        record.note(event(Happening.TASK_OFFERED, attempt=attempt, peer="site-1"))
+        record.note(event(EventKind.TASK_OFFERED, attempt=attempt, peer="site-1"))
     assert record.state().attempt == 3
 
 
 def test_who_was_lost_is_not_once_it_is_asked_again_or_another_round_begins() -> None:
     record = begun()
     for name in ("site-1", "site-2"):
-        record.note(event(Happening.CLIENT_DROPPED, peer=name, detail="gone"))
-    record.note(event(Happening.TASK_OFFERED, attempt=2, peer="site-1"))
+        record.note(event(EventKind.CLIENT_DROPPED, peer=name, detail="gone"))
+    record.note(event(EventKind.TASK_OFFERED, attempt=2, peer="site-1"))
     assert record.state().lost == ("site-2",)
-    record.note(event(Happening.ROUND_STARTED, 1))
+    record.note(event(EventKind.ROUND_STARTED, 1))
     assert record.state().lost == ()
     assert [each.reason for each in record.state().troubles] == ["gone", "gone"]
 
@@ -71,7 +71,7 @@ def test_everything_that_is_kept_has_a_bound() -> None:
     record = begun()
     for number in range(1000):
         record.count(RoundReport(number, 1, 1.0, {"b": 1.0, "a": 1.0}, {}))
-        record.note(event(Happening.CLIENT_DROPPED, peer=f"site-{number}", detail="x" * 9999))
+        record.note(event(EventKind.CLIENT_DROPPED, peer=f"site-{number}", detail="x" * 9999))
     state = record.state()
     assert (state.rounds_done, state.updates) == (1000, 2000)
     assert len(state.last_rounds) == ROUNDS_KEPT
@@ -83,8 +83,8 @@ def test_everything_that_is_kept_has_a_bound() -> None:
 
 def test_what_an_operator_looks_for_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     record = begun(3)
-    record.note(event(Happening.TASK_OFFERED, 3, peer="site-1"))
-    record.note(event(Happening.CLIENT_DROPPED, 3, 2, peer="site-1", detail="gone"))
+    record.note(event(EventKind.TASK_OFFERED, 3, peer="site-1"))
+    record.note(event(EventKind.CLIENT_DROPPED, 3, 2, peer="site-1", detail="gone"))
     started, dropped = caplog.records
     assert (started.__dict__["event"], started.levelno) == ("round started", logging.INFO)
     assert dropped.__dict__["event"] == "client dropped"
@@ -116,5 +116,5 @@ def test_which_round_it_is_is_said_as_its_number_and_as_how_many(
 def test_a_state_reads_as_a_headline() -> None:
     record = begun(1)
     record.expect(0, 5)
-    record.note(event(Happening.TASK_OFFERED, 1, 2, peer="site-1"))
+    record.note(event(EventKind.TASK_OFFERED, 1, 2, peer="site-1"))
     assert str(record.state()) == "job 'job': round 1 (2 of 5), attempt 2, gathering"

@@ -24,9 +24,11 @@ from streamlink.fleet import peak_rss_bytes
 from streamlink.link import Attempt
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
+from streamlink.model import GeneratedModel, map_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source
+from streamlink.stores import SafetensorsStore
 from tests.support.models import float_spec
 from tests.support.peers import WAIT, Array
 from tests.support.processes import NARROW, ROOT, fact, tell
@@ -62,12 +64,12 @@ def train(model: dict[str, Array], task: Task) -> None:
 
 
 def train_file(model_dir: Path, update_dir: Path, task: Task) -> None:
-    trained = sl.map_model(sl.open_model(model_dir), lambda tensor, start, values: values + 1)
-    sl.copy_model(trained, sl.SafetensorsStore(update_dir).begin(SPEC))
+    trained = map_model(sl.open_model(model_dir), lambda tensor, start, values: values + 1)
+    sl.copy_model(trained, SafetensorsStore(update_dir).begin(SPEC))
 
 
 def executor(kind: str, directory: Path) -> Executor:
-    store = sl.SafetensorsStore(directory)
+    store = SafetensorsStore(directory)
     match kind:
         case "values":
             return WholeExecutor(train)
@@ -93,15 +95,15 @@ def client(port: str, kind: str, directory: str) -> None:
     tell(rounds=rounds, peak_over_base=peak_rss_bytes(os.getpid()) - base)
 
 
-def before(round: int) -> sl.GeneratedModel:
+def before(round: int) -> GeneratedModel:
     def fill(tensor: sl.TensorSpec, start: int, out: Array) -> None:
         out[:] = (np.arange(start, start + out.size) + round) & 1023
 
-    return sl.GeneratedModel(SPEC, fill)
+    return GeneratedModel(SPEC, fill)
 
 
 def after(kind: str, round: int) -> ModelSource:
-    trained = sl.map_model(before(round), lambda tensor, start, values: values + 1)
+    trained = map_model(before(round), lambda tensor, start, values: values + 1)
     source = DifferenceSource(trained, before(round)) if "differences" in kind else trained
     return part_source(source, part_of(SPEC, part(kind)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import streamlink as sl
+from streamlink.stores import ArrayModel, MemoryStore
 from tests.support.models import float_spec, pattern_model
 from tests.support.peers import WAIT, initial, mean_of
 from tests.support.processes import NARROW, Processes, fact
@@ -35,7 +36,7 @@ def test_a_round_goes_on_without_a_client_that_is_killed(processes: Processes) -
     assert report["contributors"] == ["site-0", "site-2"]
     assert report["attempt"] == 2
     assert list(report["failures"]) == ["site-1"]
-    assert digest == sl.digest_of(sl.ArrayModel(mean_of(initial(), {0: 1.0, 2: 1.0})))
+    assert digest == sl.digest_of(ArrayModel(mean_of(initial(), {0: 1.0, 2: 1.0})))
     assert server.wait(WAIT) == 0
 
 
@@ -56,7 +57,7 @@ def test_a_servers_memory_stays_within_what_it_states(processes: Processes, tmp_
 def test_the_stated_memory_does_not_depend_on_the_model() -> None:
     with sl.Server("127.0.0.1:0", NARROW) as server:
         stated = {
-            sl.ScatterAndGather(server, sl.MemoryStore(initial(float_spec(size)))).peak_bytes(4)
+            sl.ScatterAndGather(server, MemoryStore(initial(float_spec(size)))).peak_bytes(4)
             for size in (1, 1000, 100_000)
         }
     assert len(stated) == 1

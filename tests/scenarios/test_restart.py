@@ -16,6 +16,9 @@ from typing import Self
 import pytest
 
 import streamlink as sl
+from streamlink.executors import TaskOutcome
+from streamlink.link import Assignment
+from streamlink.stores import ArrayModel
 from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
 from tests.support.round_points import RoundPoint
@@ -49,7 +52,7 @@ class Site:
         )
         self._thread.start()
 
-    def execute(self, task: sl.Task, assignment: sl.Assignment) -> sl.TaskOutcome:
+    def execute(self, task: sl.Task, assignment: Assignment) -> TaskOutcome:
         self.asked.append(task.round)
         return self._work.execute(task, assignment)
 
@@ -82,7 +85,7 @@ class Job:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{found.getsockname()[1]}"
-        sl.copy_model(sl.ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
+        sl.copy_model(ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
         self.sites: list[Site] = []
 
     def doomed(self, point: RoundPoint) -> Child:

@@ -21,6 +21,7 @@ import psutil
 
 import streamlink as sl
 from streamlink.fleet import peak_rss_bytes
+from streamlink.stores import MemoryStore
 from tests.support.forked import Fork
 from tests.support.peers import ODD, Array, initial, trained
 
@@ -61,7 +62,7 @@ def server(clients: str, min_clients: str, place: str) -> None:
     rules = sl.RoundConfig(
         min_clients=int(min_clients), num_rounds=1, wait_time_after_min_received=0.2
     )
-    store = sl.open_store(place, "none") if place else sl.MemoryStore(initial(ODD))
+    store = sl.open_store(place, "none") if place else MemoryStore(initial(ODD))
     serve(store, int(clients), rules)
 
 

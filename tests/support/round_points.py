@@ -23,11 +23,11 @@ from tests.support.peers import ODD, Array
 __all__ = ["POINTS", "RoundPoint"]
 
 _EVENTS = {
-    sl.Happening.TASK_OFFERED: "offering",
-    sl.Happening.UPDATE_ARRIVED: "arrived",
-    sl.Happening.AFTER_AGGREGATION: "computed",
-    sl.Happening.AFTER_PERSIST: "committed",
-    sl.Happening.ROUND_DONE: "between rounds",
+    sl.EventKind.TASK_OFFERED: "offering",
+    sl.EventKind.UPDATE_ARRIVED: "arrived",
+    sl.EventKind.AFTER_AGGREGATION: "computed",
+    sl.EventKind.AFTER_PERSIST: "committed",
+    sl.EventKind.ROUND_DONE: "between rounds",
 }
 POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "all done")
 """Where a server dies.
@@ -81,7 +81,7 @@ class _Killer:
 
     def hear(self, event: sl.RoundEvent) -> None:
         self._round = event.attempt.round
-        self.reach(_EVENTS.get(event.what, ""), self._round)
+        self.reach(_EVENTS.get(event.kind, ""), self._round)
 
     def filter(self, tensor: sl.TensorSpec, start: int, values: Array) -> Array:
         if tensor.name == ODD.tensors[-1].name:  # the others are averaged

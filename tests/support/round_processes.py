@@ -20,6 +20,7 @@ import numpy as np
 
 import streamlink as sl
 from streamlink import logs
+from streamlink.stores import ArrayModel
 from tests.support.forked import Fork, Forks, serve_forks
 from tests.support.peers import ODD, WAIT, Array, initial, trained
 from tests.support.processes import ROOT, fact, tell
@@ -50,8 +51,8 @@ def server(facts: Mapping[str, Any]) -> None:
         logs.configure(file=facts["log"], json=True)
 
     def on_event(event: sl.RoundEvent) -> None:
-        tell(event=event.what.value)
-        if event.what.value == facts.get("pauses_at"):
+        tell(event=event.kind.value)
+        if event.kind.value == facts.get("pauses_at"):
             sys.stdin.readline()
 
     store = sl.open_store(facts["store"])
@@ -170,7 +171,7 @@ class Job:
         self._clients_link = clients_link or link
         self._running: list[Fork] = []
         store = sl.open_store(folder / "model")
-        sl.copy_model(sl.ArrayModel(initial(model)), store.begin(model))
+        sl.copy_model(ArrayModel(initial(model)), store.begin(model))
         settings = {"min_clients": 2, "num_rounds": 1, "gather": gather, **rules}
         self.server = self._start(
             "server",
@@ -211,7 +212,7 @@ class Job:
             tensor.name: np.empty(tensor.shape, tensor.numpy_dtype)
             for tensor in source.spec.tensors
         }
-        sl.copy_model(source, sl.ArrayModel(arrays))
+        sl.copy_model(source, ArrayModel(arrays))
         return arrays
 
     @property

@@ -11,7 +11,7 @@ from streamlink.protocol.stats import CAUSES, NETWORK, AckTimes
 from streamlink.transport import traffic
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
-from streamlink.transport.traffic import OTHERS, Totals, Traffic
+from streamlink.transport.traffic import OTHERS, Totals, TrafficCounter
 from tests.support.machines import KiB, a_chunk, streaming_receiver, streaming_sender, write_all
 from tests.support.virtual_clock import VirtualClock
 
@@ -24,8 +24,8 @@ def sending(nbytes: int = 4 * KiB) -> SendPump:
     return SendPump(sender, clock=VirtualClock(5.0))
 
 
-def at_five() -> Traffic:
-    return Traffic(clock=VirtualClock(5.0))
+def at_five() -> TrafficCounter:
+    return TrafficCounter(clock=VirtualClock(5.0))
 
 
 def end(pump: SendPump | ReceivePump) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
+from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.link.transfer import abort_reason
@@ -14,14 +15,19 @@ from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, OutOfTime
-from streamlink.rounds.events import Happening
-from streamlink.rounds.filters import ModelFacts, functions_of
+from streamlink.rounds.events import EventKind
 from streamlink.rounds.lockstep.duplex import Duplex
 from streamlink.rounds.lockstep.resume import LockstepResume
 from streamlink.rounds.lockstep.rule import LockstepRule
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.plan import Plan
-from streamlink.rounds.report import RoundReport, Standing, ended, log_traceback, wait_reply_of
+from streamlink.rounds.report import (
+    ClientProgress,
+    RoundReport,
+    ended,
+    log_traceback,
+    wait_reply_of,
+)
 from streamlink.rounds.resume import answer_of
 from streamlink.rounds.scatter import Scatter
 
@@ -39,7 +45,7 @@ class Lockstep:
         self._plan, self._clock = plan, plan.clock
         self._scatter: Scatter | None = None
         self._early = Duplex(plan, server.config.timeouts.held_interval)
-        self.ended: Sequence[Standing] = ()
+        self.ended: Sequence[ClientProgress] = ()
         """How far each client had come whose update counted in the last round."""
 
     @property
@@ -115,7 +121,7 @@ class Lockstep:
     def _tell_dropped(self, attempt: Attempt, peers: Sequence[Peer], rule: LockstepRule) -> None:
         for peer in peers:
             if (error := rule.failures.get(peer.name)) is not None:
-                self._plan.emit(Happening.CLIENT_DROPPED, attempt, peer.name, str(error))
+                self._plan.emit(EventKind.CLIENT_DROPPED, attempt, peer.name, str(error))
 
     # --- one attempt --------------------------------------------------------------------------
 
@@ -196,7 +202,7 @@ class Lockstep:
             answer_of(scatter.exchanges[peer.name]),
             weigh=lambda given: self._plan.weigh(peer.name, given),
             filters=lambda update: functions_of(
-                self._plan.filters_up, ModelFacts(scatter.attempt, peer.name, update)
+                self._plan.filters_up, FilterContext(scatter.attempt, peer.name, update)
             ),
             resume=LockstepResume(self._server, scatter, source, peer, rule),
         )

@@ -15,6 +15,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
+from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
 from streamlink.link.server import Exchange, Peer, Server
 from streamlink.link.transfer import abort_reason
@@ -22,8 +23,7 @@ from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Gather, GatherRules
-from streamlink.rounds.events import Happening
-from streamlink.rounds.filters import ModelFacts, functions_of
+from streamlink.rounds.events import EventKind
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.plan import Plan
 from streamlink.rounds.report import RoundReport, log_traceback, wait_reply_of
@@ -119,7 +119,7 @@ class SpooledRound:
     def _take_recovered(self, rule: SpoolRule) -> None:
         for update in self._recovered:
             rule.arrive(update.peer, now=self._clock())
-            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, update.peer, "recovered")
+            self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, update.peer, "recovered")
 
     def _gather(
         self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: SpoolRule
@@ -162,7 +162,7 @@ class SpooledRound:
         now = self._clock()
         for name in spool.arrived.keys() & rule.asked:
             rule.arrive(name, now=now)
-            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
+            self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, name)
         for name, error in spool.failed.items():
             if name in rule.asked:
                 self._drop(name, error, spool, rule)
@@ -195,7 +195,7 @@ class SpooledRound:
         is_gone = may_return and not is_tired and not self._server.is_barred(name)
         rule.drop(name, is_gone=is_gone, now=self._clock())
         self._failures[name] = error
-        self._plan.emit(Happening.CLIENT_DROPPED, self._attempt, name, str(error))
+        self._plan.emit(EventKind.CLIENT_DROPPED, self._attempt, name, str(error))
 
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
         away = rule.away(now=self._clock())
@@ -211,14 +211,14 @@ class SpooledRound:
         why = self._why_late(name, rule)
         if not spool.leave_out(name, f"{self._attempt} goes on without it: {why}"):
             rule.arrive(name, now=self._clock())
-            self._plan.emit(Happening.UPDATE_ARRIVED, self._attempt, name)
+            self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, name)
             return
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
             exchange.end(AbortCode.STALE_ATTEMPT, f"{self._attempt} goes on without it: {why}")
         logger.warning("%s goes on without %s: %s", self._attempt, name, why)
         self._failures[name] = QuorumNotReached(why)
-        self._plan.emit(Happening.CLIENT_DROPPED, self._attempt, name, why)
+        self._plan.emit(EventKind.CLIENT_DROPPED, self._attempt, name, why)
 
     def _why_late(self, name: str, rule: SpoolRule) -> str:
         """Return what there was of an update that does not count, and what nobody waits for."""
@@ -281,7 +281,7 @@ class SpooledRound:
                 raise ContributorFailed(update.peer, self._thrown_out(update.peer))
 
     def _contributor(self, name: str, update: StoredUpdate) -> StoredSource:
-        facts = ModelFacts(self._attempt, name, update.update)
+        facts = FilterContext(self._attempt, name, update.update)
         filters = functions_of(self._plan.filters_up, facts)
         return StoredSource(
             update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)

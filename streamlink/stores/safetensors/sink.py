@@ -59,7 +59,7 @@ from streamlink.stores.safetensors.index import (
 from streamlink.stores.safetensors.journal import Journal, Partial, find_partials, partial_name
 from streamlink.stores.safetensors.layout import Layout, split_into_shards
 
-__all__ = ["ShardSink"]
+__all__ = ["SafetensorsSink"]
 
 logger = logging.getLogger("streamlink.stores")
 
@@ -69,7 +69,7 @@ DURABLE_BYTES = 64 << 20
 _PART = ".part"
 
 
-class ShardSink:
+class SafetensorsSink:
     """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin`` and ``resume``.
 
     Bytes are hashed as they come in order; a block that came in other ways is read back by

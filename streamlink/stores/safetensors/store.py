@@ -18,7 +18,7 @@ from streamlink.stores.preflight import require_writable
 from streamlink.stores.safetensors.expiry import expire_partials
 from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
 from streamlink.stores.safetensors.journal import Partial, find_partials
-from streamlink.stores.safetensors.sink import ShardSink
+from streamlink.stores.safetensors.sink import SafetensorsSink
 from streamlink.stores.safetensors.source import SafetensorsSource
 
 __all__ = ["KIND", "SafetensorsStore"]
@@ -56,7 +56,7 @@ class SafetensorsStore:
         """Return the last whole model; raises as ``SafetensorsSource`` does."""
         return SafetensorsSource(self._directory, self._cache_blocks)
 
-    def begin(self, spec: ModelSpec, identity: str = "") -> ShardSink:
+    def begin(self, spec: ModelSpec, identity: str = "") -> SafetensorsSink:
         """Return a sink for the next model. What crashed attempts left behind is removed first.
 
         Args:
@@ -69,13 +69,15 @@ class SafetensorsStore:
             StoreFull: the disk has no room for another copy; says how much is needed.
             StoreError: another writer is at work.
         """
-        return ShardSink(self._directory, spec, self._shard_bytes, self._reserve, identity=identity)
+        return SafetensorsSink(
+            self._directory, spec, self._shard_bytes, self._reserve, identity=identity
+        )
 
     def check_writable(self) -> None:
         """Find out whether a model could be stored here; raises ``StoreError`` if not."""
         require_writable(self._directory, "no model can be stored here")
 
-    def resume(self, spec_digest: bytes, identity: str) -> ShardSink | None:
+    def resume(self, spec_digest: bytes, identity: str) -> SafetensorsSink | None:
         """Return the sink of an interrupted attempt at this very model; ``None``: there is none.
 
         Raises:
@@ -98,9 +100,9 @@ class SafetensorsStore:
         """
         expire_partials(self._directory, seconds)
 
-    def _go_on(self, partial: Partial) -> ShardSink | None:
+    def _go_on(self, partial: Partial) -> SafetensorsSink | None:
         try:
-            return ShardSink(
+            return SafetensorsSink(
                 self._directory, partial.spec, partial.shard_bytes, self._reserve, partial=partial
             )
         except CorruptStore as error:

@@ -17,12 +17,12 @@ from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.executors.executor import Executor, Task
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
+from streamlink.filters import FilterContext, FilterFactory, on_floats
 from streamlink.link import Update
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.resume import Answer, PartialUpdate
 from tests.support.jobs import Job as Rounds
@@ -119,7 +119,7 @@ def halved(tensor: TensorSpec, start: int, values: Array) -> Array:
     return (values / 2).astype(values.dtype)
 
 
-def seeded(facts: ModelFacts) -> RangeFunction:
+def seeded(facts: FilterContext) -> RangeFunction:
     """Add noise that is a function of the attempt and the position."""
     seed = zlib.crc32(str(facts.attempt).encode())
 
@@ -150,7 +150,7 @@ def digest_of_rounds(stops_at: str = "", first: Make = StreamingExecutor, **fact
 
 
 def differences(function: RangeFunction) -> StreamingExecutor:
-    return StreamingExecutor(function, returns="differences", filter_up=PerModel(seeded))
+    return StreamingExecutor(function, returns="differences", filter_up=FilterFactory(seeded))
 
 
 def whole(function: RangeFunction) -> WholeExecutor:
@@ -170,7 +170,7 @@ def whole(function: RangeFunction) -> WholeExecutor:
         ("f64", {}),
         ("i8", {}),
         ("bf16", {}),
-        ("bf16", {"extras": {"filters_down": [PerModel(seeded)], "filters_up": [halved]}}),
+        ("bf16", {"extras": {"filters_down": [FilterFactory(seeded)], "filters_up": [halved]}}),
         ("bf16", {"part": ["f64", "i8", "bf16", "c64"]}),
         ("bf16", {"duplex_bytes": 1 << 20, "num_rounds": 2, "first": whole}),
     ],

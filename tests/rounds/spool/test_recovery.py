@@ -14,7 +14,7 @@ from streamlink.model.copy import copy_model
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.spool.recovery import path_name, recover
 from streamlink.rounds.spool.spool import Spool
@@ -135,7 +135,7 @@ def test_no_directory_is_nothing_to_recover(tmp_path: Path) -> None:
 
 def test_an_interrupted_server_keeps_what_is_whole_for_the_one_that_goes_on(tmp_path: Path) -> None:
     def interrupt(event: RoundEvent) -> None:
-        if event.what is Happening.UPDATE_ARRIVED and "ledger" in job.extras:
+        if event.kind is EventKind.UPDATE_ARRIVED and "ledger" in job.extras:
             raise KeyboardInterrupt
 
     extras = {"spool": tmp_path / "spool", "ledger": tmp_path / "ledger", "on_event": interrupt}

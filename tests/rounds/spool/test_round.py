@@ -96,7 +96,7 @@ def test_a_straggler_takes_part_in_the_next_round(tmp_path: Path) -> None:
     rules: dict[str, Any] = {"wait_time_after_min_received": 0.2, "num_rounds": 2}
     with spooled(tmp_path, **rules) as job:
         job.extras["on_event"] = lambda event: (
-            gate.opens.set() if event.what.value == "round done" else None
+            gate.opens.set() if event.kind.value == "round done" else None
         )
         job.site(1, StreamingExecutor(work))
         job.site(0)
@@ -208,7 +208,7 @@ def test_lockstep_is_chosen_where_everybody_is_needed(tmp_path: Path) -> None:
     seen = []
     with spooled(tmp_path) as job:
         job.rules = job.rules.model_copy(update={"gather": "auto"})
-        job.extras["on_event"] = lambda event: seen.append(event.what.name)
+        job.extras["on_event"] = lambda event: seen.append(event.kind.name)
         job.site(0)
         job.site(1)
         job.start(2)
@@ -226,7 +226,7 @@ def test_a_spool_without_a_directory_is_refused_at_once() -> None:
 
 def test_an_exception_of_the_embedder_ends_the_round(tmp_path: Path) -> None:
     def veto(event: Any) -> None:
-        if event.what.value == "before persist":
+        if event.kind.value == "before persist":
             raise RoundError("the new model is worse")
 
     with spooled(tmp_path) as job:

@@ -13,6 +13,7 @@ from streamlink.errors import TransportClosed
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.transfer import WAITING
+from streamlink.stores import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT
 from tests.support.pumps import pump_of
@@ -37,7 +38,7 @@ class Phases:
 
 def test_both_ends_say_that_they_wait_and_that_they_go_on() -> None:
     here, there, port = Phases(), Phases(), Future[int]()
-    source, store = pattern_model(SPEC), streamlink.MemoryStore()
+    source, store = pattern_model(SPEC), MemoryStore()
     with ThreadPoolExecutor(2) as pool:
         received = pool.submit(
             streamlink.receive,
@@ -77,7 +78,7 @@ def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
     with pytest.raises(TransportClosed):
         receive_model(
             model,
-            lambda model: streamlink.MemoryStore().begin(model.spec),
+            lambda model: MemoryStore().begin(model.spec),
             tell=lambda phase, done: seen.append(model.spec.nbytes),
         )
     assert seen == []

@@ -17,7 +17,7 @@ from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
 from streamlink.link.server import Exchange
 from streamlink.model.spec import TensorSpec
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.scatter import Scatter
 from streamlink.stores.memory import ArrayModel
 from streamlink.stores.safetensors import SafetensorsStore
@@ -126,7 +126,7 @@ def test_a_clients_module_that_changes_under_its_update_is_left_out_in_words() -
         return TaskResult()
 
     def step(event: RoundEvent) -> None:
-        if event.what is Happening.BEFORE_AGGREGATION and event.attempt.attempt == 1:
+        if event.kind is EventKind.BEFORE_AGGREGATION and event.attempt.attempt == 1:
             with torch.no_grad():
                 module["c"] += 1  # a window of its update is here
 

@@ -12,7 +12,7 @@ from streamlink.errors import RoundError
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
-from streamlink.rounds.events import Happening, RoundEvent
+from streamlink.rounds.events import EventKind, RoundEvent
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, assert_same, config
 
@@ -54,9 +54,9 @@ def offers_before_the_model_was_whole(events: list[RoundEvent]) -> set[tuple[int
     """Return (round, peer) of the tasks that were offered while the round before still ran."""
     early, done = set(), -1
     for event in events:
-        if event.what is Happening.AFTER_PERSIST:
+        if event.kind is EventKind.AFTER_PERSIST:
             done = event.attempt.round
-        elif event.what is Happening.TASK_OFFERED and done < event.attempt.round - 1:
+        elif event.kind is EventKind.TASK_OFFERED and done < event.attempt.round - 1:
             early.add((event.attempt.round, event.peer))
     return early
 
@@ -117,7 +117,7 @@ def test_a_round_that_fails_takes_back_what_went_down_early() -> None:
     trained = []
 
     def veto(event: RoundEvent) -> None:
-        if event.what is Happening.BEFORE_PERSIST and event.attempt.round == 1:
+        if event.kind is EventKind.BEFORE_PERSIST and event.attempt.round == 1:
             raise RoundError("the new model is worse")
 
     def train(model: dict[str, Array], task: Task) -> None:
@@ -165,7 +165,7 @@ def test_clients_that_wait_for_their_next_round_are_told_so() -> None:
     pause = threading.Event()
 
     def evaluate(event: RoundEvent) -> None:
-        if event.what is Happening.ROUND_DONE:
+        if event.kind is EventKind.ROUND_DONE:
             pause.wait(1.5)  # thrice their limits
 
     link = config(open_timeout=0.5, communication_timeout=0.5)
@@ -180,7 +180,7 @@ def test_clients_that_wait_for_their_next_round_are_told_so() -> None:
 
 def test_a_client_that_is_started_again_between_rounds_counts() -> None:
     def replace(event: RoundEvent) -> None:
-        if event.what is Happening.ROUND_DONE and event.attempt.round == 0:
+        if event.kind is EventKind.ROUND_DONE and event.attempt.round == 0:
             first.leave()
             job.federation.wait_left("site-1")
             job.site(1, adding(3, next_model="memory"))
@@ -202,7 +202,7 @@ def test_what_went_down_early_is_given_up_where_the_next_round_is_spooled(tmp_pa
         trained.append(task.round)
 
     def join(event: RoundEvent) -> None:
-        if event.what is Happening.AFTER_AGGREGATION and event.attempt.round == 0:
+        if event.kind is EventKind.AFTER_AGGREGATION and event.attempt.round == 0:
             job.site(2, WholeExecutor(train))
             job.federation.peer("site-2")
 

@@ -12,11 +12,11 @@ import pytest
 
 from streamlink.executors.executor import Task
 from streamlink.executors.streaming import StreamingExecutor
+from streamlink.filters import FilterContext, FilterFactory, on_floats
 from streamlink.link import Update
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import TensorSpec
-from streamlink.rounds.events import Happening, RoundEvent
-from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
+from streamlink.rounds.events import EventKind, RoundEvent
 from tests.support.jobs import Job
 from tests.support.peers import Array, assert_same, config, executor, initial, trained
 
@@ -69,10 +69,10 @@ def test_a_filter_on_the_way_down_changes_what_clients_see(gathering: dict[str, 
 
 
 def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, Any]) -> None:
-    def choose(facts: ModelFacts) -> RangeFunction:
+    def choose(facts: FilterContext) -> RangeFunction:
         return plus(10 if facts.peer == "site-0" else 30)
 
-    with a_job(gathering, filters_up=[PerModel(choose)]) as job:
+    with a_job(gathering, filters_up=[FilterFactory(choose)]) as job:
         found = run(job, *[StreamingExecutor(plus(0))] * 2)
     assert_same(found, {name: array + 20 for name, array in F32.items()})
 
@@ -80,11 +80,11 @@ def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, An
 def test_a_filter_is_asked_for_each_client_and_attempt(gathering: dict[str, Any]) -> None:
     asked: set[tuple[int, str]] = set()
 
-    def choose(facts: ModelFacts) -> RangeFunction:
+    def choose(facts: FilterContext) -> RangeFunction:
         asked.add((facts.attempt.round, facts.peer))
         return plus(0)
 
-    with a_job(gathering, filters_down=[PerModel(choose)]) as job:
+    with a_job(gathering, filters_down=[FilterFactory(choose)]) as job:
         run(job, *[StreamingExecutor(plus(0))] * 2)
     assert asked == {(0, "site-0"), (0, "site-1")}
 
@@ -94,11 +94,11 @@ def test_a_filter_on_the_way_up_knows_what_kind_of_update_it_sees(
 ) -> None:
     seen: dict[str, Update] = {}
 
-    def choose(facts: ModelFacts) -> RangeFunction:
+    def choose(facts: FilterContext) -> RangeFunction:
         seen[facts.peer] = facts.update
         return plus(0)
 
-    with a_job(gathering, filters_up=[PerModel(choose)]) as job:
+    with a_job(gathering, filters_up=[FilterFactory(choose)]) as job:
         run(job, StreamingExecutor(plus(1)), StreamingExecutor(plus(3), weight=2.0))
     assert seen == {"site-0": Update(1.0, is_pure=True), "site-1": Update(2.0, is_pure=True)}
 
@@ -124,16 +124,16 @@ def test_the_steps_of_a_round_are_told_in_order(gathering: dict[str, Any]) -> No
     events: list[RoundEvent] = []
     with a_job(gathering, on_event=events.append) as job:
         run(job, *[StreamingExecutor(plus(0))] * 2)
-    told = [event.what for event in events if event.what is not Happening.UPDATE_ARRIVED]
+    told = [event.kind for event in events if event.kind is not EventKind.UPDATE_ARRIVED]
     assert told == [
-        Happening.ROUND_STARTED,
-        Happening.TASK_OFFERED,
-        Happening.TASK_OFFERED,
-        Happening.BEFORE_AGGREGATION,
-        Happening.AFTER_AGGREGATION,
-        Happening.BEFORE_PERSIST,
-        Happening.AFTER_PERSIST,
-        Happening.ROUND_DONE,
+        EventKind.ROUND_STARTED,
+        EventKind.TASK_OFFERED,
+        EventKind.TASK_OFFERED,
+        EventKind.BEFORE_AGGREGATION,
+        EventKind.AFTER_AGGREGATION,
+        EventKind.BEFORE_PERSIST,
+        EventKind.AFTER_PERSIST,
+        EventKind.ROUND_DONE,
     ]
 
 
@@ -144,8 +144,8 @@ def test_the_last_event_of_a_round_has_its_report_with_the_metrics_of_each_clien
     with a_job(gathering, on_event=events.append) as job:
         run(job, executor(0, 1.0, loss=1.0), executor(1, 3.0, loss=3.0))
         returned = job.report()
-    reports = {event.what: event.report for event in events if event.report is not None}
-    assert reports == {Happening.ROUND_DONE: returned}
+    reports = {event.kind: event.report for event in events if event.report is not None}
+    assert reports == {EventKind.ROUND_DONE: returned}
     assert returned.metrics == {"loss": 2.5}
     assert returned.client_metrics == {"site-0": {"loss": 1.0}, "site-1": {"loss": 3.0}}
 
@@ -156,17 +156,17 @@ def test_before_persist_the_old_model_stands_and_after_it_the_new(
     seen = {}
     with a_job(gathering) as job:
         job.extras["on_event"] = lambda event: seen.update(
-            {event.what: float(job.store.arrays["b"][0])}
+            {event.kind: float(job.store.arrays["b"][0])}
         )
         run(job, *[StreamingExecutor(plus(5))] * 2)
-    assert seen[Happening.BEFORE_PERSIST] == 1.0
-    assert seen[Happening.AFTER_PERSIST] == 6.0
+    assert seen[EventKind.BEFORE_PERSIST] == 1.0
+    assert seen[EventKind.AFTER_PERSIST] == 6.0
 
 
 def test_a_failed_round_is_told_with_its_reason() -> None:
     def veto(event: RoundEvent) -> None:
         told.append(event)
-        if event.what is Happening.AFTER_AGGREGATION:
+        if event.kind is EventKind.AFTER_AGGREGATION:
             raise ValueError("no")
 
     told: list[RoundEvent] = []
@@ -177,7 +177,7 @@ def test_a_failed_round_is_told_with_its_reason() -> None:
         with pytest.raises(ValueError, match="no"):
             job.reports()
         assert_same(job.store.arrays, F32)
-    assert told[-1].what is Happening.ROUND_FAILED
+    assert told[-1].kind is EventKind.ROUND_FAILED
     assert told[-1].detail == "no"
 
 
@@ -250,12 +250,12 @@ def test_a_filter_that_raises_fails_the_round_and_blames_no_client(
         assert_same(job.store.arrays, F32)
 
 
-@pytest.mark.parametrize("what", [Happening.AFTER_PERSIST, Happening.ROUND_DONE])
+@pytest.mark.parametrize("what", [EventKind.AFTER_PERSIST, EventKind.ROUND_DONE])
 def test_what_a_listener_raises_when_all_is_done_undoes_nothing(
-    gathering: dict[str, Any], what: Happening
+    gathering: dict[str, Any], what: EventKind
 ) -> None:
     def raising(event: RoundEvent) -> None:
-        if event.what is what:
+        if event.kind is what:
             raise ValueError("too late")
 
     with a_job(gathering, on_event=raising) as job:
@@ -263,12 +263,12 @@ def test_what_a_listener_raises_when_all_is_done_undoes_nothing(
     assert_same(found, {name: array + 1 for name, array in F32.items()})
 
 
-@pytest.mark.parametrize("what", [Happening.BEFORE_AGGREGATION, Happening.BEFORE_PERSIST])
-def test_a_slow_listener_runs_nobodys_clock_out(what: Happening) -> None:
+@pytest.mark.parametrize("what", [EventKind.BEFORE_AGGREGATION, EventKind.BEFORE_PERSIST])
+def test_a_slow_listener_runs_nobodys_clock_out(what: EventKind) -> None:
     slow = threading.Event()
 
     def waiting(event: RoundEvent) -> None:
-        if event.what is what:
+        if event.kind is what:
             slow.wait(1.5)  # thrice their limits
 
     limits = config(communication_timeout=0.5, streaming_ack_wait=0.5, streaming_read_timeout=0.5)

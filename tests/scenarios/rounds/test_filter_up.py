@@ -14,6 +14,7 @@ from streamlink.executors.executor import Executor, Task, TaskResult
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
+from streamlink.filters import FilterContext, FilterFactory, on_floats
 from streamlink.link import UpdateKind
 from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.copy import copy_model
@@ -22,7 +23,6 @@ from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.frames import Attempt
-from streamlink.rounds.filters import ModelFacts, PerModel, on_floats
 from streamlink.stores import open_model
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
@@ -107,13 +107,13 @@ def test_differences_are_clipped_and_not_the_model(
 def test_a_filter_may_be_chosen_for_each_update(
     federation: Federation, tmp_path: Path, kind: str
 ) -> None:
-    seen: list[ModelFacts] = []
+    seen: list[FilterContext] = []
 
-    def choose(facts: ModelFacts) -> RangeFunction:
+    def choose(facts: FilterContext) -> RangeFunction:
         seen.append(facts)
         return trained(facts.attempt.round)
 
-    site = executor(kind, tmp_path, returns="differences", filter_up=PerModel(choose))
+    site = executor(kind, tmp_path, returns="differences", filter_up=FilterFactory(choose))
     federation.client("site-1", site)
     assert run(federation) == expected("differences", (), trained(3))
     (facts,) = seen

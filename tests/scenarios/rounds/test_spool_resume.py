@@ -17,11 +17,12 @@ from streamlink.config import LinkConfig
 from streamlink.executors.executor import Executor
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
+from streamlink.filters import FilterFactory
 from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.filters import PerModel
 from streamlink.rounds.report import RoundReport
+from streamlink.stores import ArrayModel
 from tests.rounds.lockstep.test_resume import halved, seeded
 from tests.support.jobs import Job as Rounds
 from tests.support.peers import WAIT, Array, Gate, Site, assert_same, initial, mean_of, trained
@@ -57,7 +58,7 @@ def assert_undisturbed(job: Job, attempt: int) -> Any:
     assert report["contributors"] == ["site-0", "site-1"]
     assert (report["attempt"], report["failures"]) == (attempt, {})
     ended = fact(job.server, "digest")
-    assert ended["digest"] == sl.digest_of(sl.ArrayModel(EXPECTED))
+    assert ended["digest"] == sl.digest_of(ArrayModel(EXPECTED))
     assert_same(job.model(), EXPECTED)
     assert job.spooled == []
     return ended
@@ -158,14 +159,14 @@ def report_of(job: Lossy, attempt: int) -> RoundReport:
 
 
 def differences(function: RangeFunction) -> StreamingExecutor:
-    return StreamingExecutor(function, returns="differences", filter_up=PerModel(seeded))
+    return StreamingExecutor(function, returns="differences", filter_up=FilterFactory(seeded))
 
 
 @pytest.mark.parametrize(
     "facts",
     [
         {},
-        {"extras": {"filters_down": [PerModel(seeded)], "filters_up": [halved]}},
+        {"extras": {"filters_down": [FilterFactory(seeded)], "filters_up": [halved]}},
         {"part": ["odd", "t0", "t2", "t3"]},
     ],
     ids=["plain", "filters", "part"],
@@ -279,7 +280,7 @@ def test_a_client_whose_work_fails_leaves_nothing_behind(tmp_path: Path) -> None
     with Lossy(tmp_path, extras={"on_event": lambda event: note(event)}) as job:
 
         def note(event: Any) -> None:
-            if event.what.value == "client dropped":
+            if event.kind.value == "client dropped":
                 assert job.files() == []
                 dropped.set()
 

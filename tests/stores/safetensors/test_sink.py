@@ -183,7 +183,7 @@ import os
 import numpy as np
 import streamlink
 
-store = streamlink.SafetensorsStore({str(tmp_path)!r})
+store = streamlink.stores.SafetensorsStore({str(tmp_path)!r})
 streamlink.copy_model({{"w": np.arange(10.0)}}, store)
 before = sorted(os.listdir({str(tmp_path)!r}))
 sink = store.begin(store.open().spec)

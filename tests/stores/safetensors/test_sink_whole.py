@@ -10,7 +10,7 @@ from streamlink.errors import CorruptStore
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.safetensors import SafetensorsStore
-from streamlink.stores.safetensors.sink import ShardSink
+from streamlink.stores.safetensors.sink import SafetensorsSink
 
 SPEC = ModelSpec(
     tuple(TensorSpec(f"t{n}", "U8", (nbytes,)) for n, nbytes in enumerate((3, 2 * BLOCK_BYTES, 9)))
@@ -18,7 +18,7 @@ SPEC = ModelSpec(
 DATA = memoryview(bytes(range(256)) * (SPEC.nbytes // 256 + 1))[: SPEC.nbytes]
 
 
-def begun(directory: Path, *stops: int) -> ShardSink:
+def begun(directory: Path, *stops: int) -> SafetensorsSink:
     """Return a sink that was given the model in pieces that end at ``stops``."""
     sink, start = SafetensorsStore(directory).begin(SPEC), 0
     for stop in stops:
