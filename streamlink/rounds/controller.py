@@ -1,7 +1,7 @@
 """``ScatterAndGather``: the server's side of the rounds.
 
-Each round offers the model to every client that is there, gathers their updates, in lockstep or
-through a spool, and lets the new model appear at once or not at all.
+Each round offers the model to every connected client, gathers their updates, in lockstep or through
+a spool, and commits the new model atomically.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ __all__ = ["ScatterAndGather"]
 
 logger = logging.getLogger("streamlink.rounds")
 
-_CLIENT_BYTES = 4 << 20  # its threads' stacks and gRPC's own bookkeeping, an allowance
-_STORE_BYTES = 64 << 20  # block caches, the partial block, and what the allocator keeps for reuse
+_CLIENT_BYTES = 4 << 20  # for each client: stacks of its threads, state of its connection
+_STORE_BYTES = 64 << 20  # block caches, the partial block, memory that the allocator keeps
 
 
 def _no_facts(attempt: Attempt, peer: str) -> Mapping[str, str]:
     return {}
 
 
-def _unheard(event: RoundEvent) -> None:
+def _ignore(event: RoundEvent) -> None:
     pass
 
 
@@ -62,31 +62,31 @@ class ScatterAndGather:
 
     Args:
         server: where the clients are.
-        store: holds the global model; each round replaces it atomically. Or the path of one.
+        store: holds the global model; each round replaces it atomically. A path works, too.
         config: the rules of a round.
-        job: a name for this run; updates of another job are refused.
-        spool: a directory for updates that wait for the rule of their round to be met; it takes a
-            model per client. None: every round is gathered in lockstep.
+        job: a name for this job; updates of another job are refused.
+        spool: a directory that stores updates until the rule of their round is met; it needs the
+            room of one model for each client. None: every round is gathered in lockstep.
         weights: weights by client's name, instead of those the clients give.
         aggregator: how updates become the new model; ``"mean"``: their weighted mean.
         filters_down: applied to the model on its way to each client, the first one first.
         filters_up: applied to each update before it is averaged.
-        on_event: told what happens, from the thread that runs the rounds; what it raises fails the
-            round, and the old model stands.
-        metadata: ``metadata(attempt, peer)`` gives small facts that go with a client's task.
-        ledger: a file that keeps which rounds are done, so that a server that was killed can go on;
-            or a ``Ledger`` over ``store``. None: nothing is kept.
-        resume: go on after the last round in the ledger, with what is in the spool; where nothing
-            is to resume, begin. It needs a ledger.
-        cancel: ends ``run`` and ``wait_for_clients``, as the server's own token does. What is in
-            the spool stays for ``resume``, as after an interrupt.
+        on_event: called with each event, in the thread that runs the rounds; an exception fails
+            the round, and the old model stays.
+        metadata: ``metadata(attempt, peer)`` returns small facts to send with a client's task.
+        ledger: a file that records which rounds are done, so that a server that was killed can
+            resume the job; or a ``Ledger`` over ``store``. None: nothing is recorded.
+        resume: continue after the last round in the ledger, with what is in the spool; if there is
+            nothing to resume, begin. It needs a ledger.
+        cancel: ends ``run`` and ``wait_for_clients``, as the server's own token does. The spool
+            keeps whole updates for ``resume``, as after an interrupt.
 
     Raises:
-        ModelError: ``store`` or a weight is none, or a pattern of ``part`` matches none of its
-            tensors.
+        ModelError: ``store`` is no store, a weight is not allowed, or a pattern of ``part`` matches
+            no tensor.
         StoreError: store, spool or ledger cannot be written.
-        RoundError: the ledger tells of another job, or of one that was interrupted and ``resume``
-            is not given; or it does not fit the model in the store.
+        RoundError: the ledger is of another job, or of one that was interrupted while ``resume`` is
+            not set; or the model in the store is none that the ledger knows.
         ValueError: no aggregator of that name; ``gather="spool"`` without a directory; or the job
             waits for more clients than the server admits.
     """
@@ -103,7 +103,7 @@ class ScatterAndGather:
         aggregator: str = "mean",
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
-        on_event: Callable[[RoundEvent], None] = _unheard,
+        on_event: Callable[[RoundEvent], None] = _ignore,
         metadata: Metadata = _no_facts,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -114,7 +114,7 @@ class ScatterAndGather:
         if isinstance(self._store, ChecksWriting):
             self._store.check_writable()
         self._config = config or RoundConfig()
-        # What cannot work is refused here, before anybody is waited for.
+        # What cannot work is refused here, not after hours of waiting for clients.
         self._config.require_room(server.config.grpc)
         require_part(self._store, self._config.part)
         for client, weight in (weights or {}).items():
@@ -150,16 +150,16 @@ class ScatterAndGather:
         self._has_waited = False
 
     def run(self) -> list[RoundReport]:
-        """Run all rounds, or those that are left of them, and return what each gave.
+        """Run all rounds, or those that are left of them, and return their reports.
 
-        With a ledger that is also what it has of rounds before; a round whose server was killed
-        right after the new model was there has no report.
+        With a ledger also the reports of earlier rounds that it has. A round has no report if the
+        server was killed between the commit of its model and that of the ledger.
 
         Raises:
-            QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stands.
-            JobAborted: an operator has ended the job.
-            Cancelled: the token was.
-            RoundError: not enough clients came at all.
+            QuorumNotReached: fewer than ``min_clients`` updates arrived; the last model stays.
+            JobAborted: an operator has aborted the job.
+            Cancelled: a token was cancelled.
+            RoundError: too few clients connected.
             StoreError: the model cannot be read or stored.
         """
         config = self._config
@@ -179,14 +179,14 @@ class ScatterAndGather:
             self._lockstep.forget("the job is over")
 
     def wait_for_clients(self) -> None:
-        """Wait for the clients of the first round, as ``wait_for_clients`` says.
+        """Wait for the clients of the first round, by the settings ``wait_for_clients...``.
 
-        A job that goes on waits as long for those who took part last: for those whose updates were
-        recovered, before the round after that. If no round is left it waits for at most
-        ``reconnect_timeout``, so that they hear that the job is over.
+        A job that is resumed waits as long for the clients of the last round; before the round
+        after that it waits for those whose updates were recovered. If no round is left it waits for
+        at most ``reconnect_timeout``, so that the clients learn that the job is over.
 
         Raises:
-            RoundError: fewer than ``min_clients`` came.
+            RoundError: fewer than ``min_clients`` connected.
         """
         config, ledger = self._config, self._ledger
         count, seconds = config.wait_for_clients, config.wait_for_clients_seconds
@@ -212,7 +212,7 @@ class ScatterAndGather:
 
         Args:
             number: of the round.
-            is_last: no round follows at once, so nothing of the new model goes down early.
+            is_last: no round follows at once, so the new model is not sent early (duplex).
         """
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(EventKind.ROUND_STARTED, first)
@@ -236,38 +236,39 @@ class ScatterAndGather:
     def client_progress(self) -> list[ClientProgress]:
         """Return how far each client is in the round that runs; cheap, from any thread.
 
-        Between two rounds, and after the last, it is how those ended whose updates counted.
+        Between two rounds, and after the last, that of the clients whose updates counted.
         """
-        spooled = self._spooled  # it may be over before the next line
+        spooled = self._spooled  # read once: the rounds' thread may set it to None
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
         return [progress_of(exchange) for exchange in list(running)] or list(self._ended)
 
     def state(self) -> JobState:
-        """Return where the job stands; cheap, from any thread."""
+        """Return the state of the job; cheap, from any thread."""
         return self._plan.tracker.state()
 
     # --- the operator -------------------------------------------------------------------------
 
     def abort(self, reason: str) -> None:
-        """End the job, from any thread: ``run`` raises ``JobAborted`` soon, with ``reason``.
+        """Abort the job, from any thread: ``run`` raises ``JobAborted`` soon, with ``reason``.
 
-        The last whole model stands; a model that is being stored at this moment still counts.
+        The store keeps the last whole model; one whose commit has begun still counts.
         """
         self._plan.stop.abort(reason)
 
     def drop(self, client: str, reason: str) -> bool:
-        """Throw a client out, from any thread: no update of it counts from now on.
+        """Exclude a client, from any thread: no update of it counts from now on.
 
-        The rule of the round decides what follows. Its session ends with ``reason``, and no client
-        of that name is let in again before ``readmit``: one that is started again by itself would
-        else be back at once. With a ledger that holds for servers that ``resume`` this job, too.
+        The rule of the round decides how the round continues. The client's session ends with
+        ``reason``, and no client of that name is admitted before ``readmit``: one that a supervisor
+        restarts would be back at once otherwise. With a ledger, servers that ``resume`` this job
+        exclude it, too.
 
         Returns:
-            Whether it was not out already; the reason it was thrown out for first stays.
+            False: it was excluded already; the first reason is kept.
 
         Raises:
-            RoundError: no client of that name is here or was; names those that are.
-            StoreError: it is out, but the ledger cannot be written: not after a restart.
+            RoundError: no client of that name is or was connected; names those that are.
+            StoreError: it is excluded, but the ledger cannot be written: a restart admits it again.
         """
         if self._server.is_barred(client):
             return False
@@ -281,26 +282,26 @@ class ScatterAndGather:
         return True
 
     def readmit(self, client: str) -> bool:
-        """Let a client in again that was thrown out; it takes part from the next attempt on.
+        """Admit an excluded client again; it takes part from the next attempt on.
 
         Returns:
-            Whether it was out.
+            Whether it was excluded.
 
         Raises:
-            StoreError: it is let in, but the ledger cannot be written: not after a restart.
+            StoreError: it is admitted, but the ledger cannot be written: a restart excludes it.
         """
-        was_out = self._server.is_barred(client)
+        was_excluded = self._server.is_barred(client)
         self._server.readmit(client)
         if self._ledger is not None:
             self._ledger.readmit(client)
-        return was_out
+        return was_excluded
 
     def peak_bytes(self, clients: int) -> int:
-        """Return what this job may hold over base with so many clients (bytes), buffers included.
+        """Return how much memory this job may need with so many clients (bytes), beyond imports.
 
-        For each client two streams; beside them what the store reads and writes with, one piece of
-        the new model and of each update with the mean's scratch, and what ``duplex_bytes`` grants.
-        None of it grows with the model.
+        For each client two streams. Once: the store's buffers, one piece of the new model and of
+        each update, the aggregator's scratch memory, and ``duplex_bytes``. None grows with the
+        model.
         """
         streams = 2 * self._server.config.stream.stream_bytes
         if self._config.duplex_bytes:
@@ -333,7 +334,7 @@ class ScatterAndGather:
         return report
 
     def _recover(self) -> list[StoredUpdate]:
-        """Return the updates of the next round that a server before this one has stored."""
+        """Return the updates of the next round that an earlier server has stored."""
         if self._recovered is None:
             self._recovered = []
             if self._ledger is not None and self._spool is not None:
@@ -351,9 +352,9 @@ class ScatterAndGather:
         return gather == "spool" or (gather == "auto" and len(peers) > self._config.min_clients)
 
     def _quorum(self, number: int, arrived: Collection[str]) -> list[Peer]:
-        """Return who takes part: all that are here.
+        """Return the clients that are asked: all that are connected, without those in ``arrived``.
 
-        Whose update has ``arrived`` already counts, and is not asked.
+        Their updates were recovered: these clients count, and are not asked again.
         """
         peers = [peer for peer in self._server.peers if peer.name not in arrived]
         least = self._config.min_clients

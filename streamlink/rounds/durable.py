@@ -22,7 +22,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator[None]:
-    """Turn the system's errors into ones that name ``path`` and say ``what`` that means."""
+    """Translate ``OSError`` into ``StoreError``, with ``path`` and ``what`` cannot be done."""
     try:
         yield
     except StoreError:
@@ -33,10 +33,10 @@ def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator
 
 
 def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used") -> None:
-    """Write a small file that is there whole or not at all, and stays once this returns.
+    """Write a small file: atomic, and durable once this returns.
 
     Raises:
-        StoreError: the disk does not take it.
+        StoreError: it cannot be written.
     """
     aside = aside_of(path)
     with spool_errors(path, what):

@@ -1,6 +1,7 @@
-"""What has become of a job so far, kept for whoever asks meanwhile: a status, metrics, the log.
+"""The state of a running job, for the status command, metrics and the log.
 
-It is fed by the events of the rounds, in their order, and holds the last few of everything.
+The events of the rounds update it, in their order. It keeps the last few of everything: a job may
+run for months.
 """
 
 from __future__ import annotations
@@ -36,23 +37,23 @@ class RoundNote:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that went wrong."""
+    """A client that dropped out, or a round that failed."""
 
     at: float
     """When (seconds since 1970)."""
     round: int
     peer: str
-    """Whose it was; empty: the whole round's."""
+    """The client; empty: the round failed."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """Where a job stands."""
+    """The state of a job."""
 
     job: str
     phase: str = "waiting for clients"
-    """``waiting for clients``, ``gathering`` (the model goes down, is worked on and comes back),
+    """``waiting for clients``, ``gathering`` (models are sent, trained and received),
     ``averaging``, ``storing``, ``between rounds``, ``done``, ``failed``."""
     since: float = 0.0
     """Since when (seconds since 1970)."""
@@ -60,7 +61,7 @@ class JobState:
     """Number of the round that runs, or ran last; None: none has begun."""
     attempt: int = 0
     updates: int = 0
-    """Updates that came to count, in all rounds (count)."""
+    """Updates that counted, in all rounds (count)."""
     rounds_done: int = 0
     """Rounds that gave a new model (count)."""
     last_rounds: tuple[RoundNote, ...] = ()
@@ -91,7 +92,7 @@ def round_of(number: int | None, first: int, count: int) -> str:
 
 
 class JobTracker:
-    """Keeps a ``JobState`` up to date; any thread may ask for it."""
+    """Keeps a ``JobState`` up to date; any thread may read it."""
 
     def __init__(self, job: str, clock: Clock) -> None:
         self._job, self._clock = job, clock
@@ -110,13 +111,13 @@ class JobTracker:
             self._first, self._count = first, count
 
     def note(self, event: RoundEvent) -> None:
-        """Take over what happened, and log what an operator looks for."""
+        """Update the state with an event, and log it if operators need to know."""
         with self._lock:
             self._take(event)
-        _tell(event)
+        _log(event)
 
     def count(self, report: RoundReport) -> None:
-        """Take over what a round gave that is done."""
+        """Add the report of a round that is done."""
         note = RoundNote(
             report.round, report.attempt, report.seconds, tuple(sorted(report.weights))
         )
@@ -128,10 +129,10 @@ class JobTracker:
     def end(self, phase: str) -> None:
         """Note that there will be no more rounds."""
         with self._lock:
-            self._turn(phase)
+            self._enter(phase)
 
     def state(self) -> JobState:
-        """Return where the job stands."""
+        """Return the state of the job."""
         with self._lock:
             return JobState(
                 self._job,
@@ -154,7 +155,7 @@ class JobTracker:
             self._round, self._attempt = number, attempt
             self._lost.clear()
         elif number != self._round:
-            return  # of the next round, which some are offered early
+            return  # of the next round, which duplex offers early
         if event.kind is EventKind.TASK_OFFERED:
             self._attempt = max(self._attempt, attempt)
             self._lost.pop(event.peer, None)
@@ -164,9 +165,9 @@ class JobTracker:
         if event.kind is EventKind.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
             self._lost[event.peer] = None
         if (phase := _PHASES.get(event.kind)) is not None:
-            self._turn(phase)
+            self._enter(phase)
 
-    def _turn(self, phase: str) -> None:
+    def _enter(self, phase: str) -> None:
         if phase != self._phase:
             self._phase, self._since = phase, self._clock.wall()
 
@@ -180,21 +181,21 @@ _PHASES = {
     EventKind.ROUND_FAILED: "failed",
 }
 
-_TOLD = {
+_LEVELS = {
     EventKind.ROUND_STARTED: logging.INFO,
     EventKind.CLIENT_DROPPED: logging.WARNING,
     EventKind.ROUND_FAILED: logging.ERROR,
 }
 
 
-def _tell(event: RoundEvent) -> None:
-    level = _TOLD.get(event.kind)
+def _log(event: RoundEvent) -> None:
+    level = _LEVELS.get(event.kind)
     if level is None:
         return
     attempt = event.attempt
     facts = {"job": attempt.job, "round": attempt.round, "attempt": attempt.attempt}
-    told = {"peer": event.peer, "reason": event.detail}
-    facts |= {name: fact for name, fact in told.items() if fact}
+    named = {"peer": event.peer, "reason": event.detail}
+    facts |= {name: fact for name, fact in named.items() if fact}
     text = ": ".join(filter(None, (event.kind.value, event.peer, event.detail)))
     extra = {"event": event.kind.value, "facts": facts}
     logger.log(level, "%s: %s", attempt, text, extra=extra)

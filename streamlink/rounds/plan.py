@@ -1,4 +1,4 @@
-"""What all rounds of a job have in common: its rules, its filters, and who hears of its events."""
+"""What all rounds of a job have in common: its rules, filters, aggregator and event listeners."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Plan:
     stop: StopSignal = field(default_factory=StopSignal)
 
     def weigh(self, peer: str, given: float) -> float:
-        """Return the weight that counts for ``peer``, which gave ``given``."""
+        """Return the weight that counts for ``peer``, whose update declares ``given``."""
         if self.rules.weights == "equal":
             return 1.0
         return (self.weights or {}).get(peer, given)
@@ -56,10 +56,12 @@ class Plan:
         *,
         report: RoundReport | None = None,
     ) -> None:
-        """Call ``on_event``; what it raises ends the round, unless that is over.
+        """Record an event, and call ``on_event``; its exception fails the round.
+
+        After the commit it cannot: the new model is there, and the exception is only logged.
 
         Raises:
-            JobAborted: an operator wants no more of this job.
+            JobAborted: an operator has aborted the job.
         """
         event = RoundEvent(kind, attempt, peer, detail, report)
         self.tracker.note(event)
@@ -73,13 +75,13 @@ class Plan:
             logger.exception("%s: on_event raised at %s", attempt, kind.value)
 
     def emit_step(self, step: Step, attempt: Attempt) -> None:
-        """Emit the events of a step of the aggregation."""
+        """Emit the events of a step of the gathering."""
         for kind in _EVENTS[step]:
             self.emit(kind, attempt)
 
 
 _PAST = (EventKind.AFTER_PERSIST, EventKind.ROUND_DONE, EventKind.ROUND_FAILED)
-"""What cannot be undone by raising."""
+"""Events after which an exception can no longer fail the round."""
 
 _EVENTS = {
     Step.AGGREGATING: (EventKind.BEFORE_AGGREGATION,),

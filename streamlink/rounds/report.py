@@ -1,4 +1,4 @@
-"""What is said of a round: its report, how far each client is, and its lines in the log."""
+"""Reports of rounds: the result of each, the progress of each client, and the log lines."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ __all__ = [
     "log_round",
     "log_traceback",
     "progress_of",
-    "wait_reply_of",
+    "wait_for_reply",
 ]
 
 logger = logging.getLogger("streamlink.rounds")
 
-_REPLY_SECONDS = 1.0  # a client's reply follows the end of its stream on another connection
+_REPLY_SECONDS = 1.0  # a client's reply is on another stream than the end of its update
 _TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
 
 
 @dataclass(frozen=True, slots=True)
 class RoundReport:
-    """What one round gave."""
+    """The result of one round."""
 
     round: int
     attempt: int
     seconds: float
     weights: dict[str, float]
-    """Contributors and their weights: exactly those whose whole update is in the new model."""
+    """The contributors, whose whole update is in the new model, and their weights."""
     metrics: dict[str, float]
     """Averaged with the same weights as the model."""
     failures: dict[str, str] = field(default_factory=dict)
-    """Clients that were asked and are not in it, and why."""
+    """Clients that were asked and did not contribute, and why."""
     metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """Small facts each contributor's task gave back."""
+    """Small facts that each contributor's task returned."""
     recovered: tuple[str, ...] = ()
-    """Contributors whose update was in the spool already when a killed server came back."""
+    """Contributors whose update a restarted server found in its spool."""
     client_metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Each contributor's own metrics, as its task reported them, before they were averaged."""
 
@@ -68,7 +68,7 @@ class ClientProgress:
 
 
 def log_round(report: RoundReport) -> None:
-    """Log a line of facts for a round that is done."""
+    """Log a round that is done, with its facts."""
     text = f"round {report.round} done in {report.seconds:.1f} s: {len(report.weights)} updates"
     facts = {"event": "round done", "facts": asdict(report)}
     logger.info("%s in the new model", text, extra=facts)
@@ -97,11 +97,13 @@ def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[Client
     ]
 
 
-def wait_reply_of(exchange: Exchange) -> Mapping[str, str]:
-    """Wait until the client has heard that its update counts: no goodbye may overtake that.
+def wait_for_reply(exchange: Exchange) -> Mapping[str, str]:
+    """Wait for the client's reply, the acknowledgement that it knows that its update counts.
+
+    Only then may the server say goodbye: on another stream that could overtake *commit*.
 
     Returns:
-        What its task gave back; nothing where it left before it could say so.
+        The small facts that its task returned; none if it left before it replied.
     """
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)
@@ -112,17 +114,17 @@ def wait_reply_of(exchange: Exchange) -> Mapping[str, str]:
 
 
 def log_traceback(exchange: Exchange) -> None:
-    """Log what a client's task raised, as its client tells it right after the stream's end."""
+    """Log what a client's task raised; the reply with it follows the end of the stream."""
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)
     except StreamlinkError:
-        return  # the client is gone; why is in the round's own error
+        return  # the client is lost; the round's own error has the reason
     if reply is None or not reply.traceback:
         return
     logger.error("%s: the task raised %s", exchange.peer, reply.error[:_TRACEBACK_WIDTH])
-    # A line each: it came from outside, and a record's line breaks are escaped.
+    # One record for each line: the text is a peer's, so line breaks in a record are escaped.
     lines = reply.traceback.splitlines()[-_TRACEBACK_LINES:]
     if lines[-1] == reply.error:
-        lines.pop()  # the line above has said it
+        lines.pop()  # logged above
     for line in lines:
         logger.error("%s: | %s", exchange.peer, line[:_TRACEBACK_WIDTH])

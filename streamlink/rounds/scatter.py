@@ -1,4 +1,4 @@
-"""The sending half of a round: each client is asked, and a thread feeds the model to its stream."""
+"""The sending half of a round: it asks each client, and a thread sends the model on its stream."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = ["Scatter", "Send"]
 logger = logging.getLogger("streamlink.rounds")
 
 Send = Callable[[SendTransfer, ModelSource], object]
-"""``send(model, source)`` sends all of ``source``, as ``send_model`` does."""
+"""``send(transfer, source)`` sends all of ``source``, as ``send_model`` does."""
 
 
 class Scatter:
-    """The requests of one attempt: made one by one, fed by a thread each, ended together."""
+    """The requests of one attempt: made one by one, served by a thread each, ended together."""
 
     def __init__(self, plan: Plan, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -55,17 +55,17 @@ class Scatter:
         update_start: int = 0,
         send: Send = send_model,
     ) -> Exchange:
-        """Ask ``peer``, and feed it the model of ``source``.
+        """Ask ``peer`` for an update, and send it the model of ``source``.
 
         Args:
-            peer: who is asked.
+            peer: the client.
             source: the model.
-            attempt: to which attempt; None: to this one.
+            attempt: of the request; None: this one.
             update_start: its update is wanted from this byte on; the model is sent from there, too.
             send: sends the model, in a thread of its own.
 
         Raises:
-            ContributorFailed: it is not there any more.
+            ContributorFailed: its session is lost.
         """
         exchange = self._ask(peer, source, attempt or self.attempt, update_start)
         seen = self._filtered(source, peer.name)
@@ -73,7 +73,7 @@ class Scatter:
         return exchange
 
     def hold(self, interval: float) -> None:
-        """Until this attempt begins, tell its clients that they wait for the round before."""
+        """Until this attempt begins, notify its clients that they wait for the round before."""
 
         def pulse() -> None:
             while not self._has_begun.wait(interval):
@@ -87,7 +87,7 @@ class Scatter:
         self._senders.append(thread)
 
     def begin(self, peers: Sequence[Peer]) -> None:
-        """Begin with ``peers``; end the requests of everybody else, and those that have failed."""
+        """Begin with ``peers``; end the requests of other clients, and those that have failed."""
         self._has_begun.set()
         known = {peer.name: peer for peer in peers}
         for name, exchange in list(self.exchanges.items()):
@@ -96,19 +96,19 @@ class Scatter:
                 exchange.end(AbortCode.STALE_ATTEMPT, "it takes no part in this round")
 
     def end(self, reason: str) -> None:
-        """Give all requests up; nothing of them counts."""
+        """End all requests; nothing of them counts."""
         self._has_begun.set()
         for exchange in self.exchanges.values():
             exchange.end(AbortCode.STALE_ATTEMPT, reason)
 
     def join(self) -> None:
-        """Wait until nobody reads the source any more: it may be closed then."""
+        """Wait until no thread reads the source any more: then it may be closed."""
         for sender in self._senders:
             self._plan.clock.join(sender)
 
     @property
     def fault(self) -> Exception | None:
-        """What went wrong with reading our own store, if that did."""
+        """What failed on this side while sending: our store, or a filter. No client is to blame."""
         return self._fault
 
     def _ask(
@@ -157,7 +157,7 @@ class Scatter:
             except Exception as error:
                 if not isinstance(error, StreamlinkError) or isinstance(error, _OURS):
                     self._fault = error
-                # The gather waits on the other stream: end it, with the reason.
+                # The gathering waits on the other stream of this client: abort it, with the reason.
                 logger.debug("sending to %s ended: %s", exchange.peer, error)
                 exchange.incoming.abort(code_of(error), _why(error))
 
@@ -167,11 +167,11 @@ class Scatter:
 
 
 _OURS = (ModelError, StoreError)
-"""What goes wrong with our own store or filters, whoever it was on its way to."""
+"""Errors of our own store or filters, whichever client the model was sent to."""
 
 
 def _why(error: Exception) -> str:
-    """Return why the model did not get there; a task that raised is no fault of the sending."""
+    """Return why the model was not sent; where the task raised, sending it is not to blame."""
     if isinstance(error, StreamAborted) and error.code is AbortCode.TASK_FAILED:
         return f"its task failed: {error.reason}"
     return f"sending it the model failed: {error}"

@@ -16,9 +16,9 @@ from streamlink.model.spec import ModelSpec
 
 __all__ = ["FanOutSink", "FanOutSource"]
 
-_MARGIN = (
-    16  # bytes kept behind every reader: a filter reads a cut element, of 16 bytes at most, again
-)
+# Bytes kept behind every reader. A filter works on whole elements, of 16 bytes at most, so it reads
+# an element again that the end of the last range has cut.
+_MARGIN = 16
 
 
 class FanOutSink:

@@ -26,7 +26,7 @@ from streamlink.rounds.report import (
     RoundReport,
     ended,
     log_traceback,
-    wait_reply_of,
+    wait_for_reply,
 )
 from streamlink.rounds.resume import answer_of
 from streamlink.rounds.scatter import Scatter
@@ -231,7 +231,7 @@ class Lockstep:
         metadata = {}
         for peer in peers:
             exchange = scatter.exchanges[peer.name]
-            metadata[peer.name] = wait_reply_of(exchange)
+            metadata[peer.name] = wait_for_reply(exchange)
             exchange.close()
         self.ended = ended(scatter.exchanges.values(), gather.weights)
         return RoundReport(

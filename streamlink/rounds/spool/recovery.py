@@ -1,9 +1,8 @@
-"""What a server that was killed has left in its spool: found again and verified, or removed.
+"""Recovers the updates that a killed server has left in its spool: verifies them, or removes them.
 
-An update that was stored whole counts as arrived when its server comes back: nobody is asked for it
-again. Only what this very run has stored for the round that is next, from the model that is still
-there, is that. What else this run, or one it took the place of, has left is removed; what belongs
-to others stays.
+A whole update counts as arrived when its server is restarted, and its client is not asked again.
+It must be of this run, of the next round, and made from the model that is in the store. Whatever
+else this run or one that it replaced has left is removed; what belongs to other runs stays.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NAME = re.compile(r"([0-9a-f]+)-[0-9]+")
 
 
 def path_name(run: str, number: int) -> str:
-    """Return the name of the directory of a run's ``number``-th update; run "": it has no name."""
+    """Return the directory's name for update ``number`` of a run; run "": there is no ledger."""
     return f"{run}-{number}" if run else str(number)
 
 
@@ -49,17 +48,17 @@ def recover(
 ) -> list[StoredUpdate]:
     """Return the whole updates in ``directory``, ordered by their clients' names.
 
-    Each is read once from front to back. One that is not what was stored is removed: its client is
-    asked again.
+    Each is read once, from front to back, and compared with its digest. A damaged one is removed,
+    and its client is asked again.
 
     Args:
         directory: the spool; it need not be there.
-        run: whose they must be, and of which model.
-        next_round: job and round they must belong to.
+        run: the run and the model that they must be of.
+        next_round: the job and the round that they must be of.
         part: the tensors they must have.
         store_at: gives the store in a directory.
-        forgotten: runs of which nothing is needed any more.
-        without: clients of whom nothing counts.
+        forgotten: runs that this one replaced; what they left is removed.
+        without: excluded clients; what they sent is removed.
 
     Raises:
         StoreError: the directory cannot be read.
@@ -74,7 +73,7 @@ def recover(
         else:
             if update is not None and update.peer not in {*found, *without}:
                 found[update.peer] = update
-                logger.info("the update of %s for %s is here already", update.peer, next_round)
+                logger.info("recovered the update of %s for %s", update.peer, next_round)
                 continue
         remove_tree(path)
     if ours and not found:
@@ -95,19 +94,19 @@ def _of_runs(directory: Path, runs: set[str]) -> list[Path]:
 def _usable(
     path: Path, run: Run, next_round: Attempt, part: ModelSpec, store_at: StoreAt
 ) -> StoredUpdate | None:
-    """Return the update in ``path``; None: there is none whole, or it is of no use any more.
+    """Return the update in ``path``; None: it is incomplete, or of another run, round or model.
 
     Raises:
-        StoreError: it is not what was stored, or cannot be read.
+        StoreError: it is damaged, or cannot be read.
     """
     if not (path / MANIFEST_NAME).exists():
-        logger.info("removed from the spool: %s, which was on its way", path)
+        logger.info("removed from the spool: %s, an incomplete update", path)
         return None
     update = StoredUpdate.read(path, store_at)
     sent = update.attempt
     is_ours = (update.run, sent.job, sent.round) == (run.id, next_round.job, next_round.round)
     if not is_ours or update.base != run.base:
-        logger.info("removed from the spool: %s, an update of %s, of no use now", path, sent)
+        logger.info("removed from the spool: %s, an update of %s, no longer needed", path, sent)
         return None
     with closing(update.store.open()) as source:
         if source.spec != part or digest_of(source) != update.digest:

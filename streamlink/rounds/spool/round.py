@@ -1,4 +1,4 @@
-"""A round through the spool: whoever is quick counts, and stragglers are let go by the rule."""
+"""Runs a round through the spool: the first updates count, and the rule leaves out stragglers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streamlink.rounds.aggregate.gather import Gather, GatherRules
 from streamlink.rounds.events import EventKind
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.plan import Plan
-from streamlink.rounds.report import RoundReport, log_traceback, wait_reply_of
+from streamlink.rounds.report import RoundReport, log_traceback, wait_for_reply
 from streamlink.rounds.resume import answer_of, ask_for_rest, is_lost
 from streamlink.rounds.scatter import Scatter
 from streamlink.rounds.spool.rule import SpoolRule
@@ -39,11 +39,11 @@ __all__ = ["SpooledRound", "store_at"]
 
 logger = logging.getLogger("streamlink.rounds")
 
-_LOOK_SECONDS = 1.0  # whether a client came back is looked at this often
+_POLL_SECONDS = 1.0  # how often the server looks whether a lost client is back
 
 
 class SpooledRound:
-    """Runs one round: asks, stores what comes, decides by the rule, and averages what is stored."""
+    """Runs one round: asks the clients, stores their updates, and aggregates what is stored."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SpooledRound:
         self._recovered = recovered
         self._scatter = Scatter(plan, self._attempt)
         self._attempts: dict[str, int] = {}  # an update that is resumed stays in its attempt
-        self._asked: Counter[str] = Counter()  # so often
+        self._asked: Counter[str] = Counter()  # how often, for ``max_attempts``
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, StreamlinkError] = {}
         self._metadata: dict[str, Mapping[str, str]] = {}
@@ -76,10 +76,10 @@ class SpooledRound:
         return list(self._scatter.exchanges.values())
 
     def run(self, peers: Sequence[Peer]) -> RoundReport:
-        """Run it with ``peers``, and with what was recovered; those clients are not asked.
+        """Run it with ``peers``, and with recovered updates, whose clients are not asked.
 
         Raises:
-            QuorumNotReached: too few updates came; the last model stands.
+            QuorumNotReached: too few updates arrived; the store keeps the last model.
             StoreError: this side's disk failed.
         """
         began = self._clock()
@@ -108,9 +108,9 @@ class SpooledRound:
                 self._scatter.join()
 
     def _blame_ourselves(self, error: BaseException) -> None:
-        """Raise what went wrong with our own store, where that is why the updates failed."""
+        """Raise the fault of our own store instead, where that is why the updates failed."""
         if isinstance(error, QuorumNotReached):
-            self._scatter.join()  # clients may hear of it before it is noted here
+            self._scatter.join()  # a client may report it before the sending thread notes it
             if self._scatter.fault is not None:
                 raise self._scatter.fault from error
 
@@ -128,7 +128,7 @@ class SpooledRound:
         for peer in peers:
             self._ask(peer, source, spool, rule)
         while (left := rule.seconds_left(now=self._clock())) > 0:
-            spool.wait(min(left, _LOOK_SECONDS))
+            spool.wait(min(left, _POLL_SECONDS))
             if spool.fault is not None:
                 raise spool.fault
             self._plan.stop.check()
@@ -136,7 +136,7 @@ class SpooledRound:
                 raise self._scatter.fault
             self._note(spool, rule)
             self._ask_those_back(source, spool, rule)
-        self._note(spool, rule)  # who arrived while we decided is not late
+        self._note(spool, rule)  # an update that arrived during the decision is not late
         for name in sorted(rule.asked):
             self._leave_out(name, spool, rule)
 
@@ -158,7 +158,7 @@ class SpooledRound:
             self._drop(peer.name, error, spool, rule)
 
     def _note(self, spool: Spool, rule: SpoolRule) -> None:
-        """Take over what has arrived and what has failed since the last look."""
+        """Pass on to the rule what has arrived and what has failed since the last call."""
         now = self._clock()
         for name in spool.arrived.keys() & rule.asked:
             rule.arrive(name, now=now)
@@ -170,13 +170,14 @@ class SpooledRound:
             self._forget(name, self._thrown_out(name), spool, rule)
 
     def _forget(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
-        """Leave out a client whose update is stored whole, or its beginning."""
+        """Leave out a client whose update is stored, wholly or in part."""
         rule.forget(name)
         spool.drop(name)
         self._drop(name, error, spool, rule)
 
     def _thrown_out(self, name: str) -> StreamAborted:
-        reason = self._server.barred.get(name, "thrown out by the operator")  # let in again by now
+        # No reason: an operator has readmitted it since. What it had sent stays out of this round.
+        reason = self._server.barred.get(name, "thrown out by the operator")
         return StreamAborted(AbortCode.CANCELLED, reason, by_peer=False)
 
     def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
@@ -185,14 +186,14 @@ class SpooledRound:
         if exchange is not None:
             log_traceback(exchange)
             exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
-        peer = self._peers.get(name)  # None: its update was recovered, and nobody was asked
+        peer = self._peers.get(name)  # None: its update was recovered, so it was not asked
         may_return = peer is not None and is_lost(peer, error)
         if not may_return:
             spool.drop(name)
-            # Who cannot go on, for whatever reason, can still begin again.
+            # A client that could not resume, for whatever reason, may still begin again.
             may_return = exchange is not None and exchange.incoming.is_rest
-        is_tired = self._asked[name] >= self._plan.rules.max_attempts
-        is_gone = may_return and not is_tired and not self._server.is_barred(name)
+        is_last_try = self._asked[name] >= self._plan.rules.max_attempts
+        is_gone = may_return and not is_last_try and not self._server.is_barred(name)
         rule.drop(name, is_gone=is_gone, now=self._clock())
         self._failures[name] = error
         self._plan.emit(EventKind.CLIENT_DROPPED, self._attempt, name, str(error))
@@ -201,27 +202,27 @@ class SpooledRound:
         away = rule.away(now=self._clock())
         for peer in self._server.peers:
             if peer.name in away and not peer.is_lost:
-                logger.info("%s: %s is here, and asked again", self._attempt, peer.name)
+                logger.info("%s: %s is connected, and is asked again", self._attempt, peer.name)
                 rule.ask_again(peer.name)
                 self._failures.pop(peer.name, None)
                 self._ask(peer, source, spool, rule)
 
     def _leave_out(self, name: str, spool: Spool, rule: SpoolRule) -> None:
-        """End the task of a client that is too late for this round, unless it just was not."""
+        """Leave out a client that is late, unless its update has just been stored."""
         why = self._why_late(name, rule)
-        if not spool.leave_out(name, f"{self._attempt} goes on without it: {why}"):
+        if not spool.leave_out(name, f"{self._attempt} continues without it: {why}"):
             rule.arrive(name, now=self._clock())
             self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, name)
             return
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
-            exchange.end(AbortCode.STALE_ATTEMPT, f"{self._attempt} goes on without it: {why}")
-        logger.warning("%s goes on without %s: %s", self._attempt, name, why)
+            exchange.end(AbortCode.STALE_ATTEMPT, f"{self._attempt} continues without it: {why}")
+        logger.warning("%s continues without %s: %s", self._attempt, name, why)
         self._failures[name] = QuorumNotReached(why)
         self._plan.emit(EventKind.CLIENT_DROPPED, self._attempt, name, why)
 
     def _why_late(self, name: str, rule: SpoolRule) -> str:
-        """Return what there was of an update that does not count, and what nobody waits for."""
+        """Return how far a late update had come, and what ended the round."""
         ended, exchange = rule.why_over(now=self._clock()), self._scatter.exchanges.get(name)
         if exchange is None or not exchange.incoming.is_announced:
             return f"no update of it came before {ended}"
@@ -241,7 +242,7 @@ class SpooledRound:
             self._require_enough(rule)
             try:
                 gather = self._combined(source, spool)
-            except ContributorFailed as failed:  # such as NaN in it: the others do not need it
+            except ContributorFailed as failed:  # such as NaN in it: aggregate the others again
                 self._forget(failed.peer, failed, spool, rule)
         for name in spool.arrived:
             self._close(name)
@@ -274,7 +275,7 @@ class SpooledRound:
         return gather
 
     def _check(self, updates: Sequence[StoredSource]) -> None:
-        """Raise where an operator wants no more of the job, or of one whose update is used."""
+        """Raise if an operator has aborted the job, or excluded a client whose update is used."""
         self._plan.stop.check()
         for update in updates:
             if self._server.is_barred(update.peer):
@@ -299,12 +300,12 @@ class SpooledRound:
 
     def _close(self, name: str) -> None:
         exchange = self._scatter.exchanges.get(name)
-        if exchange is None:  # its update was recovered; what it said beside it is lost
+        if exchange is None:  # its update was recovered; the facts it sent beside it are lost
             return
-        self._metadata[name] = wait_reply_of(exchange)
+        self._metadata[name] = wait_for_reply(exchange)
         exchange.close()
 
 
 def store_at(path: Path) -> SafetensorsStore:
     """Return the store of an update in a directory of the spool."""
-    return SafetensorsStore(path, cache_blocks=2)  # it is read once, from front to back
+    return SafetensorsStore(path, cache_blocks=2)  # read once, from front to back

@@ -1,13 +1,14 @@
-"""When a spooled round is over: its rule, without clocks, threads or streams of its own.
+"""The rule of a spooled round: when it is over, and which clients count.
 
     asked ──▶ arrived                 its whole update is stored and counts
       │
-      ├─────▶ out                     it failed while it was here: it is not asked again
+      ├─────▶ failed                  it failed while it was connected: it is not asked again
       │
       └─────▶ away ──▶ asked          it was lost, and came back within the grace time
 
-The round is over when nobody is asked or away any more; or when ``min_clients`` have arrived and
-the grace time has passed since; or at ``train_timeout``; or when too few are left to be enough.
+The round is over when no client is asked or away any more; or when ``min_clients`` have arrived and
+the grace time has passed since then; or at ``train_timeout``; or when ``min_clients`` can no longer
+arrive. Pure: no clock, no threads, no streams; times are passed in.
 """
 
 from __future__ import annotations
@@ -20,56 +21,56 @@ __all__ = ["SpoolRule"]
 
 
 class SpoolRule:
-    """Where each client of one round stands. Times are monotonic seconds, handed in."""
+    """The state of each client in one spooled round. Times are monotonic seconds, passed in."""
 
     def __init__(self, rules: RoundConfig, asked: Iterable[str], *, now: float) -> None:
         self.asked = set(asked)
         self.arrived: set[str] = set()
-        self.out: set[str] = set()
+        self.failed: set[str] = set()
         self._away: dict[str, float] = {}
         self._rules = rules
         self._deadline = now + rules.train_timeout if rules.train_timeout else None
         self._enough_since: float | None = None
 
-    # --- what happens -----------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------
 
     def arrive(self, name: str, *, now: float) -> None:
-        """Its update is here, whole."""
+        """Its whole update is stored."""
         self.asked.discard(name)
         self.arrived.add(name)
         if self.is_enough and self._enough_since is None:
             self._enough_since = now
 
     def drop(self, name: str, *, is_gone: bool, now: float) -> None:
-        """It failed; ``is_gone``: its session ended, so it may come back."""
+        """It failed; ``is_gone``: its session is lost, so it may come back."""
         self.asked.discard(name)
         if is_gone:
             self._away[name] = now
         else:
-            self.out.add(name)
+            self.failed.add(name)
 
     def forget(self, name: str) -> None:
-        """It does not count after all; the grace time begins anew when enough are here again."""
+        """It does not count after all; the next quorum starts the grace time again."""
         self.arrived.discard(name)
         self._away.pop(name, None)
         if not self.is_enough:
             self._enough_since = None
 
     def ask_again(self, name: str) -> None:
-        """It came back."""
+        """It is back, and is asked again."""
         del self._away[name]
         self.asked.add(name)
 
-    # --- what follows -----------------------------------------------------------------------
+    # --- what the round does -----------------------------------------------------------------
 
     def away(self, *, now: float) -> set[str]:
-        """Return who may still come back."""
+        """Return the lost clients that may still come back."""
         grace = self._rules.wait_time_after_min_received
         return {name for name, since in self._away.items() if now < since + grace}
 
     @property
     def is_enough(self) -> bool:
-        """Whether as many have arrived as a round needs."""
+        """Whether ``min_clients`` have arrived."""
         return len(self.arrived) >= self._rules.min_clients
 
     def is_late(self, *, now: float) -> bool:
@@ -77,7 +78,7 @@ class SpoolRule:
         return self._deadline is not None and now >= self._deadline
 
     def why_over(self, *, now: float) -> str:
-        """Return what has ended the round for those who are still asked, in words."""
+        """Return why the round ended for the clients that are still asked, for messages."""
         grace, least = self._rules.wait_time_after_min_received, self._rules.min_clients
         if self._enough_since is not None and now >= self._enough_since + grace:
             return (
@@ -89,10 +90,10 @@ class SpoolRule:
         return f"too few clients were left for min_clients={least}"
 
     def seconds_left(self, *, now: float) -> float:
-        """Return how long to wait at most before asking again; 0: the round is over."""
+        """Return how long to wait at most before calling this again; 0: the round is over."""
         away = self.away(now=now)
-        hopeful = len(self.arrived) + len(self.asked) + len(away)
-        if (not self.asked and not away) or hopeful < self._rules.min_clients:
+        possible = len(self.arrived) + len(self.asked) + len(away)
+        if (not self.asked and not away) or possible < self._rules.min_clients:
             return 0.0
         grace = self._rules.wait_time_after_min_received
         ends = [self._away[name] + grace for name in away]

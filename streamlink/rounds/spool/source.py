@@ -21,9 +21,9 @@ class StoredSource:
     """One client's stored update, read from front to back.
 
     Args:
-        update: what the spool says has arrived.
-        filters: applied to its elements, one after the other, before they are combined.
-        weigh: gives the weight that counts for the one the client announced.
+        update: as it is stored.
+        filters: functions that are applied to its elements, in this order.
+        weigh: returns the weight that counts, for the one that the client announced.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class StoredSource:
 
     @property
     def end(self) -> int:
-        """Bytes of the update that are here: all of them."""
+        """The size of the update: all of it is here."""
         return self._opened.spec.nbytes
 
     def open(self, seconds: float = 0.0) -> bool:
-        """Open the stored update, from its beginning; True, without a wait.
+        """Open the stored update at its beginning; always True.
 
         Raises:
             StoreError: it cannot be read.
@@ -58,7 +58,7 @@ class StoredSource:
         return True
 
     def check_announced(self, part: ModelSpec, whole: ModelSpec) -> None:
-        """Check that it is still what was stored: an update that has the tensors of ``part``.
+        """Check that it is what was stored: its digest, and the tensors of ``part``.
 
         Raises:
             CorruptStore: it is not.
@@ -73,15 +73,15 @@ class StoredSource:
             )
 
     def fetch(self, seconds: float) -> bool:
-        """Return False: nothing is to come."""
+        """Return False: all bytes are here."""
         return False
 
     def finish(self, seconds: float) -> bool:
-        """Return True: it was finished before it was stored."""
+        """Return True: it was complete before it was stored."""
         return True
 
     def take(self, nbytes: int) -> memoryview:
-        """Return the next ``nbytes``, verified where the store can.
+        """Return the next ``nbytes``, verified if the store can do that.
 
         Raises:
             CorruptStore: they are not what was stored.
@@ -91,7 +91,7 @@ class StoredSource:
         return join(payload)
 
     def close(self) -> None:
-        """Close the store. Harmless when called twice."""
+        """Close the store; may be called twice."""
         if self._source is not None:
             self._source.close()
             self._source = None
@@ -101,13 +101,13 @@ class StoredSource:
         assert self._source is not None, "open() comes first"
         return self._source
 
-    # --- its client heard all when the update was stored ---------------------------------------
+    # --- no notices: its client got the acknowledgement when the update was stored -----------
 
     def look_after(self) -> None:
-        """Do nothing: it cannot be lost any more."""
+        """Do nothing: a stored update cannot be lost."""
 
     def release(self, nbytes: int) -> None:
-        """Do nothing: nobody waits for credit."""
+        """Do nothing: there is no stream with a window."""
 
     def wait_for(self, name: str) -> None:
         """Do nothing."""

@@ -47,42 +47,43 @@ from streamlink.stores.safetensors.expiry import expire_updates
 __all__ = ["Spool", "check_spool"]
 
 _OURS = (MANIFEST_NAME, f"{MANIFEST_NAME}.part")
-_CHECK_SECONDS = 0.5  # a client that is lost while its update is awaited is noticed this soon
+_CHECK_SECONDS = 0.5  # how soon the loss of a client is seen whose update is awaited
 
 
 def check_spool(directory: Path) -> None:
-    """Find out whether updates could be stored in ``directory``, before a client is asked for one.
+    """Check that updates can be stored in ``directory``, before a client is asked for one.
 
     Raises:
         StoreError: this process may not write there, or it is no directory.
-        StoreFull: the disk takes no file.
+        StoreFull: the disk has no room for a file.
     """
     require_writable(directory, "the spool cannot be used")
 
 
 class Spool:
-    """Receives the updates of one attempt, each into the directory ``<directory>/<number>``.
+    """Receives the updates of one round, each into the directory ``<directory>/<number>``.
 
-    With a ledger that is ``<run>-<number>``, so that a server that comes back knows its own. What
-    other crashed runs left there is not touched: their numbers are passed over. Safe to be used by
-    one thread; the receiving threads are its own.
+    With a ledger that is ``<run>-<number>``, so that a restarted server recognises its own. What
+    other runs left there stays: their numbers are skipped. One thread uses a spool; the threads
+    that receive belong to it.
 
     Args:
-        directory: made if it is missing; names of clients never become part of a path.
-        base: the model that was sent out; an update is of it, or of its ``part``.
+        directory: made if it is missing. Names of clients never become part of a path: a peer
+            chooses them.
+        base: the model that was sent; an update is of it, or of its ``part``.
         part: the tensors every update must have.
-        attempt: whose job and round every update must belong to; each client has attempts of its
-            own, which its stream checks.
-        store_at: gives the store in a directory; of safetensors files, say, so that what is stored
-            is verified when it is read.
-        clock: what its waits go by.
-        clients: so many updates must find room at once.
-        run: what stored updates belong to, where the job has a ledger.
-        recovered: updates that are here already (see ``recovery``).
-        expiry: what nobody has changed there for so long is removed first (seconds).
+        attempt: gives the job and the round of every update. Each client has its own attempt
+            number, which its stream checks.
+        store_at: returns the store in a directory; of safetensors files, for example, so that what
+            is stored is verified when it is read.
+        clock: tells the time for all waits.
+        clients: the disk must have room for so many updates at once.
+        run: the run that stored updates belong to, where the job has a ledger.
+        recovered: updates that are stored already (see ``recovery``).
+        expiry: directories that have not changed for so long are removed first (seconds).
 
     Raises:
-        StoreFull: the disk has no room for ``clients`` updates; says how much is needed.
+        StoreFull: the disk has no room for ``clients`` updates; says how much they need.
         StoreError: the directory cannot be used.
     """
 
@@ -131,7 +132,7 @@ class Spool:
         self._threads.append(watcher)
         watcher.start()
 
-    # --- what there is --------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------
 
     @property
     def arrived(self) -> dict[str, StoredUpdate]:
@@ -143,19 +144,19 @@ class Spool:
 
     @property
     def failed(self) -> dict[str, StreamlinkError]:
-        """Clients whose update cannot be had, and why. A client started anew is not among them."""
+        """Clients whose update failed, and why; not those that were started again."""
         with self._changed:
             return dict(self._failed)
 
     @property
     def waiting(self) -> set[str]:
-        """Clients whose update is still to come or on its way."""
+        """Clients whose update has not arrived yet."""
         with self._changed:
             return {name for name, entry in self._entries.items() if not entry.is_over}
 
     @property
     def fault(self) -> Exception | None:
-        """What failed on this side, such as a full disk: nobody's update is to blame."""
+        """What failed on this side, such as a full disk; no client is to blame."""
         with self._changed:
             return self._fault
 
@@ -165,16 +166,16 @@ class Spool:
             return self._partials.get(peer)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until anything has changed since the last ``wait``; False: not within ``seconds``.
+        """Wait for a change since the last ``wait``; False: none within ``seconds``.
 
-        Changes are: an update arrived or failed, this side failed, a client was dropped.
+        A change is: an update arrived or failed, this side failed, a client was dropped.
         """
         with self._changed:
             has_changed = self._changed.wait_for(lambda: self._changes != self._seen, seconds)
             self._seen = self._changes
             return has_changed
 
-    # --- what is done ---------------------------------------------------------------------
+    # --- actions ---------------------------------------------------------------------
 
     def start(self, peer: str, answer: Answer) -> None:
         """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
@@ -189,10 +190,10 @@ class Spool:
         self.drop(peer)
         self._start(_Entry(peer, answer, self._new_path()))
 
-    def drop(self, peer: str, reason: str = "the round goes on without it") -> None:
-        """Let go of a client, wherever its update is; harmless where there is none.
+    def drop(self, peer: str, reason: str = "the round continues without it") -> None:
+        """Remove what is stored of a client, and abort its stream if that is open.
 
-        It is told so if its update is not stored yet. What it had stored is removed.
+        Harmless where there is nothing of it.
         """
         with self._changed:
             recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
@@ -207,14 +208,14 @@ class Spool:
             self._end(entry, reason)
 
     def leave_out(self, peer: str, reason: str) -> bool:
-        """Let go of a client that is late; False: its update is stored by now, and so it counts.
+        """Leave out a client that is late; False: its update is stored by now, and so it counts.
 
-        One or the other, decided at once: nobody hears *commit* whose update is left out.
+        Decided under the lock: a client whose update is left out never gets *commit*.
         """
         with self._changed:
             late = self._entries.get(peer)
             if late is not None and late.stored is not None:
-                self._changed.wait_for(lambda: late.is_over)  # it says so and waits for nothing
+                self._changed.wait_for(lambda: late.is_over)  # soon: only the notice is left
                 return False
             self._give_up(peer)
         if late is not None:
@@ -222,10 +223,10 @@ class Spool:
         return True
 
     def close(self, *, keeps_whole: bool = False) -> None:
-        """End what still comes in, and remove everything that was stored here.
+        """Abort the open streams, and remove all that this spool has stored.
 
         Args:
-            keeps_whole: what is stored whole stays, for a server that goes on with this run.
+            keeps_whole: keep whole updates, for a server that resumes this run.
         """
         self._is_closed.set()
         kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
@@ -268,7 +269,7 @@ class Spool:
         known = entry.answer.failure()
         with self._changed:
             entry.is_over = True
-            # What is stored counts, even if its sender left before it could be told.
+            # What is stored counts, even if its sender left before the notice reached it.
             is_kept = entry.stored is not None and not entry.is_dropped
             if not is_kept and not entry.is_dropped:
                 del self._entries[entry.peer]
@@ -291,13 +292,13 @@ class Spool:
         self, peer: str, known: StreamlinkError | None, error: Exception | None
     ) -> None:
         is_ours = isinstance(error, StoreError) or not isinstance(error, StreamlinkError)
-        if error is not None and is_ours:  # whatever its client says since it was told so
+        if error is not None and is_ours:  # its client may only repeat what we sent it
             self._fault = self._fault or error
         elif (why := known or error) is not None and isinstance(why, StreamlinkError):
             self._failed[peer] = why
 
     def _sink_for(self, entry: _Entry, model: ReceiveTransfer) -> ModelSink:
-        """Return where the update goes, or raise to refuse it, before a byte of it is stored."""
+        """Return the sink for an update, or refuse it before a byte of it is stored."""
         entry.answer.on_begin()
         sent, ours = model.attempt, self._attempt
         if (sent.job, sent.round) != (ours.job, ours.round):
@@ -329,7 +330,7 @@ class Spool:
             entry.require_wanted()
 
     def _keep(self, entry: _Entry, store: ModelStore) -> None:
-        """Note an update that is durable; its sender is told right after this."""
+        """Write the manifest of an update that is durable; the acknowledgement follows."""
         model = entry.answer.model
         metrics, digest = dict(model.metrics), model.digest
         if model.is_rest:  # then ``digest`` is that of the rest only
@@ -345,7 +346,7 @@ class Spool:
             entry.stored, entry.partial = stored, None
 
     def _watch(self) -> None:
-        """End the streams of clients that are known to have failed."""
+        """Abort the streams of clients whose failure is known from elsewhere."""
         touched = self._clock()
         while not self._is_closed.wait(_CHECK_SECONDS):
             if self._clock() - touched > self._expiry / 4:
@@ -368,14 +369,14 @@ class Spool:
         return entry
 
     def _end(self, entry: _Entry, reason: str) -> None:
-        """Clean up behind an entry that was given up."""
+        """Clean up after an entry that was given up."""
         if entry.is_over:
             self._remove(entry.path)
-        else:  # its thread cleans up behind itself
+        else:  # its thread removes what is stored: it may be writing at this moment
             entry.answer.model.abort(AbortCode.STALE_ATTEMPT, reason)
 
     def _touch(self) -> None:
-        """Keep what is here young, so that nobody takes it for what a crashed run has left."""
+        """Renew our directories' times, so that no server takes them for expired ones."""
         for path in list(self._paths):
             with suppress(OSError):  # gone by now
                 os.utime(path)
@@ -410,13 +411,13 @@ class Spool:
 
     def _remove_directory(self) -> None:
         if self._has_made_directory:
-            with suppress(OSError):  # not empty: something of a crashed run is in it
+            with suppress(OSError):  # not empty: another run has left something there
                 self._directory.rmdir()
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One client that was started.
+    """One client that the spool receives from.
 
     Its thread alone changes ``partial``; the fields after that change under the spool's lock.
     """
@@ -431,9 +432,9 @@ class _Entry:
     is_dropped: bool = False
 
     def require_wanted(self) -> None:
-        """Raise unless its update still counts, so that nobody is told so in vain."""
+        """Raise unless its update still counts: checked before it is acknowledged."""
         if self.is_dropped:
-            reason = "the round went on without it"
+            reason = "the round continued without it"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
     def forget_partial(self) -> None:

@@ -1,8 +1,4 @@
-"""Stored updates: whose they are, and how they are read back.
-
-In the second phase of a spooled round those that count are sources of the aggregation loop, side by
-side (``gather``): the same code as in lockstep, and so the same bits.
-"""
+"""A stored update: a store with its bytes, and beside it a manifest that says whose it is."""
 
 from __future__ import annotations
 
@@ -22,12 +18,12 @@ from streamlink.stores.checked_json import decode_checked_json, encode_checked_j
 __all__ = ["MANIFEST_NAME", "StoreAt", "StoredUpdate", "stored_digest"]
 
 MANIFEST_NAME = "update.json"
-"""The file beside a stored update that says whose it is; it is there only once the update is."""
+"""The file beside a stored update. It is written last, so an update without one is incomplete."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 StoreAt = Callable[[Path], ModelStore]
-"""Gives a store in a directory, such as ``SafetensorsStore``."""
+"""Returns the store in a directory, such as ``SafetensorsStore``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +33,26 @@ class StoredUpdate:
     peer: str
     attempt: Attempt
     update: Update
-    """What its sender said of it: weight and kind."""
+    """As its sender announced it: weight and kind."""
     metrics: Mapping[str, float]
     digest: str
-    """Of the whole update, hexadecimal, as it arrived; as its sender gave it, too, unless another
-    process of it had sent the beginning."""
+    """Of the whole update as it arrived, hexadecimal. Its sender reported the same one, unless the
+    update was resumed: then each of two processes knew a part only."""
     path: Path
     """The directory of its store and its manifest."""
     store: ModelStore
     """What is stored there."""
     run: str = ""
-    """Which run of a job it was stored for, where that has a ledger (see ``ledger``)."""
+    """The run of the job, where that has a ledger (see ``ledger``)."""
     base: str = ""
     """Names the model it was made from, as ``ledger.name_of`` does; empty without a ledger."""
 
     @classmethod
     def read(cls, path: Path, store_at: StoreAt) -> StoredUpdate:
-        """Return what the manifest in directory ``path`` tells.
+        """Return the update in directory ``path``, by its manifest.
 
         Raises:
-            CorruptStore: there is none, or it is not as it was written.
+            CorruptStore: there is no manifest, or it is damaged.
         """
         file = path / MANIFEST_NAME
         try:
@@ -78,7 +74,7 @@ class StoredUpdate:
             raise CorruptStore(what, path=str(file)) from error
 
     def write(self) -> None:
-        """Write the manifest: durable, at once or not at all."""
+        """Write the manifest: atomic and durable."""
         facts = {
             "peer": self.peer,
             "job": self.attempt.job,
