@@ -121,5 +121,5 @@ def functions_up(
     filter_up: Filter | None, assignment: Assignment, update: Update
 ) -> list[RangeFunction]:
     """Return what an executor's filter does to one update; nothing where there is no filter."""
-    facts = FilterContext(assignment.attempt, assignment.incoming().peer, update)
+    facts = FilterContext(assignment.attempt, assignment.incoming().peer_name, update)
     return functions_of([] if filter_up is None else [filter_up], facts)

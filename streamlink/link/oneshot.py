@@ -206,7 +206,7 @@ def _take(
         session.config,
         clock=server.clock,
         stream_id=server.new_stream_id(),
-        peer=claim.peer_name,
+        peer_name=claim.peer_name,
         name=f"model from {claim.peer_name}",
         notice=TransferNotice(
             claim.peer_name, "received", on_transfer=on_transfer, clock=server.clock
@@ -418,7 +418,7 @@ class _Sending:
             self._model.spec,
             clock=self._clock,
             stream_id=self._ask(session),
-            peer=session.peer,
+            peer_name=session.peer,
             name=f"model to {self._to}",
             is_resumable=True,
             notice=TransferNotice(

@@ -49,17 +49,17 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         *,
         clock: Clock,
         stream_id: int,
-        peer: str,
+        peer_name: str,
         name: str,
         attempt: Attempt | None = None,
         known: KnownSpecs | None = None,
         extent: Extent | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
-        stream = ReceiveStream(config, stream_id=stream_id, peer_name=peer, name=name)
-        notice = notice or TransferNotice(peer, "received", attempt, clock=clock)
+        stream = ReceiveStream(config, stream_id=stream_id, peer_name=peer_name, name=name)
+        notice = notice or TransferNotice(peer_name, "received", attempt, clock=clock)
         super().__init__(ReceivePump(stream, clock=clock), notice)
-        self.peer = peer
+        self.peer_name = peer_name
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
         self._belongs = attempt
@@ -309,7 +309,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def _check_attempt(self, sent: Attempt) -> None:
         if self._belongs is not None and sent != self._belongs:
-            reason = f"{self.peer} sent a model of {sent}; this is {self._belongs}"
+            reason = f"{self.peer_name} sent a model of {sent}; this is {self._belongs}"
             self.abort(AbortCode.STALE_ATTEMPT, reason)
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
@@ -318,7 +318,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         # An empty model is how a client reports that it has no update: it has no such bytes.
         if sent.brings != wanted and sent.total_bytes:
             reason = (
-                f"{self.peer} announced bytes {sent.brings} of a model of {sent.total_bytes}; "
+                f"{self.peer_name} announced bytes {sent.brings} of a model of {sent.total_bytes}; "
                 f"{wanted} are wanted"
             )
             self.abort(AbortCode.SPEC_MISMATCH, reason)
@@ -348,15 +348,15 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         assert self._opened is not None
         if spec.digest != self._opened.spec_digest or spec.nbytes != self._opened.total_bytes:
             raise SpecMismatch(
-                f"{self.peer} described a model of {spec.nbytes} bytes that is not the one of "
+                f"{self.peer_name} described a model of {spec.nbytes} bytes that is not the one of "
                 f"{self._opened.total_bytes} bytes it announced"
             )
 
     def _check_digest(self, sent: str) -> None:
         if self.digest != sent:
             raise ChecksumError(
-                f"the model that arrived from {self.peer} has digest {self.digest}, the one sent "
-                f"{sent}: its source changed under the transfer, or memory is faulty",
+                f"the model that arrived from {self.peer_name} has digest {self.digest}, the one "
+                f"sent {sent}: its source changed under the transfer, or memory is faulty",
                 stream_id=self._pump.stream.stream_id,
                 code=AbortCode.DIGEST_MISMATCH,
             )

@@ -38,7 +38,7 @@ class SendTransfer(Transfer[SendPump]):
         *,
         clock: Clock,
         stream_id: int,
-        peer: str,
+        peer_name: str,
         name: str,
         attempt: Attempt = Attempt(),
         update: Update = Update(),
@@ -58,10 +58,10 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
-            peer_name=peer,
+            peer_name=peer_name,
             name=name,
         )
-        notice = notice or TransferNotice(peer, "sent", attempt, clock=clock)
+        notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock), notice)
         self.spec = spec
         self.update = update

@@ -75,7 +75,7 @@ class Exchange:
         outgoing: SendTransfer,
         incoming: ReceiveTransfer,
     ) -> None:
-        self.peer = session.peer
+        self.peer_name = session.peer
         self.outgoing = outgoing
         self.incoming = incoming
         self._asked = asked
@@ -110,7 +110,7 @@ class Exchange:
             return None
         error = self._pending.exception()
         if error is None and (told := self._pending.result().error):
-            error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer)
+            error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer_name)
         return error if isinstance(error, StreamlinkError) else None
 
     def is_good_for(self, peer: Peer) -> bool:
@@ -197,7 +197,7 @@ class Peer:
             spec,
             clock=clock,
             stream_id=number(),
-            peer=self.name,
+            peer_name=self.name,
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
             extent=sends,
@@ -207,7 +207,7 @@ class Peer:
             config,
             clock=clock,
             stream_id=number(),
-            peer=self.name,
+            peer_name=self.name,
             name=f"update of {self.name}, {attempt}",
             attempt=attempt,
             known=self._known,

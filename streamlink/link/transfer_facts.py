@@ -29,7 +29,7 @@ class TransferFacts:
     one that failed, and one with the rest of the bytes.
     """
 
-    peer: str
+    peer_name: str
     """The name of the other end; ``server`` at a client, the address at a ``send``."""
     direction: Literal["sent", "received"]
     """From this end's side."""
@@ -72,7 +72,7 @@ class TransferNotice:
     """Tells once how a transfer ended: whoever notices first says so.
 
     Args:
-        peer: what the other end is called here.
+        peer_name: what the other end is called here.
         direction: from this end's side.
         attempt: what it belongs to; one without a job is none.
         on_transfer: is told, too.
@@ -81,14 +81,14 @@ class TransferNotice:
 
     def __init__(
         self,
-        peer: str,
+        peer_name: str,
         direction: Direction,
         attempt: Attempt | None = None,
         on_transfer: OnTransfer | None = None,
         *,
         clock: Clock,
     ) -> None:
-        self._peer = peer
+        self._peer_name = peer_name
         self._direction: Direction = direction
         self._attempt = attempt if attempt is not None and attempt.job else None
         self._on_transfer = on_transfer
@@ -111,7 +111,7 @@ class TransferNotice:
                 return
             self._is_told = True
         facts = TransferFacts(
-            peer=self._peer,
+            peer_name=self._peer_name,
             direction=self._direction,
             attempt=self._attempt,
             bytes=stats.moved_bytes,
@@ -134,7 +134,7 @@ class TransferNotice:
         try:
             self._on_transfer(facts)
         except Exception:
-            logger.exception("on_transfer raised for a transfer with %s", facts.peer)
+            logger.exception("on_transfer raised for a transfer with %s", facts.peer_name)
 
 
 def _log(facts: TransferFacts) -> None:
@@ -150,11 +150,11 @@ def _log(facts: TransferFacts) -> None:
     # The facts as such are for a log that is made of JSON.
     extra = {"event": event, "facts": noted, "is_summary": True}
     arrow = ARROWS[facts.direction]
-    logger.log(level, "%s %s %s %s%s", event, arrow, facts.peer, text, why, extra=extra)
+    logger.log(level, "%s %s %s %s%s", event, arrow, facts.peer_name, text, why, extra=extra)
 
 
 def _noted(facts: TransferFacts) -> dict[str, Any]:
-    noted: dict[str, Any] = {"peer": facts.peer, "direction": facts.direction}
+    noted: dict[str, Any] = {"peer": facts.peer_name, "direction": facts.direction}
     if facts.attempt is not None:
         noted |= {"round": facts.attempt.round, "attempt": facts.attempt.attempt}
     noted |= {"bytes": facts.bytes, "seconds": round(facts.seconds, 6)}

@@ -82,7 +82,7 @@ def progress_of(exchange: Exchange) -> ClientProgress:
     if exchange.outgoing.is_waiting or exchange.incoming.is_waiting:
         phase = WAITING
     return ClientProgress(
-        exchange.peer, phase, down.received_bytes, up.received_bytes, total,
+        exchange.peer_name, phase, down.received_bytes, up.received_bytes, total,
         up.total_bytes, up.held_for or down.held_for, up.stalled_by or down.stalled_by,
         is_peers_turn(down, up),
     )  # fmt: skip
@@ -93,7 +93,7 @@ def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[Client
     return [
         replace(progress_of(each), phase="done", held_for="", stalled_by="", is_working=False)
         for each in exchanges
-        if each.peer in counted
+        if each.peer_name in counted
     ]
 
 
@@ -108,7 +108,7 @@ def wait_for_reply(exchange: Exchange) -> Mapping[str, str]:
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)
     except StreamlinkError as error:
-        logger.debug("%s left before its reply: %s", exchange.peer, error)
+        logger.debug("%s left before its reply: %s", exchange.peer_name, error)
         return {}
     return reply.metadata if reply is not None else {}
 
@@ -121,10 +121,10 @@ def log_traceback(exchange: Exchange) -> None:
         return  # the client is lost; the round's own error has the reason
     if reply is None or not reply.traceback:
         return
-    logger.error("%s: the task raised %s", exchange.peer, reply.error[:_TRACEBACK_WIDTH])
+    logger.error("%s: the task raised %s", exchange.peer_name, reply.error[:_TRACEBACK_WIDTH])
     # One record for each line: the text is a peer's, so line breaks in a record are escaped.
     lines = reply.traceback.splitlines()[-_TRACEBACK_LINES:]
     if lines[-1] == reply.error:
         lines.pop()  # logged above
     for line in lines:
-        logger.error("%s: | %s", exchange.peer, line[:_TRACEBACK_WIDTH])
+        logger.error("%s: | %s", exchange.peer_name, line[:_TRACEBACK_WIDTH])

@@ -158,10 +158,10 @@ class Scatter:
                 if not isinstance(error, StreamlinkError) or isinstance(error, _OURS):
                     self._fault = error
                 # The gathering waits on the other stream of this client: abort it, with the reason.
-                logger.debug("sending to %s ended: %s", exchange.peer, error)
+                logger.debug("sending to %s ended: %s", exchange.peer_name, error)
                 exchange.incoming.abort(code_of(error), _why(error))
 
-        thread = threading.Thread(target=run, name=f"send-{exchange.peer}", daemon=True)
+        thread = threading.Thread(target=run, name=f"send-{exchange.peer_name}", daemon=True)
         thread.start()
         self._senders.append(thread)
 

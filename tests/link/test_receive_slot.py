@@ -52,7 +52,7 @@ def inside(slot: ReceiveSlot, caller: Caller, *, is_attached: bool) -> ReceiveTr
 
 def announced(claimed: Claim, *, is_attached: bool) -> ReceiveTransfer:
     incoming = claimed.transfer = ReceiveTransfer(
-        SMALL, stream_id=1, peer="me", name="m", clock=running_time
+        SMALL, stream_id=1, peer_name="me", name="m", clock=running_time
     )
     call = pump_of(incoming).attach(lambda: None)
     pump_of(incoming).incoming([Open(1, Attempt(), 9, b"", 0, 4096)], call)

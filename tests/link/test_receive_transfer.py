@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def _send(transfer: Transfer) -> None:
 
 
 def test_nothing_announced_is_waited_for(transfer: Transfer) -> None:
-    idle = ReceiveTransfer(SMALL, stream_id=9, peer="x", name="nothing", clock=running_time)
+    idle = ReceiveTransfer(SMALL, stream_id=9, peer_name="x", name="nothing", clock=running_time)
     assert not idle.open(0.01)
     assert idle.error is None
 
@@ -85,9 +86,11 @@ def test_without_credit_given_back_a_window_arrives_and_no_more(transfer: Transf
     assert model.stats.received_bytes == taken
 
 
-def announced(open_: f.Open, *pages: bytes, limits: object = SMALL) -> ReceiveTransfer:
+def announced(open_: f.Open, *pages: bytes, limits: Any = SMALL) -> ReceiveTransfer:
     """Return a receiver that has heard ``open_`` and, once it asks, is sent ``pages``."""
-    model = ReceiveTransfer(limits, stream_id=STREAM, peer="site-s", name="m", clock=running_time)  # type: ignore[arg-type]
+    model = ReceiveTransfer(
+        limits, stream_id=STREAM, peer_name="site-s", name="m", clock=running_time
+    )
     call = pump_of(model).attach(lambda: None)
     pump_of(model).incoming([open_], call)
 
@@ -143,7 +146,7 @@ def test_a_model_of_another_attempt_is_refused_by_name() -> None:
     model = ReceiveTransfer(
         SMALL,
         stream_id=STREAM,
-        peer="site-s",
+        peer_name="site-s",
         name="m",
         attempt=Attempt("job", 2, 1),
         clock=running_time,

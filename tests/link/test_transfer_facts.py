@@ -76,7 +76,7 @@ def test_both_ends_of_a_round_are_told_each_of_its_transfers(
         ScatterAndGather(federation.server, MemoryStore(initial()), ONE, job="j").run()
         there, here = client_told.wait(2), server_told.wait(2)
     for facts, peer in ((there, "server"), (here, "site-1")):
-        assert {each.peer for each in facts.values()} == {peer}
+        assert {each.peer_name for each in facts.values()} == {peer}
         assert {each.attempt for each in facts.values()} == {Attempt("j", 0, 1)}
         assert {each.outcome for each in facts.values()} == {"done"}
         assert {(each.bytes, each.total_bytes) for each in facts.values()} == {(ODD.nbytes,) * 2}
@@ -137,7 +137,7 @@ def test_one_model_between_two_ends_is_told_at_both() -> None:
     address = f"127.0.0.1:{found[0]}"
     send(model, address, name="site-7", on_transfer=sent)
     here, there = sent.wait(1)["sent"], received.wait(1)["received"]
-    assert (here.peer, there.peer) == (address, "site-7")
+    assert (here.peer_name, there.peer_name) == (address, "site-7")
     assert (here.attempt, there.attempt) == (None, None)
     assert here.bytes == there.bytes == 400_000
     assert here.digest == there.digest == digest_of(model)

@@ -71,10 +71,10 @@ class Moving:
     def __init__(self, line: Line, dialer: Dialer, near: Session, far: Session) -> None:
         number, self.store = line.hub.new_stream_id(), MemoryStore()
         self.outgoing = SendTransfer(
-            far.config, SPEC, stream_id=number, peer="x", name="model", clock=running_time
+            far.config, SPEC, stream_id=number, peer_name="x", name="model", clock=running_time
         )
         self.incoming = ReceiveTransfer(
-            near.config, stream_id=number, peer="hub", name="model", clock=running_time
+            near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
         )
         self.goes_on, self.has_begun = threading.Event(), threading.Event()
         far.offer(pump_of(self.outgoing))
@@ -190,7 +190,7 @@ class DataCarrierContract:
     def test_a_stream_that_was_not_offered_is_refused_in_words(self, line: Line) -> None:
         dialer, near, _ = line.joined()
         model = ReceiveTransfer(
-            near.config, stream_id=99, peer="hub", name="model", clock=running_time
+            near.config, stream_id=99, peer_name="hub", name="model", clock=running_time
         )
         dialer.open_transfer(near, pump_of(model))
         with pytest.raises((StreamAborted, ProtocolError), match="was never offered"):
@@ -205,7 +205,7 @@ class DataCarrierContract:
     def test_a_closed_carrier_carries_nothing(self, line: Line) -> None:
         dialer, near, _ = line.joined()
         model = ReceiveTransfer(
-            near.config, stream_id=99, peer="hub", name="model", clock=running_time
+            near.config, stream_id=99, peer_name="hub", name="model", clock=running_time
         )
         dialer.carriers.data.close()
         call = ClientCall(pump_of(model), TransferWire(99))

@@ -186,7 +186,7 @@ class Dialing:
             session.config,
             spec,
             stream_id=request.returns,
-            peer=session.peer,
+            peer_name=session.peer,
             name="an answer",
             attempt=attempt,
             clock=session.clock,

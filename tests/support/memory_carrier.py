@@ -133,7 +133,7 @@ class Transfer:
             sender_config or config,
             spec,
             stream_id=STREAM,
-            peer="site-r",
+            peer_name="site-r",
             name="the model",
             update=update,
             extent=extent,
@@ -142,7 +142,7 @@ class Transfer:
         self.incoming = ReceiveTransfer(
             config,
             stream_id=STREAM,
-            peer="site-s",
+            peer_name="site-s",
             name="the model",
             extent=wanted or extent,
             clock=running_time,

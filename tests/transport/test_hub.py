@@ -52,7 +52,7 @@ def test_a_call_without_messages_of_its_own_carries_a_stream(joined: tuple[Hub, 
     hub, session = joined
     number, wire = hub.new_stream_id(), Wire()
     model = SendTransfer(
-        SMALL, float_spec(3), stream_id=number, peer="site-1", name="model", clock=running_time
+        SMALL, float_spec(3), stream_id=number, peer_name="site-1", name="model", clock=running_time
     )
     model.hand_to(session.offer)
     attached = hub.attach(f.Attach(session.session_id, number), wire)

@@ -226,7 +226,9 @@ def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
 
 def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
     error = StreamAborted(AbortCode.TASK_FAILED, "no data", by_peer=True, who="site-1")
-    model = ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update", clock=running_time)
+    model = ReceiveTransfer(
+        SMALL, stream_id=1, peer_name="site-1", name="update", clock=running_time
+    )
     contributor = LiveSource("site-1", Answer(model, failure=lambda: error))
     with pytest.raises(ContributorFailed, match="no data") as failed:
         contributor.open(WAIT)
@@ -258,7 +260,9 @@ def test_pieces_are_taken_across_any_views() -> None:
     contributor = LiveSource(
         "site-1",
         Answer(
-            ReceiveTransfer(SMALL, stream_id=1, peer="site-1", name="update", clock=running_time)
+            ReceiveTransfer(
+                SMALL, stream_id=1, peer_name="site-1", name="update", clock=running_time
+            )
         ),
     )
     contributor._views.extend(memoryview(data)[at : at + 7] for at in range(0, len(data), 7))
@@ -270,7 +274,7 @@ def test_pieces_are_taken_across_any_views() -> None:
 
 def test_a_piece_within_one_view_is_not_copied() -> None:
     data = bytearray(100)
-    model = ReceiveTransfer(SMALL, stream_id=1, peer="a", name="update", clock=running_time)
+    model = ReceiveTransfer(SMALL, stream_id=1, peer_name="a", name="update", clock=running_time)
     contributor = LiveSource("a", Answer(model))
     contributor._views.append(memoryview(data))
     view = contributor.take(10)

@@ -259,7 +259,7 @@ def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
 
 def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
     lost, again = (
-        ReceiveTransfer(SMALL, stream_id=n, peer="a", name="update", clock=running_time)
+        ReceiveTransfer(SMALL, stream_id=n, peer_name="a", name="update", clock=running_time)
         for n in (1, 2)
     )
     asked: list[int] = []

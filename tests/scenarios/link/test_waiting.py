@@ -65,7 +65,7 @@ def test_both_ends_say_that_they_wait_and_that_they_go_on() -> None:
 def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = ReceiveTransfer(SMALL, stream_id=7, peer="there", name="in", clock=running_time)
+    model = ReceiveTransfer(SMALL, stream_id=7, peer_name="there", name="in", clock=running_time)
     seen: list[int] = []
 
     def lost() -> None:

@@ -45,7 +45,12 @@ class Joined:
         """Offer the client a model; nothing of it is sent yet."""
         number = self.server.new_stream_id()
         model = SendTransfer(
-            self.far.config, SPEC, stream_id=number, peer="site-1", name="model", clock=running_time
+            self.far.config,
+            SPEC,
+            stream_id=number,
+            peer_name="site-1",
+            name="model",
+            clock=running_time,
         )
         self.far.offer(pump_of(model))
         return model
@@ -54,7 +59,7 @@ class Joined:
         """Open what was offered, at the client."""
         number = pump_of(offered).stream.stream_id
         model = ReceiveTransfer(
-            self.near.config, stream_id=number, peer="server", name="model", clock=running_time
+            self.near.config, stream_id=number, peer_name="server", name="model", clock=running_time
         )
         self.client.open_transfer(self.near, pump_of(model))
         return model
@@ -131,11 +136,16 @@ def test_a_commit_that_was_lost_is_said_again_though_the_stream_was_withdrawn(
 ) -> None:
     number = joined.server.new_stream_id()
     incoming = ReceiveTransfer(
-        joined.far.config, stream_id=number, peer="site-1", name="update", clock=running_time
+        joined.far.config, stream_id=number, peer_name="site-1", name="update", clock=running_time
     )
     joined.far.offer(pump_of(incoming))
     outgoing = SendTransfer(
-        joined.near.config, SPEC, stream_id=number, peer="server", name="update", clock=running_time
+        joined.near.config,
+        SPEC,
+        stream_id=number,
+        peer_name="server",
+        name="update",
+        clock=running_time,
     )
     joined.client.open_transfer(joined.near, pump_of(outgoing))
     store = MemoryStore()
