@@ -124,40 +124,61 @@ class SpecPage:
     body: bytes
 
 
+UNNUMBERED = -1
+"""The sequence of a chunk that has not left on any channel."""
+
 PLAIN = 0
 """The encoding of a payload that is the model's bytes as they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class Chunk:
     """A piece of the stream: ``nbytes`` logical bytes from ``offset`` on, and how they travel.
 
-    Credit, marks and resume count logical bytes; only the rate counts ``wire_bytes``.
+    Credit, acks and resume count logical bytes; only the rate counts ``wire_bytes``.
     """
 
+    # Unlike the other frames it is not frozen, and its constructor is written out: setting the
+    # fields of a frozen one takes several times as long, at both ends of every chunk. It gets its
+    # number when it leaves and changes no more.
+
     sequence: int
-    """Counts the chunk frames of one channel, repairs included."""
+    """Counts the chunk frames of one channel, repairs included; ``UNNUMBERED``: it has not left."""
     offset: int
     payload: Payload
-    encoding: int = PLAIN
+    encoding: int
     """Which encoding the payload is in, as agreed for the stream; 0: ``PLAIN``."""
-    nbytes: int = -1
-    """What the payload decodes to (bytes); -1: it is plain, and they are its own."""
-    is_intact: bool = True
+    nbytes: int
+    """What the payload decodes to (bytes)."""
+    is_intact: bool
     """What the carrier's hash check found; when False, no field can be trusted."""
-    is_in_place: bool = False
+    is_in_place: bool
     """Receiver: the payload lies where the sink wants it, in memory that it has lent."""
     wire_bytes: int = field(init=False)
     """Bytes of the payload as it travels."""
     end: int = field(init=False)
     """Offset of the first byte after the chunk."""
 
-    def __post_init__(self) -> None:
-        wire_bytes = payload_bytes(self.payload)
-        object.__setattr__(self, "wire_bytes", wire_bytes)
-        if self.nbytes < 0:
-            object.__setattr__(self, "nbytes", wire_bytes)
-        object.__setattr__(self, "end", self.offset + self.nbytes)
+    def __init__(
+        self,
+        sequence: int,
+        offset: int,
+        payload: Payload,
+        encoding: int = PLAIN,
+        nbytes: int = -1,
+        is_intact: bool = True,
+        is_in_place: bool = False,
+    ) -> None:
+        """Make a chunk; ``nbytes`` -1: it is plain, and has as many as its payload."""
+        self.sequence = sequence
+        self.offset = offset
+        self.payload = payload
+        self.encoding = encoding
+        self.wire_bytes = wire_bytes = payload_bytes(payload)
+        self.nbytes = nbytes = wire_bytes if nbytes < 0 else nbytes
+        self.is_intact = is_intact
+        self.is_in_place = is_in_place
+        self.end = offset + nbytes
 
     def numbered(self, sequence: int) -> Chunk:
         """Return it as the ``sequence``-th chunk frame of a channel."""

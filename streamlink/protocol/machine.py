@@ -103,7 +103,7 @@ class Machine:
             now: monotonic seconds.
             channel: which channel brought it; a session has one at a time.
         """
-        if not isinstance(frame, HANDSHAKE_FRAMES):
+        if self._damaged_in_a_row and not isinstance(frame, HANDSHAKE_FRAMES):
             self._damaged_in_a_row = 0
         if self.state in self.FINAL:
             return  # it was in flight when we ended, and there is nobody left to answer

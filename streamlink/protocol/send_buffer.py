@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from streamlink.protocol.frames import Chunk, Range
+from streamlink.protocol.frames import UNNUMBERED, Chunk, Range
 
 
 class _FrameLog:
@@ -176,8 +176,14 @@ class SendBuffer:
         log = self._logs.get(channel)
         if log is None:
             log = self._logs[channel] = _FrameLog()
-        chunk = chunk.numbered(log.first + len(log.frames))
+        sequence = log.first + len(log.frames)
+        if chunk.sequence == UNNUMBERED:
+            chunk.sequence = sequence  # nobody else has it yet
+        else:
+            chunk = chunk.numbered(sequence)  # the carrier may still have the frame before
         log.frames.append(chunk)
-        self.resent_bytes += max(0, min(chunk.end, self.sent) - chunk.offset)
-        self.sent = max(self.sent, chunk.end)
+        if chunk.offset < self.sent:
+            self.resent_bytes += min(chunk.end, self.sent) - chunk.offset
+        if chunk.end > self.sent:
+            self.sent = chunk.end
         return chunk

@@ -19,6 +19,7 @@ from streamlink.extent import Extent
 from streamlink.protocol.frames import (
     NO_METRICS,
     PLAIN,
+    UNNUMBERED,
     Chunk,
     Finish,
     Frame,
@@ -79,7 +80,7 @@ class SendStream(AckReceiver):
             encoding: which of ``encodings`` they are in, counted from 1; 0: plain.
             nbytes: what they decode to; -1: they are plain.
         """
-        chunk = Chunk(0, self._buffer.position, payload, encoding, nbytes)
+        chunk = Chunk(UNNUMBERED, self._buffer.position, payload, encoding, nbytes)
         if not 0 < chunk.nbytes <= self.writable_limit:
             raise self._misuse(f"write of {chunk.nbytes} bytes")
         self._buffer.append(chunk)
@@ -100,16 +101,16 @@ class SendStream(AckReceiver):
     def note_idle(self, *, now: float) -> None:
         """Note that the carrier has sent all it was given."""
         self._is_idle = True
-        self._account(now)
+        super()._account(now)  # nothing has left or arrived, so the meter need not know
 
     def frames_to_send(self, *, now: float, channel: int = 0) -> list[Frame]:
         """Return what has to leave now: control frames first, then chunks, then the finish."""
         frames = super().frames_to_send(now=now, channel=channel)
         if self.state in _SENDING and (on := self._channels.get(channel)) and on.is_ready:
             frames.extend(self._chunks_to_send(on, now))
-            if self._is_finish_due(on):
+            if self._finish is not None and self._is_finish_due(on):
                 self._finish_sent_on = channel
-                frames.append(self._finish)  # type: ignore[arg-type]
+                frames.append(self._finish)
         self._is_idle = not frames
         self._account(now)
         return frames
@@ -120,7 +121,8 @@ class SendStream(AckReceiver):
             return True
         if self.state not in _SENDING or (on := self._channels.get(channel)) is None:
             return False
-        return on.is_ready and (bool(self._buffer.unsent) or self._is_finish_due(on))
+        has_more = bool(self._buffer.unsent) or self._is_finish_due(on)
+        return has_more and on.is_ready
 
     def _chunks_to_send(self, channel: Channel, now: float) -> list[Chunk]:
         # One at a time where there are several channels: the next goes to whichever has room.

@@ -51,11 +51,13 @@ def check_chunk(
             f"{peer_name} sent a chunk of {chunk.nbytes} bytes; at most {max_bytes} were agreed",
             stream_id=stream_id,
         )
-    if fault := _encoding_fault(chunk, encodings):
+    is_plain = chunk.encoding == PLAIN and chunk.wire_bytes == chunk.nbytes
+    if not is_plain and (fault := _encoding_fault(chunk, encodings)):
         raise RemoteProtocolError(f"{peer_name} {fault}", stream_id=stream_id)
-    if chunk.end > opened.brings.stop or chunk.offset < opened.brings.start:
+    extent = opened.brings
+    if chunk.end > extent.stop or chunk.offset < extent.start:
         raise RemoteProtocolError(
-            f"{peer_name} sent bytes {chunk.offset} to {chunk.end}, outside of {opened.brings}",
+            f"{peer_name} sent bytes {chunk.offset} to {chunk.end}, outside of {extent}",
             stream_id=stream_id,
         )
     if chunk.end > limit:
@@ -65,10 +67,8 @@ def check_chunk(
 
 
 def _encoding_fault(chunk: Chunk | ChunkHeader, agreed: int) -> str:
-    """Return what is wrong with the encoding of a chunk; empty: nothing."""
+    """Return what is wrong with how a chunk travels, which is not simply plain; empty: nothing."""
     if chunk.encoding == PLAIN:
-        if chunk.wire_bytes == chunk.nbytes:
-            return ""
         return f"sent {chunk.wire_bytes} plain bytes that it counts as {chunk.nbytes}"
     if not 0 < chunk.encoding <= agreed:
         return f"sent a chunk in encoding {chunk.encoding}, which was not agreed"

@@ -55,7 +55,7 @@ def test_who_listens_to_nothing_keeps_nobody_out(
 
 
 def test_visitors_that_read_nothing_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_GOODBYE_SECONDS", 0.1)
+    monkeypatch.setattr(machine, "_COMMIT_SECONDS", 0.1)
     with Federation(CONFIG) as federation, Deaf(federation.address) as deaf:
         for number in range(CALLS // 2):
             name, wire, is_here = f"visitor {number}", SessionWire(), threading.Event()
