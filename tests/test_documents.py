@@ -1,0 +1,51 @@
+"""Documents are read in a terminal, too: prose wraps, and what they name is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.public_types import NAMESPACES
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("docs", "benchmarks", "examples")
+DOCUMENTS = [
+    *ROOT.glob("*.md"),
+    *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md")),
+]
+MOST_LETTERS = 120
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines that can be wrapped: no code, no table, no long address."""
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not (is_code or line.lstrip().startswith("|") or "](http" in line):
+            yield number, line
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_prose_wraps(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert [number for number, line in prose(text) if len(line) > MOST_LETTERS] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_link_to_a_file_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_readme_names_every_namespace() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert [name for name in NAMESPACES if f"`streamlink.{name}`" not in text] == []
+
+
+def test_only_lines_that_can_be_wrapped_are_counted() -> None:
+    text = "a line\n```\ncode\n```\n| table |\n[page](https://there)\nthe end"
+    assert [line for _, line in prose(text)] == ["a line", "the end"]
