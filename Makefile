@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
-WORKERS ?= 3
+WORKERS ?= 4
 N ?= 20
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
 QUICK  := not slow and (not processes or processes(quick=True))
@@ -39,7 +39,7 @@ lint: venv ## style and formatting, changing nothing
 types: venv ## mypy --strict on package, tests, benchmarks and examples
 	$(BIN)/mypy
 
-unit: venv ## the tests of `make test` alone, WORKERS=3 at a time: they wait a lot, and the slowest ten
+unit: venv ## the tests of `make test` alone, WORKERS=4 at a time: they wait a lot, and the slowest ten
 	$(PYTEST) -m "$(QUICK)"
 
 format: venv ## fix style and formatting

@@ -38,8 +38,11 @@ for _each in (signal.SIGHUP, signal.SIGTERM):  # ignored under nohup, and so by 
 
 @pytest.fixture(autouse=True)
 def _no_log_outlives_its_test() -> Iterator[None]:
-    """Take away what a command has set up: a late line would go to a stream that is closed."""
+    """Take away what a command has set up: a late line would go to a stream that is closed.
+
+    All of it, not only what this test has added: a fixture of a module may have run a command
+    before the first of its tests, and its streams are closed as well.
+    """
     logger = logging.getLogger("streamlink")
-    before = logger.handlers[:]
     yield
-    logger.handlers[:] = before
+    logger.handlers.clear()

@@ -547,12 +547,16 @@ def test_a_receiver_that_names_no_stream_is_no_receiver(stream: str) -> None:
         yield wire.encode(a_welcome())
         asked = wire.decode(next(requests))
         yield wire.encode(f.Reply(asked.request_id, metadata={"stream": stream}))
-        for _ in requests:
-            pass
+        # A goodbye is answered, or the client would wait for the answer.
+        yield from (wire.encode(said) for said in map(wire.decode, requests) if is_goodbye(said))
 
     with HostileServer(session) as server:
         with pytest.raises((RemoteProtocolError, ConnectFailed), match="which is none"):
             send(pattern_model(SPEC), server.address, config=CONFIG, retry=0.0)
+
+
+def is_goodbye(frame: f.Frame) -> bool:
+    return isinstance(frame, f.Goodbye)
 
 
 # --- whatever else, and what is left ------------------------------------------------------
