@@ -228,7 +228,9 @@ def _take(
         session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has heard it
         return receipt
     except StreamlinkError:
-        if incoming.is_connected:  # its last words say more than a goodbye
+        # The abort says more than a goodbye, which travels on another call and could overtake it:
+        # the sender leaves once it has read the abort. That call may be over here already.
+        if not session.is_disconnected:
             session.closed.wait(_HEARD_SECONDS)
         session.close("the transfer failed")
         raise

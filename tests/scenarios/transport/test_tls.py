@@ -342,6 +342,10 @@ def test_tokens_are_asked_for_on_the_loopback_too(authority: Authority) -> None:
         assert "brought none" in refused(lambda: federation.link("site-2", config=SMALL))
 
 
+def _listen(config: LinkConfig) -> None:
+    Server("127.0.0.1:0", config).listen()
+
+
 def test_files_that_do_not_fit_are_refused_before_anything_listens(authority: Authority) -> None:
     keys = authority.folder / "site-1" / "key.pem"
     lonely = authority.folder / "server" / "ca.pem"
@@ -353,7 +357,7 @@ def test_files_that_do_not_fit_are_refused_before_anything_listens(authority: Au
         (authority.server(key=authority.folder / "none"), "No such file"),
         (secured(ca=lonely), "takes one of the server's own"),
     ):
-        told = refused(partial(Server, "127.0.0.1:0", config), SecurityError)
+        told = refused(partial(_listen, config), SecurityError)
         assert why in told
         assert keys.read_text() not in told
 
