@@ -9,8 +9,6 @@ import pytest
 from streamlink.config import LimitsConfig
 from streamlink.errors import ModelError, RemoteProtocolError, SpecMismatch, UnsupportedDtype
 from streamlink.link.description import KnownSpecs, described
-from streamlink.link.oneshot import _sink
-from streamlink.stores.memory import MemoryStore
 from streamlink.transport.messages import TensorEntry, encode_spec
 from tests.support.hostile_frames import SPEC_PAGE, Mischief
 from tests.support.models import float_spec
@@ -86,8 +84,3 @@ def test_what_is_remembered_of_descriptions_is_bounded_in_number_and_in_sum() ->
     assert many.get(specs[-1].digest) is specs[-1]
     assert many.get(specs[0].digest) is None
     assert len(few) == 1  # the latest is kept, though it has 12 tensors
-
-
-def test_a_model_that_no_memory_holds_is_the_senders_error() -> None:
-    with pytest.raises(ModelError, match="does not fit into the receiver's memory"):
-        _sink(float_spec(1 << 47), MemoryStore(), "")

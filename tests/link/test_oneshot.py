@@ -26,10 +26,12 @@ from streamlink.errors import (
 )
 from streamlink.link.oneshot import Into, receive, send
 from streamlink.link.transfer import Receipt
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore
+from streamlink.stores.safetensors import SafetensorsSource
 from streamlink.transport.connect import dial
 from tests.support.disk import flip
 from tests.support.models import content, float_spec, pattern_model, save
@@ -287,24 +289,45 @@ def test_a_disk_that_fills_up_keeps_what_came_for_the_next_receiver(
     assert content(store.open()) == content(pattern_model(SPEC))
 
 
-def test_a_stored_model_is_not_read_again_to_go_on(
-    tmp_path: Path, store: SafetensorsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Noted:
+    """A stored model that notes where it is read."""
+
+    def __init__(self, model: SafetensorsSource) -> None:
+        self.spec, self._model = model.spec, model
+        self.reads: list[int] = []
+
+    def read(self, offset: int, length: int) -> Payload:
+        self.reads.append(offset)
+        return self._model.read(offset, length)
+
+    def identity(self) -> str:
+        return self._model.identity()
+
+    def block_hash(self, block: int) -> bytes | None:
+        return self._model.block_hash(block)
+
+    def digest(self) -> str:
+        return self._model.digest()
+
+    def close(self) -> None:
+        self._model.close()
+
+
+def test_a_stored_model_is_not_read_again_to_go_on(tmp_path: Path, store: SafetensorsStore) -> None:
     place = SafetensorsStore(tmp_path / "source")
     save(place, pattern_model(SPEC))
-    source, reads = place.open(), list[int]()
-    receiver = Receiver(store)
+    source, receiver = Noted(place.open()), Receiver(store)
     stumble(receiver, name=source.identity())
-    original = source.read
-
-    def noted(offset: int, length: int) -> Payload:
-        reads.append(offset)
-        return original(offset, length)
-
-    monkeypatch.setattr(source, "read", noted)
     sent = given(source, receiver.address)
-    assert min(reads) == sent.resumed_at > 0
+    assert min(source.reads) == sent.resumed_at > 0
     assert receiver.done.result(WAIT).digest == sent.digest == source.digest()
+
+
+def test_a_model_that_no_memory_holds_is_the_senders_error() -> None:
+    receiver, spec = Receiver(MemoryStore()), float_spec(1 << 47)
+    with pytest.raises(StreamAborted, match="does not fit into the receiver's memory"):
+        given(GeneratedModel(spec, lambda tensor, start, out: None), receiver.address)
+    assert not receiver.done.done()  # another sender may come
 
 
 def test_another_model_begins_at_its_start(

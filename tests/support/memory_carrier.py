@@ -75,6 +75,8 @@ class MemoryCarrier:
         self.flows = threading.Event()
         self.flows.set()
         self.cuts = 0
+        self.joins_again = False
+        """Whether a call that is cut is followed by another at once."""
         self._is_session = is_session
         self._call: _Call | None = None
 
@@ -92,6 +94,8 @@ class MemoryCarrier:
                 self.cuts += 1
                 self.left.detach(call.numbers[0])
                 self.right.detach(call.numbers[1])
+                if self.joins_again:
+                    self.join()
 
     def stall(self) -> None:
         """Deliver nothing until ``go_on``."""
@@ -103,6 +107,7 @@ class MemoryCarrier:
 
     def close(self) -> None:
         """Cut for good; nothing that waits stays."""
+        self.joins_again = False
         self.cut()
         self.flows.set()
 

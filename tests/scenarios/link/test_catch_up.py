@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.errors import StreamlinkError
 from streamlink.link.oneshot import receive, send
-from streamlink.link.transfer import Pulse, Receipt
+from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import Payload
 from streamlink.stores import SafetensorsStore
 from tests.support.models import content, float_spec, pattern_model
@@ -78,11 +77,3 @@ def test_hold_pulses_keep_both_ends_clocks_during_a_long_catch_up(tmp_path: Path
     assert receipt.resumed_at >= 4 * MiB
     assert source.seconds > 1.5 * TIMEOUT
     assert content(store.open()) == content(pattern_model(SPEC))
-
-
-def test_without_them_a_catch_up_that_long_would_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Pulse, "beat", lambda self: None)
-    with pytest.raises(StreamlinkError):
-        resumed(SafetensorsStore(tmp_path / "store"), Slow(is_cut=False))

@@ -14,10 +14,10 @@ import safetensors.numpy
 import streamlink
 from streamlink.errors import AbortCode, SourceChanged, StreamAborted, code_of
 from streamlink.link.oneshot import send
-from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.throttle import ThrottledCheck
 from streamlink.model.digest import digest_of
-from streamlink.model.interfaces import ModelSource
+from streamlink.model.interfaces import Check, ModelSource, watch
+from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore, open_model
 from tests.link.test_oneshot import FAST, Receiver
@@ -30,6 +30,7 @@ MiB = 1 << 20
 SPEC = float_spec(5, MiB // 2, MiB // 2)
 """4 MiB in three tensors."""
 MIDDLE = 2 * MiB
+LITTLE = float_spec(300)
 TINY = float_spec(5_000)
 
 
@@ -55,26 +56,26 @@ def replaced(path: Path) -> None:
     aside.replace(path)
 
 
-def foreign(path: Path) -> Path:
+def foreign(path: Path, spec: ModelSpec = SPEC) -> Path:
     """Write a model as other tools do: one file without digests, some time ago."""
-    arrays = arrays_of(SPEC, random_bytes(SPEC.nbytes))
+    arrays = arrays_of(spec, random_bytes(spec.nbytes))
     file = path / "weights.safetensors"
     safetensors.numpy.save_file(arrays, file)
     os.utime(file, (1e9, 1e9))
     return file
 
 
-def stored(path: Path) -> Path:
-    save(SafetensorsStore(path / "own"), pattern_model(SPEC))
+def stored(path: Path, spec: ModelSpec = SPEC) -> Path:
+    save(SafetensorsStore(path / "own"), pattern_model(spec))
     (shard,) = (path / "own").glob("*.safetensors")
     os.utime(shard, (1e9, 1e9))
     return shard
 
 
-def packed(path: Path) -> Path:
+def packed(path: Path, spec: ModelSpec = SPEC) -> Path:
     file = path / "own.slz"
     store = CompressedStore(file, reserve_bytes=0)
-    save(store, ArrayModel(arrays_of(SPEC, random_bytes(SPEC.nbytes))))
+    save(store, ArrayModel(arrays_of(spec, random_bytes(spec.nbytes))))
     os.utime(file, (1e9, 1e9))
     return file
 
@@ -143,25 +144,40 @@ def test_a_file_that_changes_under_its_transfer_is_told_at_both_ends(
     source.close()
 
 
+class ChangedLate:
+    """A model of one chunk that changes once it was looked at after that was read."""
+
+    def __init__(self, model: ModelSource, change: Callable[[], object]) -> None:
+        self.spec, self._model, self._changes = model.spec, model, [change]
+
+    def watch(self) -> Check:
+        check = watch(self._model)
+
+        def look() -> None:
+            check()
+            while self._changes:
+                self._changes.pop()()
+
+        return look
+
+    def read(self, offset: int, length: int) -> Any:
+        return self._model.read(offset, length)
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.mark.parametrize("make", [foreign, stored, packed])
 def test_a_file_that_changes_after_its_last_byte_was_read_is_told_before_the_finish(
     receiver: Receiver,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    make: Callable[[Path], Path],
+    make: Callable[[Path, ModelSpec], Path],
 ) -> None:
-    file = make(tmp_path)
+    file = make(tmp_path, LITTLE)
     source = open_model(file.parent if make is stored else file)
-    monkeypatch.setattr(ThrottledCheck, "check_if_due", lambda _: None)
-    original = SendTransfer.pull
-
-    def pull(self: SendTransfer, supply: Any) -> None:
-        original(self, supply)
-        grown(file)
-
-    monkeypatch.setattr(SendTransfer, "pull", pull)
+    late = ChangedLate(source, lambda: grown(file))
     with pytest.raises(SourceChanged, match=r"changed from .* to .* bytes"):
-        send(source, receiver.address, config=FAST, retry=0)
+        send(late, receiver.address, config=FAST, retry=0)
     assert not receiver.done.done()
     source.close()
 

@@ -183,17 +183,10 @@ def test_a_commit_that_does_not_move_expires_the_senders_clock() -> None:
 
 def test_a_sender_nobody_accepts_is_told_so() -> None:
     with Transfer(SPEC, config(open_timeout=LIMIT)) as transfer:
-        carrier, cut = transfer.carrier, transfer.carrier.cut
-        carrier.watch = lambda frame: not isinstance(frame, f.Accept)
-
-        def cut_and_join() -> None:  # as a client does whose call brings no greeting
-            cut()
-            carrier.join()
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(carrier, "cut", cut_and_join)
-            sent, _ = transfer.start(pattern_model(SPEC), MemoryStore().begin(SPEC))
-            named = idle_until(failure(sent))
+        transfer.carrier.watch = lambda frame: not isinstance(frame, f.Accept)
+        transfer.carrier.joins_again = True  # as a client does whose call brings no greeting
+        sent, _ = transfer.start(pattern_model(SPEC), MemoryStore().begin(SPEC))
+        named = idle_until(failure(sent))
     assert named.setting == "open_timeout"
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-
-import pytest
+from contextlib import suppress
 
 import streamlink
-from streamlink.clock import running_time
-from streamlink.errors import TransportClosed
+from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.transfer import WAITING
 from streamlink.stores import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import SMALL, WAIT
+from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
 from tests.support.relay import Relay, Step
+from tests.support.virtual_clock import VirtualClock
 
 SPEC = float_spec(200_001, 3, 0, 17_000)
 
@@ -62,23 +61,25 @@ def test_both_ends_say_that_they_wait_and_that_they_go_on() -> None:
     assert there.seen[:3] == ["receiving", WAITING, "receiving"]
 
 
-def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    model = ReceiveTransfer(SMALL, stream_id=7, peer_name="there", name="in", clock=running_time)
-    seen: list[int] = []
+def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits() -> None:
+    clock, told = VirtualClock(), list[int]()
+    model = ReceiveTransfer(SMALL, stream_id=7, peer_name="there", name="in", clock=clock)
 
-    def lost() -> None:
-        told = pump_of(model).on_waiting
-        assert told is not None
-        told()
-        raise TransportClosed("not back")
+    def receive() -> None:
+        with suppress(StreamAborted):
+            receive_model(
+                model,
+                lambda model: MemoryStore().begin(model.spec),
+                tell=lambda phase, done: told.append(model.spec.nbytes),
+            )
 
-    monkeypatch.setattr(model, "open", lost)
-    with pytest.raises(TransportClosed):
-        receive_model(
-            model,
-            lambda model: MemoryStore().begin(model.spec),
-            tell=lambda phase, done: seen.append(model.spec.nbytes),
-        )
-    assert seen == []
+    receiving, pump = threading.Thread(target=receive), pump_of(model)
+    receiving.start()
+    until(lambda: pump.on_waiting is not None)
+    pump.detach(pump.attach(lambda: None))
+    clock.advance(1.5)
+    pump.tick()
+    assert pump.is_waiting
+    assert told == []
+    model.abort(AbortCode.CANCELLED, "the test is over")
+    receiving.join(WAIT)
