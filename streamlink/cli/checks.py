@@ -13,6 +13,7 @@ from pathlib import Path
 from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import check_address
 from streamlink.config import JobConfig, LinkConfig
+from streamlink.encodings.registry import require_known
 from streamlink.errors import ModelError
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
@@ -111,6 +112,7 @@ def check_serving(address: str, config: LinkConfig) -> None:
         SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
             this machine unasked.
     """
+    require_known(config.stream.encodings)
     check_listening(address, config)
 
 
@@ -120,6 +122,7 @@ def check_visiting(address: str, config: LinkConfig) -> None:
     Raises:
         SecurityError: as ``check_serving``.
     """
+    require_known(config.stream.encodings)
     check_dialing(address, config)
 
 

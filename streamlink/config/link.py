@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from streamlink.config.files import load_yaml, sections
-from streamlink.config.values import KiB, MiB, Seconds, Settings, Size
+from streamlink.config.values import KiB, MiB, Names, Seconds, Settings, Size
 
 __all__ = [
     "MAX_CLIENTS",
@@ -43,6 +43,12 @@ class StreamConfig(Settings):
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
     """Window a stream starts with (bytes); it grows towards ``window_bytes`` with the link."""
 
+    encodings: Names = ()
+    """Encodings that models are sent in where the receiver knows them, the best first, such as
+    ``zstd``; each range that does not shrink travels plain. Empty: all of it does. Worth it where
+    the line is slower than this end's processor encodes. What is received needs no setting. Price:
+    one more chunk at each end, and what an encoder keeps (zstd: about 2 MiB)."""
+
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one chunk may be asked for again before the stream fails (count)."""
 
@@ -68,8 +74,9 @@ class StreamConfig(Settings):
         """Memory one stream may hold at one end (bytes): its window, and four chunks under way.
 
         The four: one being joined, one inside the carrier, one being read, one being worked on.
+        With encodings a fifth: one that is encoded, or decoded, beside its other form.
         """
-        return self.window_bytes + 4 * self.chunk_bytes
+        return self.window_bytes + (4 + bool(self.encodings)) * self.chunk_bytes
 
 
 class TimeoutConfig(Settings):

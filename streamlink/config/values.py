@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["GiB", "KiB", "MiB", "Patterns", "Seconds", "Settings", "Size", "parse_size"]
+__all__ = ["GiB", "KiB", "MiB", "Names", "Patterns", "Seconds", "Settings", "Size", "parse_size"]
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
@@ -40,6 +40,7 @@ Patterns = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda text: text.split(",") if isinstance(text, str) else text),
 ]
+Names = Patterns
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

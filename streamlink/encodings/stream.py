@@ -71,9 +71,7 @@ class Decoder:
     """Decodes what one stream receives.
 
     Args:
-        spec: gives the model; called when its first encoded bytes are here, which is after its
-            description.
-        peer: who sends, for errors.
+        peer_name: who sends, for errors.
         stream_id: the stream, for errors.
         codec_for: gives a codec by its name.
     """
@@ -81,16 +79,13 @@ class Decoder:
     names = known_encodings()
     """What it can decode."""
 
+    spec: ModelSpec | None = None
+    """The model; to be set before its first chunk is here, which comes after its description."""
+
     def __init__(
-        self,
-        spec: Callable[[], ModelSpec],
-        *,
-        peer: str,
-        stream_id: int,
-        codec_for: Callable[[str], Codec] = new_codec,
+        self, *, peer_name: str, stream_id: int, codec_for: Callable[[str], Codec] = new_codec
     ) -> None:
-        self._spec, self._codec_for = spec, codec_for
-        self._peer, self._stream_id = peer, stream_id
+        self._peer_name, self._stream_id, self._codec_for = peer_name, stream_id, codec_for
         self._codecs: dict[int, Codec] = {}
 
     def decode(
@@ -111,7 +106,8 @@ class Decoder:
         name = agreed[number - 1]
         if number not in self._codecs:
             self._codecs[number] = self._codec_for(name)
-        place = Place(self._spec(), offset, nbytes)
+        assert self.spec is not None, "its chunks come after its description"
+        place = Place(self.spec, offset, nbytes)
         try:
             plain = self._codecs[number].decode(payload, place)
         except RemoteProtocolError as error:
@@ -122,7 +118,7 @@ class Decoder:
 
     def _fault(self, name: str, place: Place, why: str) -> RemoteProtocolError:
         return RemoteProtocolError(
-            f"{self._peer} sent bytes {place.offset} to {place.offset + place.nbytes} in encoding "
+            f"{self._peer_name} sent bytes {place.offset} to {place.offset + place.nbytes} in encoding "
             f"{name!r}, and they do not decode: {why}",
             stream_id=self._stream_id,
         )

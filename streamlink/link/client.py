@@ -13,6 +13,7 @@ from typing import Self
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
+from streamlink.encodings.registry import require_known
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
 from streamlink.extent import Extent
 from streamlink.link.joining import is_lost, join_again, join_when_free
@@ -281,6 +282,7 @@ class ClientLink:
         self._address, self._name = address, name
         self._clock, self._dial = clock, dial
         self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
+        require_known(self._config.stream.encodings)
         self._on_transfer = on_transfer
         self._traffic = TrafficCounter(clock=clock)
         self._serve = serve

@@ -26,6 +26,7 @@ from tenacity import (
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
+from streamlink.encodings.registry import require_known
 from streamlink.errors import (
     AbortCode,
     AuthenticationFailed,
@@ -360,6 +361,7 @@ class _Sending:
         self._traffic, self._cancel = traffic, cancel
         self._on_transfer = on_transfer
         self._model, self._to, self._name = model, to, name
+        require_known(config.stream.encodings)
         self._config, self._retry = config, retry
         self._progress = progress
         known = model.identity() if isinstance(model, HasIdentity) else ""

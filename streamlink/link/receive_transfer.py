@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
+from streamlink.encodings.stream import Decoder
 from streamlink.errors import (
     AbortCode,
     ChecksumError,
@@ -56,9 +57,17 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         extent: Extent | None = None,
         notice: TransferNotice | None = None,
     ) -> None:
-        stream = ReceiveStream(config, stream_id=stream_id, peer_name=peer_name, name=name)
+        self._spec: ModelSpec | None = None
+        self._decoder = Decoder(peer_name=peer_name, stream_id=stream_id)
+        stream = ReceiveStream(
+            config,
+            stream_id=stream_id,
+            peer_name=peer_name,
+            name=name,
+            encodings=self._decoder.names,
+        )
         notice = notice or TransferNotice(peer_name, "received", attempt, clock=clock)
-        super().__init__(ReceivePump(stream, clock=clock), notice)
+        super().__init__(ReceivePump(stream, clock=clock, decode=self._decoder.decode), notice)
         self.peer_name = peer_name
         self.metrics: Mapping[str, float] = NO_METRICS
         self.is_complete = False
@@ -68,7 +77,6 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._throttle = Throttle(clock)
         self._opened: Open | None = None
         self._is_accepted = False
-        self._spec: ModelSpec | None = None
         self._digest: DigestBuilder | None = None
 
     # --- what it is -------------------------------------------------------------------
@@ -117,7 +125,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             pages = self._wait_for(SpecReceived, seconds)
             if pages is None:
                 return False
-            self._spec = self._described(pages.pages)
+            self._spec = self._decoder.spec = self._described(pages.pages)
             self._known.add(self._spec)
         return True
 
@@ -228,7 +236,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             SpecMismatch: they are not of the model that was announced.
         """
         self._require_announced(spec)
-        self._spec = spec  # who is told how far this is wants to say of how much
+        self._spec = self._decoder.spec = (
+            spec  # who is told how far this is wants to say of how much
+        )
         pulse = self.pulse("reading what came before")
         digest = self._new_digest()
         for view in saved:
@@ -302,7 +312,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def _accept(self, spec: ModelSpec | None, start: int | None = None) -> None:
         self._is_accepted = True
-        self._spec = spec
+        self._spec = self._decoder.spec = spec
         with self._pump.locked() as (machine, now):
             if not machine.is_closed:  # else the next wait says why
                 machine.accept(wants_spec=spec is None, start=start, now=now)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
+from streamlink.encodings.stream import Encoder
 from streamlink.errors import LocalProtocolError
 from streamlink.extent import Extent
 from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
@@ -48,6 +49,8 @@ class SendTransfer(Transfer[SendPump]):
     ) -> None:
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
+        names = config.stream.encodings
+        encode = Encoder(names, spec).encode if names else None
         stream = SendStream(
             config,
             stream_id=stream_id,
@@ -58,11 +61,12 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
+            encodings=names,
             peer_name=peer_name,
             name=name,
         )
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
-        super().__init__(SendPump(stream, clock=clock), notice)
+        super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec
         self.update = update
         self._digest = DigestBuilder(spec, extent=self.extent)

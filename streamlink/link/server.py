@@ -10,6 +10,7 @@ from typing import Self
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
+from streamlink.encodings.registry import require_known
 from streamlink.errors import (
     AbortCode,
     Cancelled,
@@ -248,6 +249,7 @@ class Server:
 
     Raises:
         SecurityError: the file of tokens cannot be used.
+        UnknownCodec: ``stream.encodings`` names an encoding that there is not.
     """
 
     def __init__(
@@ -260,6 +262,7 @@ class Server:
         clock: Clock = running_time,
     ) -> None:
         self.config = config or LinkConfig()
+        require_known(self.config.stream.encodings)
         self.clock = clock
         self._on_transfer = on_transfer
         self.cancel = cancel or CancelToken()

@@ -19,7 +19,9 @@ ZEROS = (memoryview(bytes(4096)),)
 
 @pytest.fixture
 def decoder() -> Decoder:
-    return Decoder(lambda: SPEC, peer="site-1", stream_id=7)
+    decoder = Decoder(peer_name="site-1", stream_id=7)
+    decoder.spec = SPEC
+    return decoder
 
 
 def test_a_range_is_encoded_by_its_number_and_decoded_again(decoder: Decoder) -> None:
@@ -57,7 +59,8 @@ class Liar:
 def test_a_codec_that_returns_another_length_is_not_believed() -> None:
     encoder = Encoder(("zstd",), SPEC, codec_for=lambda name: Liar())
     assert encoder.encode(0, ZEROS, ("zstd",)) == (0, ZEROS)
-    decoder = Decoder(lambda: SPEC, peer="site-1", stream_id=7, codec_for=lambda name: Liar())
+    decoder = Decoder(peer_name="site-1", stream_id=7, codec_for=lambda name: Liar())
+    decoder.spec = SPEC
     with pytest.raises(RemoteProtocolError, match="decodes to 5000 bytes"):
         decoder.decode(1, 0, 4096, (memoryview(b"x"),), ("zstd",))
 
