@@ -206,7 +206,8 @@ def outcome(what: str, receipt: Receipt) -> str:
     seconds, rate = receipt.stats.moving_seconds, receipt.stats.mean_rate
     how = f" in {seconds:.3g} s, {rate / 1e6:.4g} MB/s" if rate is not None else ""
     before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""
-    return f"{escape(f'{what}: {moved} bytes{how}{before}')}\ndigest {receipt.digest}"
+    saved = f", {receipt.stats.wire_bytes} on the way" if receipt.stats.saved_bytes else ""
+    return f"{escape(f'{what}: {moved} bytes{saved}{how}{before}')}\ndigest {receipt.digest}"
 
 
 def _require_seconds(option: str, seconds: float | None) -> None:

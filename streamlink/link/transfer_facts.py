@@ -37,13 +37,16 @@ class TransferFacts:
     """The job, round and attempt it belonged to; None: to none, as of ``send`` and ``receive``."""
     bytes: int
     """That travelled and arrived; those that were there before do not count."""
+    wire_bytes: int
+    """How many it took on the way, headers aside: fewer than ``bytes`` where ``stream.encodings``
+    saved some."""
     total_bytes: int
     """Of the whole model."""
     seconds: float
     """How long bytes were on their way: without the work of a client, waits for others, and broken
     connections. A receiver counts from the first byte; 0: it was too short to tell."""
     rate: float | None
-    """Bytes per second in that time; None: too few to tell."""
+    """Bytes on the way per second in that time; None: too few to tell."""
     lasted_seconds: float
     """From the request to the end, everything included."""
     chunks: int
@@ -115,6 +118,7 @@ class TransferNotice:
             direction=self._direction,
             attempt=self._attempt,
             bytes=stats.moved_bytes,
+            wire_bytes=stats.wire_bytes,
             total_bytes=stats.total_bytes,
             seconds=stats.moving_seconds,
             rate=stats.mean_rate,
@@ -158,6 +162,8 @@ def _noted(facts: TransferFacts) -> dict[str, Any]:
     if facts.attempt is not None:
         noted |= {"round": facts.attempt.round, "attempt": facts.attempt.attempt}
     noted |= {"bytes": facts.bytes, "seconds": round(facts.seconds, 6)}
+    if facts.wire_bytes != facts.bytes:
+        noted["wire_bytes"] = facts.wire_bytes
     noted["lasted_seconds"] = round(facts.lasted_seconds, 3)
     if facts.rate is not None:
         noted["rate_bytes_per_second"] = round(facts.rate)

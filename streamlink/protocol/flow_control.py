@@ -68,11 +68,18 @@ class SendWindow:
         self.window_bytes = min(self._first_window, self._max_window)
 
     def sent(self, end: int, *, received: int, now: float) -> None:
-        """Note that bytes up to ``end`` left when ``received`` bytes were acknowledged."""
+        """Note that bytes up to ``end`` left when ``received`` bytes were acknowledged.
+
+        Those are counted on the wire: what encodings saved does not count, since the rate is the
+        link's.
+        """
         self._unacked.append((end, now, received, not self._unacked))
 
-    def acked(self, received: int, *, now: float) -> None:
-        """Take the sample that an ack up to ``received`` completes, and resize window and chunk."""
+    def acked(self, received: int, *, now: float, saved: int = 0) -> None:
+        """Take the sample that an ack up to ``received`` completes, and resize window and chunk.
+
+        Encodings have ``saved`` so many of these bytes on the wire.
+        """
         sample = None
         while self._unacked and self._unacked[0][0] <= received:
             sample = self._unacked.popleft()
@@ -82,7 +89,7 @@ class SendWindow:
         elapsed = max(now - sent_at, 1e-6)
         self._ack_latency.add(elapsed)
         self.round_trip = min(self.round_trip, elapsed)
-        rate = (received - received_then) / elapsed
+        rate = (received - saved - received_then) / elapsed
         if was_idle and rate < self.rate:
             return  # nothing else was in flight: this measured our source, not the link
         self._rates.append(rate)
@@ -90,7 +97,9 @@ class SendWindow:
         self.window_bytes = self._window_for(self.rate)
         self.chunk_bytes = self._chunk_for(self.rate)
 
-    def next_chunk_bytes(self, position: int, *, received: int, limit: int, stop: int) -> int:
+    def next_chunk_bytes(
+        self, position: int, *, received: int, limit: int, stop: int, saved: int = 0
+    ) -> int:
         """Return how many bytes the next chunk takes; 0: wait.
 
         It ends at a multiple of the chunk size: otherwise chunks that grew would lie across the
@@ -103,8 +112,10 @@ class SendWindow:
             received: up to where everything is acknowledged.
             limit: the credit: the end that the chunk must not pass.
             stop: where the extent ends.
+            saved: by how much encodings have shortened the chunks in flight. The window bounds the
+                bytes on the wire, the credit those that they decode to.
         """
-        room = min(limit, received + self.window_bytes) - position
+        room = min(limit, received + self.window_bytes + saved) - position
         wanted = self.chunk_bytes - position % self.chunk_bytes
         if wanted < SMALLEST_CHUNK_BYTES or room < wanted + 2 * self.chunk_bytes:
             wanted = self.chunk_bytes

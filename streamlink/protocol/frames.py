@@ -180,6 +180,11 @@ class Chunk:
         self.is_in_place = is_in_place
         self.end = offset + nbytes
 
+    @property
+    def saved_bytes(self) -> int:
+        """How many bytes its encoding saves on the way."""
+        return self.nbytes - self.wire_bytes
+
     def numbered(self, sequence: int) -> Chunk:
         """Return it as the ``sequence``-th chunk frame of a channel."""
         return Chunk(sequence, self.offset, self.payload, self.encoding, self.nbytes)

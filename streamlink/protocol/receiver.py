@@ -207,6 +207,7 @@ class ReceiveStream(ChunkReceiver):
             in_flight_bytes=0 if self.is_closed else self.received - self.consumed,
             moving_seconds=seconds,
             moving_bytes=nbytes,
+            saved_bytes=self._saved_bytes,
             **self._shared_stats(),
         )
 

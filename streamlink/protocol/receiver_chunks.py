@@ -59,6 +59,7 @@ class ChunkReceiver(StreamMachine):
         self._finish: Finish | None = None
         self._is_whole = False  # every byte was delivered and consumed
         self._meter = ReceiveMeter()
+        self._saved_bytes = 0  # on the wire, by encodings
         self._acks = DelayedAck(
             stream.window_bytes,
             report_seconds=config.timeouts.held_interval,
@@ -172,7 +173,9 @@ class ChunkReceiver(StreamMachine):
             channel.reserved_at = None
 
     def _deliver(self, chunks: list[Chunk], now: float) -> None:
-        self._meter.arrived(chunks[-1].end - chunks[0].offset, now=now)
+        saved = sum(chunk.saved_bytes for chunk in chunks) if self.encodings else 0
+        self._saved_bytes += saved
+        self._meter.arrived(chunks[-1].end - chunks[0].offset - saved, now=now)
         for chunk in chunks:
             self._chunks += 1
             self._events.append(Delivered(chunk))

@@ -41,6 +41,10 @@ class SendBuffer:
         """Bytes that left more than once."""
         self.sent = start
         """Bytes below have left at least once, on any channel."""
+        self.saved_bytes = 0
+        """How many bytes the encodings of the chunks kept here save on the wire."""
+        self.acked_saved = 0
+        """The same for the chunks that the receiver has acknowledged; it only grows."""
         self._kept: dict[int, Chunk] = {}  # by offset, in offset order
         self.unsent: deque[Chunk] = deque()
         """Those of them that wait to leave; others only read it, which costs no call."""
@@ -56,6 +60,8 @@ class SendBuffer:
         """Keep the next chunk; it has not left yet and has no number."""
         self.position = chunk.end
         self._kept[chunk.offset] = chunk
+        if chunk.encoding:
+            self.saved_bytes += chunk.saved_bytes
         self.unsent.append(chunk)
 
     def take_unsent(self, channel: int, max_chunks: int) -> list[Chunk]:
@@ -98,8 +104,11 @@ class SendBuffer:
         for start, end in ranges:
             acked += [at for at, chunk in kept.items() if start <= at and chunk.end <= end]
         for offset in acked:
-            if kept.pop(offset, None) is not None:
+            if (freed := kept.pop(offset, None)) is not None:
                 self._repairs.pop(offset, None)
+                if freed.encoding:
+                    self.saved_bytes -= freed.saved_bytes
+                    self.acked_saved += freed.saved_bytes
         if self.unsent and acked:  # a channel that was given up may have delivered it after all
             self.unsent = deque(chunk for chunk in self.unsent if chunk.offset in kept)
         for log in self._logs.values():
@@ -163,12 +172,14 @@ class SendBuffer:
         while kept and kept[-1].end > limit:
             self.position = kept.pop().offset
         self._kept = {chunk.offset: chunk for chunk in kept}
+        self.saved_bytes = sum(chunk.saved_bytes for chunk in kept)
         self.unsent = deque(kept)
         self.sent = max(self.sent, offset)
 
     def clear(self) -> None:
         """Release every byte; ``position`` stays as a fact."""
         self._kept.clear()
+        self.saved_bytes = 0
         self.unsent.clear()
         self._logs.clear()
 

@@ -55,7 +55,11 @@ class SendStream(AckReceiver):
             return 0
         position = self._buffer.position
         return self._window.next_chunk_bytes(
-            position, received=self.received, limit=self.limit, stop=self._stop
+            position,
+            received=self.received,
+            limit=self.limit,
+            stop=self._stop,
+            saved=self._buffer.saved_bytes,
         )
 
     @property
@@ -130,8 +134,9 @@ class SendStream(AckReceiver):
         chunks = self._buffer.take_unsent(channel.number, max_chunks)
         self._chunks += len(chunks)
         self._frame_budget.add_tokens(FRAMES_PER_CHUNK * len(chunks))
+        on_wire = self.received - self._buffer.acked_saved
         for chunk in chunks:
-            self._window.sent(chunk.end, received=self.received, now=now)
+            self._window.sent(chunk.end, received=on_wire, now=now)
         seconds = self.config.timeouts.streaming_ack_wait
         self._timers.run_while(self._buffer.is_in_flight, ACK_TIMER, seconds, now=now)
         return chunks
@@ -156,7 +161,8 @@ class SendStream(AckReceiver):
             in_flight_bytes=0 if self.is_closed else self._buffer.in_flight_end - self.received,
             ack_times=self._ack_latency.so_far(),
             moving_seconds=self._meter.seconds,
-            moving_bytes=self.received - self._started_at,
+            moving_bytes=self.received - self._started_at - self._buffer.acked_saved,
+            saved_bytes=self._buffer.acked_saved,
             extent=Extent(self._started_at, self._stop),
             **self._shared_stats(),
         )

@@ -184,7 +184,7 @@ class AckReceiver(StreamMachine):
             self._has_progressed = True
             self._buffer.acknowledge(self.received, frame.ranges)
         if is_received:
-            self._window.acked(self.received, now=now)
+            self._window.acked(self.received, now=now, saved=self._buffer.acked_saved)
             self._restart_ack_timer(now)
         self._watch_peer(now, is_progress=is_received or is_consumed)
 
@@ -247,6 +247,7 @@ class AckReceiver(StreamMachine):
                 "sent"
             )
         self.received = self.consumed = self._stop
+        self._buffer.acknowledge(self._stop)  # the ack of the last chunks need not have come
         self._timers.stop_all()
         self._outbox.clear()
         self._drop_payloads()

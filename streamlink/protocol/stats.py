@@ -88,7 +88,7 @@ class StreamStats:
     window_bytes: int
     chunk_bytes: int
     rate: float
-    """Delivery rate measured by the sender (bytes per second)."""
+    """Delivery rate measured by the sender (bytes on the wire per second)."""
     in_flight_bytes: int = 0
     """Sender: sent and not known to be received. Receiver: received and not consumed."""
     ack_times: AckTimes = field(default_factory=AckTimes)
@@ -106,7 +106,9 @@ class StreamStats:
     moving_seconds: float = 0.0
     """How long bytes were in flight, without waits for work, others, or a call."""
     moving_bytes: int = 0
-    """How many arrived in that time."""
+    """How many arrived in that time, counted on the wire."""
+    saved_bytes: int = 0
+    """How many did not travel, because chunks were encoded."""
     extent: Extent = _NO_BYTES
     """The bytes that travel: those of its extent that the receiver did not have from before."""
 
@@ -114,6 +116,11 @@ class StreamStats:
     def moved_bytes(self) -> int:
         """How many of them the receiver has, in order."""
         return max(0, self.received_bytes - self.extent.start)
+
+    @property
+    def wire_bytes(self) -> int:
+        """How many bytes of payload brought ``moved_bytes``; each chunk counts once."""
+        return self.moved_bytes - self.saved_bytes
 
     @property
     def is_all_received(self) -> bool:

@@ -79,6 +79,7 @@ class VirtualLink:
         pages: tuple[bytes, ...] = (),
         extent: Extent | None = None,
         resumed_at: int | None = None,
+        shrinks: int = 1,
     ) -> None:
         self.content = content
         self.extent = extent or Extent(0, len(content))
@@ -86,6 +87,8 @@ class VirtualLink:
         self.first = self.extent.start if resumed_at is None else resumed_at
         """The receiver has the bytes of the extent below from before."""
         self.config = config
+        self._shrinks = shrinks  # chunks travel as this part of their bytes, in an encoding
+        names = ("shrunk",) if shrinks > 1 else ()
         self.schedule = schedule
         self.now = 0.0
         self.got = bytearray()
@@ -100,9 +103,10 @@ class VirtualLink:
             spec_pages=pages,
             is_resumable=resumed_at is not None,
             attempt=Attempt("job", 1, 1),
+            encodings=names,
             peer_name="receiver",
         )
-        self.receiver = ReceiveStream(config, stream_id=7, peer_name="sender")
+        self.receiver = ReceiveStream(config, stream_id=7, peer_name="sender", encodings=names)
         self._on_the_way: list[tuple[float, int, int, str, Frame]] = []
         self._waiting: dict[str, deque[Frame]] = {"sender": deque(), "receiver": deque()}
         self._asleep: dict[str, float] = {}
@@ -209,9 +213,16 @@ class VirtualLink:
         if not room or self.now < self._next_write:
             return False
         start = sender.position
-        sender.write((memoryview(self.content)[start : start + room],), now=self._time("sender"))
+        payload = memoryview(self.content)[start : start + room]
+        travels = self._shrunk(payload)
+        encoding = 1 if travels.nbytes < room else 0
+        now = self._time("sender")
+        sender.write((travels,), now=now, encoding=encoding, nbytes=room)
         self._next_write = self.now + self.schedule.write_seconds
         return True
+
+    def _shrunk(self, payload: memoryview) -> memoryview:
+        return payload[: max(1, payload.nbytes // self._shrinks)]
 
     def _read(self) -> bool:
         has_moved = self._take_event() or self._commit()
@@ -232,10 +243,11 @@ class VirtualLink:
         elif isinstance(event, Delivered):
             assert event.offset == self.first + len(self.got)
             there = self.content[event.offset : event.offset + event.nbytes]
-            assert b"".join(event.payload) == there
+            travelled = self._shrunk(memoryview(there)) if event.chunk.encoding else there
+            assert b"".join(event.payload) == bytes(travelled)
             if not self._ready:
                 self._next_read = max(self._next_read, self.now + self.schedule.read_seconds)
-            self.got += b"".join(event.payload)
+            self.got += there
             self._ready.append(event.nbytes)
         elif isinstance(event, Finished):
             self._commit_step = self.schedule.commit_steps
@@ -261,7 +273,7 @@ class VirtualLink:
         assert was_announced is bool(frames)
         other = "receiver" if side == "sender" else "sender"
         for frame in frames:
-            nbytes = FRAME_BYTES + (frame.nbytes if isinstance(frame, Chunk) else 0)
+            nbytes = FRAME_BYTES + (frame.wire_bytes if isinstance(frame, Chunk) else 0)
             arrives = self._line.carry(side, nbytes, now=self.now)
             if arrives is not None:
                 entry = (arrives, self._frames, self._call, other, frame)

@@ -1,0 +1,181 @@
+"""Models that travel encoded, over gRPC, in memory and over pipes: the same bits arrive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+import streamlink as sl
+from streamlink.config import LinkConfig
+from streamlink.errors import RemoteProtocolError, UnknownCodec
+from streamlink.link.client import ClientLink
+from streamlink.link.receive_model import receive_model
+from streamlink.link.transfer import Receipt
+from streamlink.model.digest import digest_of
+from streamlink.model.interfaces import ModelSource
+from streamlink.protocol import frames as f
+from streamlink.stores import as_model
+from streamlink.stores.memory import MemoryStore
+from tests.scenarios.link.test_reconnect import Cuts
+from tests.scenarios.transport.test_lending import Counting, Damaging
+from tests.support.memory_carrier import STREAM, Transfer
+from tests.support.models import content, random_bytes
+from tests.support.peers import SMALL, WAIT, config
+from tests.support.pipes import PipedTransfer
+from tests.support.relay import Relay
+
+ENCODED = config(stream={"encodings": ("zstd",)})
+HALF = 200_000
+
+
+def model() -> ModelSource:
+    """A model whose first half shrinks to nearly nothing, and whose second does not shrink."""
+    noise = np.frombuffer(random_bytes(HALF), np.uint8)
+    return as_model({"a": np.zeros(HALF // 4, np.float32), "b": noise, "c": np.ones(3)})
+
+
+def assert_encoded(receipt: Receipt) -> None:
+    stats = receipt.stats
+    assert HALF <= stats.wire_bytes < 1.2 * HALF
+    assert stats.wire_bytes + stats.saved_bytes == stats.moved_bytes == stats.total_bytes
+
+
+def pushed(
+    theirs: LinkConfig, faults: Callable[[Relay], object] = lambda relay: None
+) -> tuple[Receipt, Receipt, bytes]:
+    """Send the model encoded through a relay; returns both ends' receipts and what arrived."""
+    store, port, taken = MemoryStore(), Future[int](), Future[Receipt]()
+
+    def take() -> None:
+        try:
+            taken.set_result(sl.receive(store.begin, config=theirs, on_listening=port.set_result))
+        except BaseException as error:
+            taken.set_exception(error)
+
+    threading.Thread(target=take, daemon=True).start()
+    with Relay("127.0.0.1", port.result(WAIT)) as relay:
+        faults(relay)
+        sent = sl.send(model(), f"127.0.0.1:{relay.port}", config=ENCODED)
+        return sent, taken.result(WAIT), content(store.open())
+
+
+def test_a_model_travels_encoded_where_it_shrinks_and_both_ends_count_it() -> None:
+    sent, received, arrived = pushed(SMALL)  # who receives needs no setting
+    assert arrived == content(model())
+    assert sent.digest == received.digest == digest_of(model())
+    assert_encoded(sent)
+    assert_encoded(received)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_encoded_model_outlives_resets(seed: int) -> None:
+    cuts = Cuts(seed, 8, most_bytes=20_000)
+    sent, _, arrived = pushed(SMALL, cuts.start)
+    assert arrived == content(model())
+    assert sent.stats.resumes >= 1
+    assert_encoded(sent)
+
+
+def test_an_encoded_model_outlives_flipped_bits() -> None:
+    def flip(relay: Relay) -> None:
+        relay.flip("up", at=(30_000, 20_000, 40_000, 50_000))
+
+    sent, _, arrived = pushed(SMALL, flip)
+    assert arrived == content(model())
+    assert sent.stats.repairs + sent.stats.damaged + sent.stats.resumes >= 1
+
+
+def test_without_the_setting_nothing_is_offered_and_all_travels_plain() -> None:
+    with Transfer(model().spec) as transfer:
+        offers: list[tuple[str, ...]] = []
+
+        def see(frame: f.Frame) -> bool:
+            if isinstance(frame, f.Open):
+                offers.append(frame.encodings)
+            return True
+
+        transfer.carrier.watch = see
+        sent, _ = transfer.run(model(), MemoryStore().begin(model().spec))
+    assert offers == [()]
+    assert sent.stats.saved_bytes == 0
+
+
+def test_a_receiver_that_knows_fewer_encodings_gets_the_model_plain() -> None:
+    def forget(frame: f.Frame) -> None:
+        if isinstance(frame, f.Accept):  # as one would say it that has never heard of zstd
+            object.__setattr__(frame, "encodings", ())
+
+    with Transfer(model().spec, ENCODED) as transfer:
+        transfer.carrier.on_leave = forget
+        sent, received = transfer.run(model(), MemoryStore().begin(model().spec))
+    assert sent.digest == received.digest
+    assert sent.stats.saved_bytes == 0
+
+
+def test_what_is_written_piece_by_piece_travels_encoded_too() -> None:
+    source, store = model(), MemoryStore()
+    with Transfer(source.spec, ENCODED) as transfer:
+        started = transfer.start(source, store.begin(source.spec))
+        assert_encoded(started[0].result(WAIT))
+        started[1].result(WAIT)
+    assert content(store.open()) == content(source)
+
+    with Transfer(source.spec, ENCODED) as transfer:
+        taken = Future[Receipt]()
+        sink = MemoryStore()
+
+        def take() -> None:
+            taken.set_result(receive_model(transfer.incoming, lambda _: sink.begin(source.spec)))
+
+        threading.Thread(target=take, daemon=True).start()
+        transfer.join()
+        transfer.outgoing.write(0, source.read(0, source.spec.nbytes))
+        assert_encoded(transfer.outgoing.finish())
+        taken.result(WAIT)
+        assert content(sink.open()) == content(source)
+
+
+@pytest.mark.parametrize("is_prompt", [True, False])
+def test_encoded_pieces_are_decoded_beside_memory_that_is_lent(is_prompt: bool) -> None:
+    source = model()
+    sink = Counting(source.spec, is_prompt=is_prompt)
+    with PipedTransfer(source.spec, ENCODED, lanes=2) as transfer:
+        transfer.pipes.on_chunk = Damaging(2, 5)
+        sent, received = transfer.run(source, sink)
+    assert content(sink) == content(source)
+    assert sent.digest == received.digest
+    assert sink.writes > 0  # the zeros
+    assert sink.fills  # the noise, in place
+
+
+def test_bytes_that_do_not_decode_end_the_stream_and_name_the_sender() -> None:
+    source = model()
+    with Transfer(source.spec, ENCODED) as transfer:
+
+        def replace(frame: f.Frame) -> None:
+            if isinstance(frame, f.Chunk) and frame.encoding:
+                payload = (memoryview(bytes(frame.wire_bytes)),)
+                object.__setattr__(frame, "payload", payload)
+
+        transfer.carrier.on_leave = replace
+        sent, received = transfer.start(source, MemoryStore().begin(source.spec))
+        error = received.exception(WAIT)
+        assert isinstance(error, RemoteProtocolError)
+        assert "site-s sent bytes 0 to" in str(error)
+        assert error.stream_id == STREAM
+        assert sent.exception(WAIT) is not None
+
+
+def test_an_encoding_that_there_is_not_is_refused_before_anything_connects() -> None:
+    wrong = config(stream={"encodings": "zstd,gzip"})
+    match = "no encoding 'gzip'"
+    with pytest.raises(UnknownCodec, match=match):
+        sl.send(model(), "127.0.0.1:1", config=wrong)
+    with pytest.raises(UnknownCodec, match=match):
+        sl.Server(config=wrong)
+    with pytest.raises(UnknownCodec, match=match):
+        ClientLink("127.0.0.1:1", name="x", serve=lambda task: None, config=wrong)
