@@ -117,8 +117,9 @@ class Decoder:
         return (plain,)
 
     def _fault(self, name: str, place: Place, why: str) -> RemoteProtocolError:
+        end = place.offset + place.nbytes
         return RemoteProtocolError(
-            f"{self._peer_name} sent bytes {place.offset} to {place.offset + place.nbytes} in encoding "
-            f"{name!r}, and they do not decode: {why}",
+            f"{self._peer_name} sent bytes {place.offset} to {end} in encoding {name!r}, and they "
+            f"do not decode: {why}",
             stream_id=self._stream_id,
         )
