@@ -1,4 +1,4 @@
-"""``Client``: does each task of the server with its executor, until the server says goodbye."""
+"""``Client``: runs each task of the server with its executor, until the server says goodbye."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ __all__ = ["Client"]
 
 logger = logging.getLogger("streamlink.client")
 
-
 KEPT_OUTCOMES = 256
-"""A client that takes part for months keeps what became of so many tasks (count)."""
+"""Outcomes that a client keeps (count): it may run for months."""
 
 
 class Client:
@@ -32,15 +31,15 @@ class Client:
 
     Args:
         address: the server's ``host:port``.
-        name: this site's name; no two clients of a server may share one.
-        executor: does the tasks.
+        name: this client's name, unique at its server.
+        executor: runs the tasks.
         config: settings of this end; chunk size and limits are negotiated with the server.
         cancel: ends ``start``, ``run`` and ``close``.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
         clock: gives the time of all deadlines and waits; tests give a virtual one.
 
     Raises:
-        TypeError: ``executor`` is none, such as a function; says which executor takes it.
+        TypeError: ``executor`` is not an executor, but a function, say; names the one to use.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Client:
         _require_executor(executor)
         self.name = name
         self.outcomes: list[TaskOutcome] = []
-        """What became of the last 256 tasks that were done."""
+        """The outcomes of the last 256 tasks."""
         self.tasks_done = 0
         self._executor = executor
         self._busy = TurnLock()
@@ -97,7 +96,7 @@ class Client:
         Raises:
             StreamAborted: the server failed, or was lost for longer than ``rejoin_timeout``.
             StreamTimeout: the same, where its connection was lost before that.
-            Cancelled: the token was; a task that runs is called off when this client is closed.
+            Cancelled: the token was cancelled; closing this client cancels a running task.
         """
         if not self._link.is_started:
             self.start()
@@ -112,7 +111,7 @@ class Client:
 
     @property
     def traffic(self) -> Traffic:
-        """What all its streams have moved."""
+        """Bytes that all its streams have moved."""
         return self._link.traffic
 
     def close(self) -> None:
@@ -132,13 +131,13 @@ class Client:
 
     def _serve(self, assignment: Assignment) -> None:
         if getattr(self._executor, "overlaps", False):
-            self._do(assignment)  # it knows itself what may go on at the same time
+            self._do(assignment)  # the executor itself decides what may overlap
             return
         try:
             with assignment.turn(self._busy, "the task before"):
                 self._do(assignment)  # an older attempt ends before the next begins
         except StreamlinkError as error:
-            logger.warning("%s was called off before it began: %s", assignment.attempt, error)
+            logger.warning("%s was cancelled before it began: %s", assignment.attempt, error)
             assignment.decline(error)
 
     def _do(self, assignment: Assignment) -> None:
@@ -150,7 +149,7 @@ class Client:
 
 
 def _require_executor(executor: object) -> None:
-    """Find what cannot do a task now, rather than when the first one comes."""
+    """Refuse what is no executor now, not when the first task arrives."""
     if isinstance(executor, type):
         raise TypeError(
             f"{executor.__name__} is a class and not an executor; pass one of its objects"

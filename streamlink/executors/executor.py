@@ -1,7 +1,7 @@
-"""What a client does in a round: a model in, an update out. The kinds of executor stand beside it.
+"""The seam for executors: a task comes in with a model, an update goes out.
 
-``streaming`` computes range by range as the model arrives, ``whole`` has it in memory, ``ondisk``
-in a directory.
+A new executor is one module beside this one, with an ``execute`` method, and one line in
+``executors/__init__``. ``task_streams`` has what most of them need.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Executor", "Task", "TaskOutcome", "TaskResult"]
 
 logger = logging.getLogger("streamlink.executor")
 
-_MAX_METRICS = 1024  # as many as a message may have
-# What of a reply is the user's fits any message limit, with the other facts and their framing.
+_MAX_METRICS = 1024  # the limit of a message
+# The user's part of a reply fits any message limit, together with our own facts and the framing.
 _MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
 _MAX_SHOWN = 100
 _MAX_FRAMES = 50
-_GOES_NOT_ON = "this executor is not pure, and begins an update at its beginning only"
+_CANNOT_RESUME = "this executor is not pure, so it cannot resume another process's update"
 _CALLED_OFF = (
     AbortCode.STALE_ATTEMPT,
     AbortCode.CANCELLED,
@@ -50,12 +50,12 @@ class Task:
     round: int
     attempt: int
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Small facts that came with it."""
+    """Small facts that the server sent with it."""
     part: tuple[str, ...] = ()
-    """Patterns of the tensors that are wanted back; empty: all."""
+    """Patterns of the tensors that the server wants back; empty: all."""
     progress: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
-    """Call it as the work moves: it keeps the server's *processing* clock from expiring, and raises
-    ``StreamAborted`` where nobody waits for the result any more."""
+    """Call it as the work progresses: it restarts the server's *processing* timeout, and raises
+    ``StreamAborted`` if the task was cancelled."""
 
     def __str__(self) -> str:
         return f"{self.name} of job {self.job!r} round {self.round} attempt {self.attempt}"
@@ -63,14 +63,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What the work gives beside the model.
+    """What the work returns beside the model.
 
-    Weight and metrics may be anything that ``float()`` takes and that is no text: NumPy's numbers,
-    tensors of one element, booleans as 0 and 1. They are floats from here on.
+    Weight and metrics may be anything that ``float()`` accepts, except text: NumPy's numbers,
+    tensors of one element, booleans as 0 and 1. They are converted to floats.
 
     Raises:
         ModelError: the weight is neither 0 nor between 1e-100 and 1e100; a metric is not a finite
-            number, or a fact no text; there are too many of them, or they are too long.
+            number, or a fact is not text; there are too many of them, or they are too long.
     """
 
     weight: float = 1.0
@@ -92,7 +92,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What one task took: the receipts of the model that came and the update that went."""
+    """The result of one task: the receipts of the received model and the sent update."""
 
     task: Task
     received: Receipt
@@ -104,14 +104,19 @@ class Executor(Protocol):
     """Does the work of one task."""
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        """Receive the model, work, send the update; raises what goes wrong."""
+        """Receive the model, work, send the update; raise what fails.
+
+        It may declare two capabilities as attributes: ``is_pure``, that it can resume an update
+        which another process began (see ``Update.is_pure``); ``overlaps``, that it may be called
+        for the next task while it still sends the update of this one.
+        """
 
 
 def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
-    """Do one task for the server and answer it; errors of the work are told, not raised."""
+    """Do one task for the server and reply; errors of the work are reported there, not raised."""
     attempt = assignment.attempt
-    if assignment.goes_on and not getattr(executor, "is_pure", False):
-        assignment.reply(error=f"{attempt}: {_GOES_NOT_ON}")
+    if assignment.is_resumed and not getattr(executor, "is_pure", False):
+        assignment.reply(error=f"{attempt}: {_CANNOT_RESUME}")
         return None
     task = Task(
         assignment.topic,
@@ -131,25 +136,25 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         assignment.reply(error=str(error))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        # Our frames above the user's are the same for every error, and hide the line to change.
+        # Our own frames above the user's are the same for every error, and hide the line to fix.
         error.__traceback__ = users_frames(error.__traceback__)
         logger.exception("%s: the work raised %s", task, text)
-        told = "".join(traceback.format_exception(error, limit=_MAX_FRAMES))
-        assignment.reply(error=text, traceback=told)
+        text_of_trace = "".join(traceback.format_exception(error, limit=_MAX_FRAMES))
+        assignment.reply(error=text, traceback=text_of_trace)
     else:
-        # Outcomes are kept; ``progress`` would keep the streams' machines with them.
+        # The client keeps outcomes; ``progress`` would keep the streams and their buffers alive.
         return replace(outcome, task=replace(outcome.task, progress=_nothing))
     return None
 
 
 def _number(value: Any) -> float | None:
-    """Return ``value`` as a finite float; ``None`` where it is no such number."""
+    """Return ``value`` as a finite float; ``None`` if it is none."""
     if isinstance(value, str | bytes | bytearray):
         return None
     try:
-        # PyTorch warns where a number is taken out of a graph; that is what a metric is for.
+        # Without ``detach`` PyTorch warns about a tensor that requires a gradient.
         number = float(value.detach() if hasattr(value, "detach") else value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last one is PyTorch's
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: PyTorch's
         return None
     return number if math.isfinite(number) else None
 
@@ -188,7 +193,7 @@ def _require_mapping(what: str, entries: object, most: int) -> None:
 
 
 def _require_text(what: str, text: object) -> int:
-    """Return how many bytes ``text`` takes; raises ``ModelError`` where it is none."""
+    """Return the length of ``text`` in bytes; raise ``ModelError`` if it is not text."""
     if not isinstance(text, str):
         raise ModelError(
             f"{what} is {_shown(text)}, of type {type(text).__name__}; it must be a str"
@@ -196,10 +201,10 @@ def _require_text(what: str, text: object) -> int:
     try:
         return len(text.encode())
     except UnicodeEncodeError as error:
-        raise ModelError(f"{what} is {_shown(text)}, which is no valid text: {error}") from error
+        raise ModelError(f"{what} is {_shown(text)}, which is not valid text: {error}") from error
 
 
 def _shown(value: object) -> str:
-    """Return what a message shows of a value, which may be an array of any size."""
+    """Return a value for a message, cut: it may be an array of any size."""
     text = repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

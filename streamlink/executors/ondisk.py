@@ -1,7 +1,7 @@
-"""The on-disk executor: the model is received into one directory, the update sent from another.
+"""The on-disk executor: receives the model into one directory, sends the update from another.
 
-For trainers that are programs of their own and read and write safetensors. Nothing of a model is
-ever whole in memory here, only the ranges that are on their way.
+For trainers that are separate programs and read and write safetensors. Only a window of each model
+is in memory here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal
 from streamlink.descriptors import patiently
 from streamlink.errors import SpecMismatch, StoreError
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
+from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
 from streamlink.link.client import Assignment
@@ -38,23 +38,23 @@ Work = Callable[[Path, Path, Task], TaskResult | None]
 
 
 class OnDiskExecutor:
-    """Receives each model into ``<directory>/model`` and sends what the work left as its update.
+    """Receives each model into ``<directory>/model``, and sends the update that the work wrote.
 
     The work writes safetensors into ``<directory>/update``: ``model.safetensors``, shards with
     ``model.safetensors.index.json``, or one file of any name. It must have all of the model's
-    tensors, or exactly those that were asked for, in any order. Both are whole models on the disk;
-    while a new model arrives the one before it is there, too.
+    tensors, or exactly those that the server wants back, in any order. The disk needs room for
+    both, and for the old model while a new one arrives.
 
-    One executor at a time has the directory. What is in ``update`` is removed when the executor is
-    made, and after each task.
+    One executor at a time may use the directory. It empties ``update`` when it is made, and after
+    each task.
 
     Args:
         work: ``work(model_dir, update_dir, task)``. Returns weight, metrics and facts, or nothing.
-            Everything it raises is told to the server.
+            Whatever it raises is reported to the server.
         directory: made where it is missing.
-        returns: ``"values"``: the update is sent as it is; ``"differences"``: what it differs by
-            from the model that came. Integers and booleans are sent as values either way.
-        open_store: makes the store of the model that comes, in the directory it is given.
+        returns: ``"values"``: the update is sent as it is; ``"differences"``: the update minus the
+            received model. Integers and booleans are sent as values either way.
+        open_store: returns the store for the received model, in the directory it is given.
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
@@ -63,8 +63,8 @@ class OnDiskExecutor:
             noticed by ``communication_timeout``. By default this process does, while it lives.
 
     Raises:
-        StoreError: the directory cannot be used, or another executor has it.
-        ValueError: another word for ``returns``.
+        StoreError: the directory cannot be used, or another executor uses it.
+        ValueError: ``returns`` is neither of the two.
     """
 
     def __init__(
@@ -102,15 +102,15 @@ class OnDiskExecutor:
         return None if streams is None else (streams.incoming, streams.outgoing)
 
     def close(self) -> None:
-        """Let another executor have the directory; the model in it stays."""
+        """Unlock the directory for another executor; the model in it stays."""
         self._closer()
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        """Receive the model, have the work done, send the update.
+        """Receive the model, call the work, send the update.
 
         Raises:
             StoreFull: the disk has no room for the model.
-            SpecMismatch: the work left other tensors than it should.
+            SpecMismatch: the work wrote other tensors than it should.
             StreamlinkError: a stream or a store failed.
             Exception: whatever ``work`` raised.
         """
@@ -118,7 +118,7 @@ class OnDiskExecutor:
             self._streams = streams
             opened.callback(self._end)
             received = streams.receive(lambda spec: self._begin(spec, task))
-            result = do_work(
+            result = run_work(
                 lambda: self._work(self._model_dir, self._update_dir, task),
                 assignment,
                 reports_progress=self._reports_progress,
@@ -130,11 +130,11 @@ class OnDiskExecutor:
         return TaskOutcome(task, received, sent, result.metadata)
 
     def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
-        part_of(spec, task.part)  # a pattern that fits nothing is told before a byte has come
+        part_of(spec, task.part)  # refuses an unknown pattern before a byte has arrived
         return self._store.begin(spec)
 
     def _update(self, spec: ModelSpec, task: Task, opened: ExitStack) -> ModelSource:
-        """Return what is sent, unfiltered; ``opened`` closes it."""
+        """Return the update before its filter; ``opened`` closes it."""
         part = part_of(spec, task.part)
         found = opened.enter_context(closing(_open_update(self._update_dir)))
         _require_tensors(found.spec, spec, part)
@@ -149,7 +149,7 @@ class OnDiskExecutor:
         self._clear()
 
     def _clear(self) -> None:
-        """Give the next task an empty directory for its update."""
+        """Empty the directory of the update, for the next task."""
         with disk_errors(self._update_dir, "clearing the directory of updates"):
             if self._update_dir.exists():
                 patiently(shutil.rmtree, self._update_dir)
@@ -171,9 +171,9 @@ def _open_update(directory: Path) -> SafetensorsSource:
 
 
 def _require_tensors(found: ModelSpec, model: ModelSpec, part: ModelSpec) -> None:
-    """Raise ``SpecMismatch`` unless the update has all of the model's tensors, or just the part's.
+    """Raise ``SpecMismatch`` unless the update has all tensors of the model, or those of the part.
 
-    Their order is the file's own affair: most writers sort them.
+    In any order: most writers of safetensors sort them.
     """
     wanted = part if found.names.keys() <= part.names.keys() else model
     for tensor in wanted.tensors:

@@ -1,7 +1,7 @@
 """The streaming executor: a sink and a source at once.
 
-The answer to one range leaves while the next arrives, so a round costs one traverse of the link,
-not two, and memory is two windows whatever the model's size.
+It sends the result of one range while the next range arrives. So a round takes one transfer time
+instead of two, and memory is two windows, whatever the model's size.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ Array = npt.NDArray[Any]
 class StreamingExecutor:
     """Applies a function to each range of the model as it arrives, and sends the result at once.
 
-    Where the server asks for a part of the model, the function is asked for that part only; the
-    rest arrives and is dropped.
+    If the server wants a part of the model only, the function is called for that part; the rest is
+    received and dropped.
 
     Args:
         function: ``function(tensor, start, values)`` returns the updated elements
             ``[start, start + len(values))`` of the flat tensor; ``values`` is 1-D, read-only and
-            has the tensor's dtype, and so must the result. A function of its arguments only: it may
-            be asked for any range again, also by another process (see ``is_pure``).
+            has the tensor's dtype, and so must the result. It must depend on its arguments only: it
+            may be called for any range again, also in another process (see ``is_pure``).
         weight: this client's weight in the mean (for example its number of samples), or a function
-            of the task that gives it. Called before the first range.
+            of the task that returns it. Called before the first range.
         metrics: numbers to report with the update; called when the last range was sent.
         metadata: small facts for the server; called after the metrics.
-        returns: ``"values"``: the function's results are sent; ``"differences"``: what they differ
-            by from the values. Integers and booleans are sent as values either way.
+        returns: ``"values"``: the function's results are sent; ``"differences"``: results minus
+            values. Integers and booleans are sent as values either way.
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). Or a ``FilterFactory``, asked once for each update.
-        is_pure: the function and the filter give the same bits for the same range, in any process
-            and in whatever order ranges come: what is random is seeded with the tensor's name and
-            the position. Where this process is killed within a round, and started again, the server
-            asks it for the rest of its update only. False: what came before matters; its update
-            then begins again, and in lockstep the round, for everybody.
+        is_pure: the function and the filter return the same bits for the same range, in any process
+            and in any order of ranges: seed what is random with the tensor's name and the position.
+            If this process is killed within a round and restarted, the server then asks it for the
+            rest of its update only. False: the function keeps state; its update begins again, and
+            in lockstep so does the round, for all clients.
 
     Raises:
-        ValueError: another word for ``returns``.
+        ValueError: ``returns`` is neither of the two.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class StreamingExecutor:
         """Receive the model, and send each range on as soon as it is computed.
 
         Raises:
-            ModelError: weight, metrics or metadata are not as in ``TaskResult``, or a pattern of
-                the part matches nothing, or a function's result does not fit.
+            ModelError: weight, metrics or metadata are not allowed (see ``TaskResult``), a pattern
+                of the part matches nothing, or a function's result does not fit.
             StreamlinkError: a stream failed.
         """
         with TaskStreams(assignment) as streams:
@@ -143,10 +143,10 @@ def _require_fit(whose: str, tensor: TensorSpec, result: Array, values: Array) -
 
 
 class _Answers:
-    """The update as the stream draws it: each range is computed when there is room for it.
+    """The update, pulled by its stream: each range is computed when there is room for it.
 
-    The carrier's writer computes, so that between the arrival of a range and the departure of its
-    answer no thread has to wake another.
+    The carrier's writer thread computes. So no thread has to wake another one between the arrival
+    of a range and the departure of its result.
     """
 
     def __init__(self, incoming: ReceiveTransfer, outgoing: SendTransfer, ranges: _Ranges) -> None:
@@ -160,20 +160,20 @@ class _Answers:
         self._pulse = outgoing.pulse("part", "the model's other tensors", at_once=False)
 
     def supply(self, offset: int, nbytes: int) -> Payload:
-        """Return the next answer, at most ``nbytes`` of it; waits for the range it is of.
+        """Return at most ``nbytes`` of the next result; wait for its range.
 
-        Nothing where what came is not in the part: then the writer may say that we hold.
+        Empty if the range is not in the part: then the writer can send a notice.
         """
         if offset != self._position:
             raise LocalProtocolError(
-                f"asked for byte {offset} again; answers are at {self._position}"
+                f"byte {offset} was pulled again; the results are at byte {self._position}"
             )
         payload = self._next(nbytes)
         self._position += payload_bytes(payload)
         return payload
 
     def finish(self) -> None:
-        """Take what of the model is not in the part, to its end."""
+        """Receive the rest of the model, which is not in the part."""
         while not self._incoming.is_complete:
             self._read()
         self._release()
@@ -183,7 +183,7 @@ class _Answers:
             self._read()
         if not self._ready:
             if self._incoming.is_complete:
-                raise ModelError("the model is complete, and its answer is not")
+                raise ModelError("the model has arrived, but its update is not complete")
             return ()
         view = self._ready.popleft()
         if view.nbytes > nbytes:
@@ -201,7 +201,7 @@ class _Answers:
             if not answers:
                 self._pulse.beat()  # nothing to send while the rest of the model arrives
         if self._incoming.is_exhausted:
-            self._release()  # nobody will ask again
+            self._release()  # ``supply`` will not be called again
 
     def _release(self) -> None:
         if self._to_release:
@@ -210,7 +210,7 @@ class _Answers:
 
 
 class _Ranges:
-    """Cuts what arrives into ranges of whole elements of one tensor, and maps those of the part."""
+    """Cuts what arrives into ranges of whole elements of one tensor, and maps the part's ranges."""
 
     def __init__(
         self, spec: ModelSpec, function: RangeFunction, part: ModelSpec | None = None
@@ -221,7 +221,7 @@ class _Ranges:
         self._cut = memoryview(b"")  # the first bytes of an element whose rest has not arrived
 
     def apply(self, offset: int, payload: tuple[memoryview, ...]) -> list[memoryview]:
-        """Return the results for every whole element of the part that is now here, in order."""
+        """Return the results for all whole elements of the part that have arrived, in order."""
         if self._cut:
             payload, offset = (self._cut, *payload), offset - self._cut.nbytes
         view = payload[0] if len(payload) == 1 else join(payload)

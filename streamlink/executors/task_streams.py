@@ -1,7 +1,7 @@
-"""What the executors share: a task's two streams, and the call of work on a whole model.
+"""What executors share: a task's two streams, and the call of the user's work on a whole model.
 
-Whatever fails on the way is told on both streams, so that nobody at the other end has to wait for
-its clocks.
+Whatever fails aborts both streams with its reason, so that the server does not have to wait for a
+timeout.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
 
-__all__ = ["TaskStreams", "do_work", "functions_up"]
+__all__ = ["TaskStreams", "functions_up", "run_work"]
 
 
 class TaskStreams:
-    """The model's stream and the update's of one task, let go of at the end of the block."""
+    """The two streams of one task, model and update; closed at the end of the block."""
 
     def __init__(self, assignment: Assignment) -> None:
         self.incoming: ReceiveTransfer = assignment.incoming()
@@ -37,10 +37,10 @@ class TaskStreams:
         self._assignment = assignment
 
     def receive(self, sink_for: Callable[[ModelSpec], ModelSink]) -> Receipt:
-        """Receive the model into the sink that ``sink_for`` gives, and commit it.
+        """Receive the model into the sink that ``sink_for`` returns, and commit it.
 
         Raises:
-            StreamlinkError: the stream failed, or the sink could not take it.
+            StreamlinkError: the stream or the sink failed.
         """
         return receive_model(self.incoming, lambda model: sink_for(model.spec))
 
@@ -48,7 +48,7 @@ class TaskStreams:
         """Open the stream of the update.
 
         Args:
-            spec: its tensors: those that are asked for, in the order the server has them.
+            spec: the tensors that the server wants back, in its order.
             update: its weight and kind.
         """
         self.outgoing = self._assignment.outgoing(spec, update)
@@ -81,29 +81,30 @@ class TaskStreams:
         reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
         self.incoming.abort(code, reason)
         if self.outgoing is None and (not is_ours or isinstance(error, ModelError | StoreError)):
-            # No fault of the link: the server listens for an update, and is told that none comes.
-            with suppress(StreamlinkError):  # nobody may be there by now
+            # The link is not to blame: open the stream that the server waits for, to abort it.
+            with suppress(StreamlinkError):  # the server may be gone by now
                 self._assignment.check()
                 self.answer(ModelSpec(()), Update())
         if self.outgoing is not None:
             self.outgoing.abort(code, reason)
-            self.outgoing.stop_pulling()  # the work may still run: one task at a time
+            # The writer may still run the user's function, and tasks must not overlap.
+            self.outgoing.stop_pulling()
 
 
-def do_work(
+def run_work(
     work: Callable[[], object], assignment: Assignment, *, reports_progress: bool
 ) -> TaskResult:
-    """Do ``work``, which returns a ``TaskResult`` or nothing, and return its result.
+    """Call ``work``, which returns a ``TaskResult`` or nothing, and return its result.
 
     Args:
         work: the user's function.
-        assignment: whom it is done for.
-        reports_progress: the work itself says that it moves. Otherwise this process does, for as
-            long as it lives.
+        assignment: the task.
+        reports_progress: the work calls ``task.progress`` itself. Otherwise this process reports
+            progress for it, as long as it lives.
 
     Raises:
         ModelError: it returned something else.
-        StreamAborted: nobody waits for the result any more.
+        StreamAborted: the task was cancelled.
     """
     with nullcontext() if reports_progress else assignment.alive():
         result = work()
@@ -120,6 +121,6 @@ def do_work(
 def functions_up(
     filter_up: Filter | None, assignment: Assignment, update: Update
 ) -> list[RangeFunction]:
-    """Return what an executor's filter does to one update; nothing where there is no filter."""
+    """Return the functions of an executor's filter for one update; none without a filter."""
     facts = FilterContext(assignment.attempt, assignment.incoming().peer_name, update)
     return functions_of([] if filter_up is None else [filter_up], facts)

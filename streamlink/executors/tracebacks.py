@@ -1,4 +1,4 @@
-"""Tracebacks of the user's code: they begin at its first line, without our frames above it."""
+"""Tracebacks that begin at the user's code, without our own frames above it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that begins in the user's code; all of it where none is."""
+    """Return the traceback from the user's first frame on; all of it if there is none."""
     found = trace
     while found is not None and _is_frame_of_ours(found.tb_frame.f_code.co_filename):
         found = found.tb_next
@@ -24,9 +24,9 @@ def users_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def place_of(error: BaseException) -> str:
-    """Return ``work.py, line 3, in train``: the user's last line that led to ``error``.
+    """Return the user's last line that led to ``error``: ``work.py, line 3, in train``.
 
-    That is the line a user can change, also where a library raised it. Empty: there is none.
+    The user can change that line, also if a library raised the error. Empty: there is none.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [each for each in frames if _is_of_the_user(each.filename)]

@@ -1,8 +1,7 @@
-"""What a client trains: the user's arrays, module or model, and the model in place over them.
+"""What a client trains: the user's arrays, module or model, seen as a model in place.
 
-The order of the tensors is the server's. Files have orders of their own (safetensors sorts), and so
-have modules; where the tensors are the same, the user's are received, trained and sent in the order
-in which the server has them.
+The server decides the order of the tensors. Files and modules have other orders (safetensors sorts
+them), so the user's tensors are received and sent in the server's order.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ __all__ = ["KeptArrays", "Trainable"]
 
 
 class Trainable:
-    """The user's model: received into, handed to the work, and read when the work is done.
+    """The user's model: received into, trained by the work, and read when the work is done.
 
     The work may train in place, or put other arrays of the same kind into the dict it was given.
 
-    *Tied weights* of tensors travel once, under whichever of their names the server has.
+    *Tied weights* are sent once, under the one of their names that the server has.
 
     Args:
-        what: see ``as_model``; ``None``: a dict of arrays is made for the first model that comes,
-            and another one where a later model has other tensors.
+        what: see ``as_model``; ``None``: a dict of arrays is made for the first model, and another
+            one for a model that has other tensors.
 
     Raises:
-        ModelError: ``what`` is nothing that can be read and filled in place; two of its arrays or
-            tensors share memory, say.
+        ModelError: ``what`` cannot be read and filled in place; for example two of its arrays or
+            tensors share memory.
     """
 
     def __init__(self, what: Any = None) -> None:
         self.what = what
-        """What the work is given."""
+        """What the work gets."""
         self._is_ours = what is None
         self._model: ModelInPlace | None = None
         self._entries: dict[str, Any] = {}
@@ -51,11 +50,11 @@ class Trainable:
             self._hold(model)
 
     def require(self, spec: ModelSpec) -> None:
-        """Raise ``SpecMismatch`` where a model that comes has other tensors than the user's.
+        """Raise ``SpecMismatch`` if a model of the server has other tensors than the user's.
 
-        Their order may be another one, unless the user passed a model in place.
+        Their order may differ, unless the user passed a model in place.
         """
-        model = self._model  # work in another thread may replace it meanwhile
+        model = self._model  # read once: work in another thread may replace it
         if model is None or self._is_ours:
             return
         if model is self.what:
@@ -64,10 +63,13 @@ class Trainable:
             _require_same_tensors(model, spec)
 
     def place(self, spec: ModelSpec) -> ModelInPlace:
-        """Return the place for a model that comes, in its order; raises as ``require`` does."""
+        """Return where a server's model is received, in its order; raises as ``require`` does."""
         self.require(spec)
         if self._is_ours and (self._model is None or self._model.spec != spec):
-            self._model, self._entries = None, {}  # the old one goes before the new one comes
+            self._model, self._entries = (
+                None,
+                {},
+            )  # free the old one before the new one is allocated
             self.what = None
             self.what = empty_arrays(spec)
             self._hold(as_model(self.what))
@@ -75,7 +77,7 @@ class Trainable:
         self._restore()
         if self._model.spec != spec:
             model = _over(self._entries or self.what, spec.names)
-            # Work that failed may have cast a module.
+            # Work that failed may have changed the dtypes of a module.
             require_same(model.spec, spec, "the server", "the client")
             self._model = model
         return self._model
@@ -84,8 +86,8 @@ class Trainable:
         """Return the model as the work left it.
 
         Raises:
-            SpecMismatch: the work made other tensors of it.
-            ModelError: it put something that is no array into the dict.
+            SpecMismatch: the work has changed names, dtypes or shapes.
+            ModelError: it put something into the dict that is not an array.
             TornModel: no whole model has been received.
         """
         assert self._model is not None
@@ -102,13 +104,13 @@ class Trainable:
         self._entries = dict(self.what) if isinstance(self.what, Mapping) else {}
 
     def _restore(self) -> None:
-        """Undo what work that failed did to the dict: a model is received into the arrays held."""
+        """Put our arrays back into the dict, which work that failed may have changed."""
         if isinstance(self.what, dict) and not _is_same(self.what, self._entries):
             self.what.clear()
             self.what.update(self._entries)
 
     def _adopt(self, now: Mapping[str, Any]) -> None:
-        """Go on with the arrays that the work put into the dict."""
+        """Use the arrays that the work has put into the dict."""
         if _is_same(now, self._entries):
             return
         for name in self._entries:
@@ -142,15 +144,15 @@ class Trainable:
 
 
 class KeptArrays:
-    """A store of one set of arrays that is filled again and again; the old model is not kept."""
+    """A store of one set of arrays, overwritten by each model; the old model is not kept."""
 
     def __init__(self) -> None:
         self._model: ArrayModel | None = None
 
     def begin(self, spec: ModelSpec) -> ArrayModel:
-        """Return the arrays to be filled; new ones for other tensors than before."""
+        """Return the arrays to fill; new ones if the tensors differ from those before."""
         if self._model is None or self._model.spec != spec:
-            self._model = None  # the old ones go before the new ones come
+            self._model = None  # free the old ones before the new ones are allocated
             self._model = ArrayModel(empty_arrays(spec))
         return self._model
 
@@ -161,10 +163,10 @@ class KeptArrays:
 
 
 class _Ordered:
-    """A module whose ``state_dict()`` begins with some names in an order of their own.
+    """A module whose ``state_dict()`` begins with given names, in a given order.
 
-    ``TorchModel`` asks a module for nothing else. It asks again and again, to see whether the
-    module was moved, which a reordered dict would not tell.
+    Not a reordered dict: ``TorchModel`` calls ``state_dict()`` again and again, to see whether the
+    module has moved to other memory.
     """
 
     def __init__(self, module: Any, names: Iterable[str]) -> None:
@@ -178,18 +180,20 @@ class _Ordered:
 def _over(what: Any, names: Iterable[str]) -> ModelInPlace:
     """Return a model over a mapping or a module, in the order of the names.
 
-    Of tied weights the first name travels, so naming one of them chooses it.
+    Tied weights are sent under the first of their names, so the order chooses that.
     """
     if isinstance(what, Mapping):
         return as_model(_in_order(what, names))
-    from streamlink.stores.torch import TorchModel  # there is a module, so there is PyTorch
+    from streamlink.stores.torch import (
+        TorchModel,
+    )  # imported here: PyTorch is optional, and there is a module, so it is installed
 
     module: Any = _Ordered(what, names)
     return TorchModel(module)
 
 
 def _in_order(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return all entries: first those that are named, in the order of the names."""
+    """Return all entries, those in ``names`` first and in that order."""
     return {**{name: entries[name] for name in names if name in entries}, **entries}
 
 
@@ -208,7 +212,7 @@ def _require_same_tensors(ours: ModelInPlace, theirs: ModelSpec) -> None:
 
 
 def _their_names(tied: Mapping[str, str], theirs: ModelSpec) -> dict[str, str]:
-    """Return each name under which a tensor travels here → what the server calls it."""
+    """Return our name of each tensor of the server → the server's name."""
     names: dict[str, str] = {}
     for name in theirs.names:
         other = names.setdefault(tied.get(name, name), name)
@@ -226,9 +230,9 @@ def _is_same(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def _owned(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays, copied where they cannot be filled one by one.
+    """Return the arrays, copied where they cannot be filled in place.
 
-    A view may share memory with another entry, and what comes from other libraries is read-only.
+    A view may share memory with another entry, and arrays of other libraries may be read-only.
     """
     owned: dict[str, Any] = {}
     seen: set[int] = set()

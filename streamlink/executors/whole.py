@@ -1,7 +1,7 @@
-"""The whole executor: the model is received into the memory it is trained in, and sent from there.
+"""The whole executor: receives the model into the memory it is trained in, and sends it from there.
 
-For training loops that need all of a model at once. What is in memory is the model, once. A
-baseline for differences and room for the next model are asked for, and each says what it costs.
+For training loops that need the whole model. It is in memory once. Differences need a baseline, and
+duplex rounds room for the next model; both are options, since each costs one model more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from typing import Any, Literal
 
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, do_work, functions_up
+from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
 from streamlink.executors.trainable import KeptArrays, Trainable
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
@@ -32,31 +32,29 @@ Train = Callable[[Any, Task], TaskResult | None]
 
 
 class WholeExecutor:
-    """Receives each model in place, has it trained, and sends the update from the same memory.
+    """Receives each model in place, calls ``train``, and sends the update from the same memory.
 
-    Memory: the model, once. Differences cost a second one of what the server asks for (all, or a
-    part), unless ``baseline`` is a store on a disk; room for the next model costs one more, unless
-    ``next_model`` is.
+    Memory: the model, once. Differences cost a copy of what the server wants back (all, or a part),
+    unless ``baseline`` is a store on a disk. Room for the next model costs one model more, unless
+    ``next_model`` is a store on a disk.
 
-    A model that arrived in part is never trained on and never sent. The model is the server's again
-    with each task, so what is to last between tasks belongs elsewhere.
+    A model that has arrived only in part is never trained and never sent. Each task overwrites the
+    model with the server's, so keep elsewhere what must survive a task.
 
-    The order of the tensors is the server's: a dict or a module may have them in another one. A
-    weight with two names in a module travels under whichever of them the server has.
+    The server decides the order of the tensors; a dict or a module may have another one. A weight
+    with two names in a module is sent under the one that the server has.
 
     Args:
         train: ``train(model, task)`` gets what was passed as ``model`` and trains it in place; in a
             dict it may also put other arrays of the same dtypes and shapes. Returns weight, metrics
-            and facts, or nothing. Everything it raises is told to the server.
+            and facts, or nothing. Whatever it raises is reported to the server.
         model: a dict of NumPy arrays, a torch module, a dict of tensors, or a model in place of
             your own. ``None``: a dict of arrays is made for the first model that comes.
-        returns: ``"values"``, or ``"differences"`` from the model that came; integers and
-            booleans are sent as values either way.
-        baseline: where the tensors that are asked for are kept as they came, for differences;
-            ``None``: in memory.
-        next_model: grants room for the next round's model, so that it may come down while this
-            round's update still goes up: ``"memory"``, or a store to receive it into. ``None``: no
-            such room.
+        returns: ``"values"``, or ``"differences"`` from the received model; integers and booleans
+            are sent as values either way.
+        baseline: a store that keeps the received model, for differences; ``None``: in memory.
+        next_model: where the next round's model is received while this round's update is still
+            being sent (duplex): ``"memory"``, or a store. ``None``: after the update only.
         filter_up: clips the update, or adds noise to it, before it leaves this site: a function
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
@@ -66,7 +64,7 @@ class WholeExecutor:
 
     Raises:
         ModelError: ``model`` cannot be read and filled in place.
-        ValueError: a ``baseline`` without differences, or another word than those.
+        ValueError: a ``baseline`` without differences, or another value than those above.
     """
 
     def __init__(
@@ -95,7 +93,7 @@ class WholeExecutor:
         self._reports_progress = reports_progress
         self._receiving, self._working = TurnLock(), TurnLock()
         self.overlaps = self._landing is not None
-        """Whether a task may begin while another one ends."""
+        """Whether a task may begin while the one before it still sends its update."""
         self._streams: TaskStreams | None = None
 
     @property
@@ -105,7 +103,7 @@ class WholeExecutor:
         return None if streams is None else (streams.incoming, streams.outgoing)
 
     def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        """Receive the model, have it trained, send the update.
+        """Receive the model, train it, send the update.
 
         Raises:
             StreamlinkError: a stream failed, or a model does not fit.
@@ -115,7 +113,7 @@ class WholeExecutor:
             self._streams = streams
             work.callback(self._unwatch, streams)
             received = self._receive(task, assignment, streams, work)
-            result = do_work(
+            result = run_work(
                 lambda: self._train(self._trainable.what, task),
                 assignment,
                 reports_progress=self._reports_progress,
@@ -129,7 +127,7 @@ class WholeExecutor:
     def _receive(
         self, task: Task, assignment: Assignment, streams: TaskStreams, work: ExitStack
     ) -> Receipt:
-        """Receive the model and enter ``work``: from here on it is this task's alone."""
+        """Receive the model, and enter ``work``, which locks the model for this task."""
         working = assignment.turn(self._working, "the task before")
         if self._landing is None:
             work.enter_context(working)
@@ -149,19 +147,19 @@ class WholeExecutor:
         return self._landing.begin(spec)
 
     def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
-        part = part_of(spec, task.part)  # one that there is not is told before a byte has come
+        part = part_of(spec, task.part)  # refuses an unknown pattern before a byte has arrived
         model = self._trainable.place(spec)
         if self._baseline is None:
             return model
         return TeeSink(part_sink(self._baseline.begin(part), spec), model)
 
     def _update(self, task: Task, work: ExitStack) -> ModelSource:
-        """Return what is sent, unfiltered; ``work`` closes it."""
+        """Return the update before its filter; ``work`` closes it."""
         trained = self._trainable.trained()
         source = part_source(trained, part_of(trained.spec, task.part))
         if self._baseline is None:
             return source
-        # The model is the user's and stays open.
+        # Only the baseline is closed: the model belongs to the user.
         return DifferenceSource(source, work.enter_context(closing(self._baseline.open())))
 
     def _unwatch(self, streams: TaskStreams) -> None:

@@ -112,8 +112,8 @@ class Assignment:
         return self._request.part
 
     @property
-    def goes_on(self) -> bool:
-        """Whether an update is to go on at a mark: a process before this one sent its beginning."""
+    def is_resumed(self) -> bool:
+        """Whether the server wants the rest of an update whose beginning another process sent."""
         wanted = self._request.returns_extent
         return wanted is not None and wanted.start > 0
 

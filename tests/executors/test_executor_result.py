@@ -68,7 +68,7 @@ def test_tensors_that_are_no_number_are_refused() -> None:
         ({"metadata": {"sites": ["a"]}}, r"metadata 'sites' is \['a'\], of type list"),
         ({"metadata": {3: "three"}}, "the name of a fact in metadata is 3, of type int"),
         ({"metadata": {"raw": b"x"}}, "metadata 'raw' is b'x', of type bytes"),
-        ({"metadata": {"half": "\ud800"}}, "metadata 'half' is .* which is no valid text"),
+        ({"metadata": {"half": "\ud800"}}, "metadata 'half' is .* which is not valid text"),
         ({"metadata": None}, "metadata is a NoneType; it must be a dict"),
         ({"metrics": [("loss", 0.5)]}, "metrics is a list; it must be a dict"),
         ({"metrics": {3: 0.5}}, "the name of a metric is 3, of type int"),

@@ -12,14 +12,14 @@ import pytest
 from streamlink.config import parse_size
 from streamlink.errors import ModelError
 from streamlink.executors.executor import TaskResult
-from streamlink.executors.task_streams import do_work
+from streamlink.executors.task_streams import run_work
 from streamlink.executors.tracebacks import place_of, users_frames
 
 
 def caught(work: Callable[[], object]) -> Exception:
     """What ``work`` raises, from under a frame of ours, as an executor would catch it."""
     with pytest.raises(Exception) as raised:
-        do_work(work, None, reports_progress=True)  # type: ignore[arg-type]
+        run_work(work, None, reports_progress=True)  # type: ignore[arg-type]
     return raised.value
 
 
