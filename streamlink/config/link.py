@@ -43,6 +43,11 @@ class StreamConfig(Settings):
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
     """Window a stream starts with (bytes); it grows towards ``window_bytes`` with the link."""
 
+    data_listen: Names = ()
+    """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
+    the best first. A client uses the first carrier that it knows, and stays on the connection that
+    it has where that does not work. Built in is ``memory://``, which works within one process."""
+
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first, such as
     ``zstd``; each range that does not shrink travels plain. Empty: all of it does. Worth it where

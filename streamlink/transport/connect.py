@@ -108,7 +108,6 @@ def listen(
     config: LinkConfig,
     *,
     clock: Clock,
-    data: Sequence[str] = (),
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
@@ -118,9 +117,8 @@ def listen(
 
     Args:
         address: where sessions are opened, such as ``HOST:PORT``.
-        config: settings of this end.
+        config: settings of this end; ``stream.data_listen`` names carriers for streams alone.
         clock: what all deadlines and waits go by.
-        data: where streams may be opened, too, such as ``memory://``; the welcome names them.
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
@@ -136,7 +134,6 @@ def listen(
         address,
         config,
         clock=clock,
-        data=data,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -150,7 +147,6 @@ def hub_at(
     config: LinkConfig,
     *,
     clock: Clock,
-    data: Sequence[str] = (),
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
@@ -167,7 +163,7 @@ def hub_at(
         config,
         [partial(_control(scheme).new_listener, where)],
         clock=clock,
-        data=[_data_listener(each) for each in data],
+        data=[_data_listener(each) for each in config.stream.data_listen],
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,

@@ -23,9 +23,10 @@ from tests.support.carrier_contract import (
     Line,
     Moving,
 )
-from tests.support.peers import SMALL
+from tests.support.peers import SMALL, config
 
 MEMORY = "memory://here"
+OFFERS = config(stream={"data_listen": "memory://"})
 
 
 class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
@@ -43,9 +44,7 @@ class TestACarrierThatTheWelcomeNames(DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         line = Line(
-            lambda config, asked: listen(
-                "127.0.0.1:0", config, data=["memory://"], on_request=asked, clock=running_time
-            ),
+            lambda _, asked: listen("127.0.0.1:0", OFFERS, on_request=asked, clock=running_time),
             lambda hub, name: dial(f"127.0.0.1:{hub.port}", SMALL, name=name, clock=running_time),
         )
         yield line
@@ -197,4 +196,4 @@ def test_an_address_of_no_carrier_is_refused(address: str, why: str) -> None:
 
 def test_a_carrier_of_streams_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match=r"no carrier of streams alone.*memory"):
-        listen(MEMORY, SMALL, clock=running_time, data=["pigeon://roof"])
+        listen(MEMORY, config(stream={"data_listen": "pigeon://roof"}), clock=running_time)
