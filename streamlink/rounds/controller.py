@@ -33,7 +33,13 @@ from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep.round import Lockstep
 from streamlink.rounds.lockstep.rule import require_quorum
 from streamlink.rounds.plan import Metadata, Plan
-from streamlink.rounds.report import ClientProgress, RoundReport, ended, log_round, progress_of
+from streamlink.rounds.report import (
+    ClientProgress,
+    RoundReport,
+    final_progress,
+    log_round,
+    progress_of,
+)
 from streamlink.rounds.spool.recovery import recover
 from streamlink.rounds.spool.round import SpooledRound, store_at
 from streamlink.rounds.spool.spool import check_spool
@@ -224,7 +230,7 @@ class ScatterAndGather:
             raise
         report = replace(report, seconds=self._server.clock() - began)
         if self._ledger is not None:
-            self._ledger.note(report)
+            self._ledger.complete(report)
         self._has_waited = self._has_waited and not self._recovered
         self._recovered = []
         log_round(report)
@@ -325,7 +331,7 @@ class ScatterAndGather:
             )  # fmt: skip
             try:
                 report = self._spooled.run(peers)
-                self._ended = ended(self._spooled.exchanges, report.weights)
+                self._ended = final_progress(self._spooled.exchanges, report.weights)
                 return report
             finally:
                 self._spooled = None
@@ -343,7 +349,8 @@ class ScatterAndGather:
                 ledger, attempt = self._ledger, Attempt(self._plan.job, self._ledger.next_round, 1)
                 self._recovered = recover(
                     self._spool, ledger.run, attempt, part,
-                    store_at=store_at, forgotten=ledger.forgotten, without=self._server.barred,
+                    store_at=store_at, replaced_runs=ledger.replaced_runs,
+                    without=self._server.barred,
                 )  # fmt: skip
         return self._recovered
 

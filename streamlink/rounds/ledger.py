@@ -1,8 +1,9 @@
-"""The ledger of a job's rounds: what a server that was killed has to know when it comes back.
+"""The ledger of a job's rounds: what a restarted server must know to resume the job.
 
-A small JSON file beside the model. Before a new model takes the old one's place, the *intent* is
-written: which round replaces which model by which. The store's commit is atomic, so whoever comes
-after a kill sees by the model that is there whether that round is done or has to be run again.
+A small JSON file beside the model, written ahead of each commit, as in a write-ahead log: before a
+new model replaces the old one, the ledger records the *intent*, which round replaces which model by
+which. The store's commit is atomic. So after a kill the model in the store shows whether that round
+is done or must be run again, and no transaction over both files is needed.
 """
 
 from __future__ import annotations
@@ -36,52 +37,52 @@ from streamlink.rounds.report import RoundReport
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.preflight import require_replaceable
 
-__all__ = ["Ledger", "Run", "name_of", "unfinished_job"]
+__all__ = ["Ledger", "Run", "model_id", "unfinished_job"]
 
 logger = logging.getLogger("streamlink.rounds")
 
 _FORMAT = 1
 _NOT_WRITTEN = "the ledger cannot be written"
 _IF_DAMAGED = (
-    "name another file, or if it was a ledger, put a copy of it back; only where there is none "
+    "name another file, or if it was a ledger, restore a copy of it; only if there is no copy "
     "remove it: the job then begins at its first round with the model that is in the store, "
-    "updates in the spool are not used, and clients that were thrown out may come back"
+    "updates in the spool are not used, and excluded clients are admitted again"
 )
-_SHOWN = 16  # digits of a digest that a message shows
-_LISTS = ("part", "clients", "forgotten", "reports")
+_SHOWN = 16  # digits of a digest in a message
+_LISTS = ("part", "clients", "replaced_runs", "reports")
 _REPORTS_KEPT = 100
-_REPORT_BYTES = 256 << 10  # of them all; the file is written twice a round
+_REPORT_BYTES = 256 << 10  # all reports together: the file is written twice a round
 
 
-def name_of(source: ModelSource) -> str:
-    """Return what a model is called here: its digest, or what it has for an identity.
+def model_id(source: ModelSource) -> str:
+    """Return what identifies a model here: its digest, or the identity of its files.
 
-    A model whose digest is not stored beside it is not read for that, if it knows its files.
+    The latter for a model without a stored digest: it would have to be read completely.
     """
     return source.identity() if isinstance(source, HasIdentity) else digest_of(source)
 
 
 def unfinished_job(path: Path) -> str | None:
-    """Return the name of the job that can go on by the ledger at ``path``; None: none can."""
+    """Return the name of the job that the ledger at ``path`` can resume; None: there is none."""
     try:
         page = _read(path)
-    except StoreError:  # there is none, or it cannot be read
+    except StoreError:  # no ledger, or one that cannot be read
         return None
     return None if page.is_finished and page.is_over else page.job
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Which run of a job this is, and what its spooled updates are made from."""
+    """Identifies a run of a job, and the model that its spooled updates are made from."""
 
     id: str = ""
     base: str = ""
-    """See ``name_of``."""
+    """See ``model_id``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
-    """Round ``round`` is about to replace model ``replaces`` by ``digest`` (empty: not known)."""
+    """Round ``round`` is about to replace model ``replaces`` by ``digest`` (empty: unknown)."""
 
     round: int
     replaces: str
@@ -90,7 +91,7 @@ class _Intent:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """All that a ledger says."""
+    """The contents of a ledger."""
 
     run: str
     job: str
@@ -99,27 +100,27 @@ class _Page:
     part: tuple[str, ...]
     train_task_name: str
     clients: tuple[str, ...] = ()
-    """Those who took part in the round that began last."""
+    """The clients of the round that began last."""
     done: int = 0
     """Rounds that are committed (count)."""
     digest: str = ""
-    """The model that the last of them left; empty: none is."""
+    """The model of the last of them; empty: no round is committed."""
     reports: tuple[dict[str, Any], ...] = ()
-    """Of the last rounds; there is none of one after which the server was killed."""
+    """Of the last rounds, without one after whose commit the server was killed."""
     intent: _Intent | None = None
     is_over: bool = False
-    """Whether all rounds are done and the clients were told so."""
-    forgotten: tuple[str, ...] = ()
-    """Runs before this one, of which the spool may hold something."""
+    """Whether all rounds are done and the clients know that."""
+    replaced_runs: tuple[str, ...] = ()
+    """Earlier runs, which may have left something in the spool."""
     barred: Mapping[str, str] = field(default_factory=dict)
-    """Clients that an operator has thrown out, and why."""
+    """Clients that an operator has excluded, and why."""
 
     @property
     def is_finished(self) -> bool:
         return self.done >= self.num_rounds
 
     def settled(self, present: str) -> _Page | None:
-        """Return the page without an intent; None: the model ``present`` fits no line of it."""
+        """Return the page after its intent is settled; None: it does not know model ``present``."""
         intent = self.intent
         if intent is not None and present == intent.replaces:
             return replace(self, intent=None)
@@ -134,16 +135,16 @@ class Ledger:
     Args:
         path: the file; written when the first round begins.
         store: holds the job's model.
-        rules: of the rounds.
-        job: its name.
-        resume: go on after the last round that is committed. Where there is none, the job begins at
-            the beginning, and says so.
+        rules: the settings of the rounds.
+        job: the name of the job.
+        resume: continue after the last committed round. If there is none, the job begins, and that
+            is logged.
 
     Raises:
-        RoundError: the file tells of another job, or of one that is not over and shall not go on;
-            or the store has none of its models. Says what to do.
+        RoundError: the file is of another job, or of one that was interrupted while ``resume`` is
+            not set; or the store has none of its models. Says what to do.
         CorruptStore: the file is damaged.
-        StoreError: it, or the model, cannot be read; or it cannot be written.
+        StoreError: the file or the model cannot be read, or the file cannot be written.
     """
 
     def __init__(
@@ -157,13 +158,13 @@ class Ledger:
     ) -> None:
         self.path = Path(path)
         if not self.path.parent.is_dir():
-            raise StoreError(f"{self.path}: there is no such directory for the ledger; make it")
+            raise StoreError(f"{self.path}: the directory of the ledger does not exist; make it")
         require_replaceable(self.path, aside_of(self.path), _NOT_WRITTEN)
         self.is_resumed = False
-        """Whether this run was begun by a server before this one."""
+        """Whether an earlier server began this run."""
         self._store = store
         self._is_begun = False
-        self._lock = threading.RLock()  # an operator's orders come from another thread
+        self._lock = threading.RLock()  # an operator excludes clients from another thread
         self._present = self._name_present()
         fresh = _Page(
             secrets.token_hex(8),
@@ -176,17 +177,17 @@ class Ledger:
         written = _read(self.path) if self.path.exists() else None
         self._page = self._resumed(written, fresh) if resume else self._anew(written, fresh)
 
-    # --- what it says -------------------------------------------------------------------
+    # --- contents -------------------------------------------------------------------
 
     @property
     def run(self) -> Run:
-        """What updates that are spooled now belong to."""
+        """The run and the model that updates spooled now belong to."""
         return Run(self._page.run, self._present)
 
     @property
-    def forgotten(self) -> tuple[str, ...]:
-        """Ids of runs that this one took the place of."""
-        return self._page.forgotten
+    def replaced_runs(self) -> tuple[str, ...]:
+        """Ids of runs that this one replaced."""
+        return self._page.replaced_runs
 
     @property
     def next_round(self) -> int:
@@ -200,12 +201,12 @@ class Ledger:
 
     @property
     def is_over(self) -> bool:
-        """Whether all rounds are committed and the clients were told so."""
+        """Whether all rounds are committed and the clients know that."""
         return self._page.is_finished and self._page.is_over
 
     @property
     def clients(self) -> tuple[str, ...]:
-        """Who took part in the round that began last."""
+        """The clients of the round that began last."""
         return self._page.clients
 
     @property
@@ -215,9 +216,9 @@ class Ledger:
 
     @property
     def reports(self) -> list[RoundReport]:
-        """Return what the last committed rounds gave, at most a hundred.
+        """Return the reports of the last committed rounds, at most a hundred.
 
-        There is none of a round after which the server died.
+        A round has none if the server was killed right after its commit.
         """
         return [
             RoundReport(**{**each, "recovered": tuple(each["recovered"])})
@@ -226,29 +227,29 @@ class Ledger:
 
     @property
     def barred(self) -> dict[str, str]:
-        """Clients that an operator has thrown out, and why."""
+        """Clients that an operator has excluded, and why."""
         return dict(self._page.barred)
 
-    # --- what is written ----------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------
 
     def begin(self, clients: Iterable[str]) -> None:
-        """Note who takes part in the round that begins."""
+        """Record the clients of the round that begins."""
         names = tuple(sorted(clients))
         if names != self._page.clients or not self._is_begun:
             self._write(clients=names, is_over=False)
             self._is_begun = True
 
     def guard(self, store: ModelStore) -> ModelStore:
-        """Return ``store``, whose commits are announced here."""
+        """Wrap ``store``, so that each commit first records its intent here."""
         return _GuardedStore(store, self)
 
     def intend(self, digest: str) -> None:
-        """Note that the next round's model is about to be committed."""
+        """Record that the next round's model is about to be committed."""
         intent = _Intent(self.next_round, self._present, digest)
         self._write(intent=intent)
 
-    def note(self, report: RoundReport) -> None:
-        """Note that a round is done."""
+    def complete(self, report: RoundReport) -> None:
+        """Record that a round is done."""
         intent = self._page.intent
         self._present = intent.digest if intent and intent.digest else self._name_present()
         reports = _newest((*self._page.reports, asdict(report)))
@@ -256,21 +257,23 @@ class Ledger:
         self._write(intent=None, done=done, digest=self._present, reports=reports)
 
     def bar(self, client: str, reason: str) -> None:
-        """Note that no client of that name is let in, by servers after this one too."""
+        """Record that a client is excluded, by later servers too."""
         with self._lock:
-            self._hold({client: reason, **self._page.barred})
+            self._write_barred({client: reason, **self._page.barred})
 
     def readmit(self, client: str) -> None:
-        """Note that a client is let in again."""
+        """Record that a client is admitted again."""
         with self._lock:
-            self._hold({name: why for name, why in self._page.barred.items() if name != client})
+            self._write_barred(
+                {name: why for name, why in self._page.barred.items() if name != client}
+            )
 
-    def _hold(self, barred: Mapping[str, str]) -> None:
+    def _write_barred(self, barred: Mapping[str, str]) -> None:
         if barred != self._page.barred:
             self._write(barred=barred)
 
     def close(self) -> None:
-        """Note that the job is over, and that its clients know."""
+        """Record that the job is over, and that its clients know."""
         if self.is_finished and not self.is_over:
             self._write(is_over=True)
 
@@ -278,75 +281,75 @@ class Ledger:
 
     def _name_present(self) -> str:
         with closing(self._store.open()) as source:
-            return name_of(source)
+            return model_id(source)
 
     def _anew(self, written: _Page | None, fresh: _Page) -> _Page:
-        """Return the page of a run that begins; refuses to forget rounds that are done."""
+        """Return the page of a new run; refuse if that would lose an interrupted job."""
         if written is None:
             return fresh
         settled = written if written.is_finished else written.settled(self._present)
         if settled is None and written.done:
-            raise self._foreign(written)
+            raise self._unknown_model(written)
         if settled is not None and settled.done and not settled.is_finished:
             raise RoundError(
                 f"{self.path}: job {written.job!r} was interrupted after {settled.done} of "
-                f"{written.num_rounds} rounds; go on with --resume (resume=True), or remove this "
-                "file to begin anew with the model that is there"
+                f"{written.num_rounds} rounds; continue it with --resume (resume=True), or remove "
+                "this file to begin again with the model that is in the store"
             )
-        return replace(fresh, forgotten=(*written.forgotten[-3:], written.run))
+        return replace(fresh, replaced_runs=(*written.replaced_runs[-3:], written.run))
 
     def _resumed(self, written: _Page | None, fresh: _Page) -> _Page:
-        """Return the page to go on with."""
+        """Return the page of a run that is resumed."""
         if written is None:
-            logger.info("%s is not there: nothing to resume, the job begins", self.path)
+            logger.info("%s does not exist: nothing to resume, the job begins", self.path)
             return fresh
         if written.job != fresh.job and written.is_finished:
             logger.info("%s: job %r is over; %r begins", self.path, written.job, fresh.job)
-            return replace(fresh, forgotten=(*written.forgotten[-3:], written.run))
+            return replace(fresh, replaced_runs=(*written.replaced_runs[-3:], written.run))
         self._require_same(written, fresh)
         settled = written.settled(self._present)
         if settled is None:
-            raise self._foreign(written)
+            raise self._unknown_model(written)
         if not settled.is_finished and settled.done >= fresh.num_rounds:
             raise RoundError(
                 f"{self.path}: job {settled.job!r} was interrupted after {settled.done} of "
                 f"{settled.num_rounds} rounds, and num_rounds is {fresh.num_rounds} now; give more "
-                f"than {settled.done} to go on"
+                f"than {settled.done} to continue"
             )
         self.is_resumed = True
-        page = replace(settled, num_rounds=fresh.num_rounds, forgotten=written.forgotten)
-        self._say(page)
+        page = replace(settled, num_rounds=fresh.num_rounds, replaced_runs=written.replaced_runs)
+        self._log_resumed(page)
         return page
 
-    def _say(self, page: _Page) -> None:
+    def _log_resumed(self, page: _Page) -> None:
         done, of = page.done, f"of {page.num_rounds} rounds of job {page.job!r}"
         if page.is_finished:
             logger.info("all %d rounds of job %r are done: nothing to resume", done, page.job)
         elif not done:
-            logger.info("no round of job %r is done: it begins at the beginning", page.job)
+            logger.info("no round of job %r is done: it begins with the first", page.job)
         else:
             number = page.start_round + done
-            logger.info("%d %s are done; it goes on with round %d", done, of, number)
+            logger.info("%d %s are done; it continues with round %d", done, of, number)
 
     def _require_same(self, written: _Page, fresh: _Page) -> None:
         for key in ("job", "start_round", "part", "train_task_name"):
             was, now = getattr(written, key), getattr(fresh, key)
             if was != now:
                 raise RoundError(
-                    f"{self.path}: this is of a run with {key} = {was!r}, and it cannot go on "
-                    f"with {now!r}; give the same, or remove this file to begin anew with the "
-                    "model that is there"
+                    f"{self.path}: this run has {key} = {was!r}, and it cannot continue with "
+                    f"{now!r}; give the same, or remove this file to begin again with the model "
+                    "that is in the store"
                 )
 
-    def _foreign(self, written: _Page) -> RoundError:
+    def _unknown_model(self, written: _Page) -> RoundError:
         known = [written.digest]
         if written.intent is not None:
             known = [written.intent.replaces, written.intent.digest]
         shown = " or ".join(_shown(each) for each in known if each)
         return RoundError(
             f"{self.path}: job {written.job!r} left model {shown}, but {_shown(self._present)} is "
-            "in the store; bring that model back to go on, or remove this file to begin anew with "
-            "the one that is there"
+            "in the store; restore that model to continue, or remove this file to begin again with "
+            "the one that is in the store"
         )
 
     def _write(self, **changes: Any) -> None:
@@ -369,7 +372,7 @@ def _read(path: Path) -> _Page:
         return _Page(**known, barred=barred, intent=_Intent(**intent) if intent else None)
     except (CorruptStore, ValueError, LookupError, TypeError) as error:
         why = error.what if isinstance(error, CorruptStore) else error
-        what = f"this is no ledger of rounds, or a damaged one: {why}; {_IF_DAMAGED}"
+        what = f"this is not a ledger of rounds, or a damaged one: {why}; {_IF_DAMAGED}"
         raise CorruptStore(what, path=str(path)) from error
 
 
@@ -379,13 +382,13 @@ def _bytes_of(path: Path) -> bytes:
     except OSError as error:
         raise StoreError(
             f"{path}: the ledger cannot be read: {error.strerror or error}; let this process (user "
-            f"{os.geteuid()}) read and write it, and do not remove it: it knows which rounds are "
-            "done"
+            f"{os.geteuid()}) read and write it, and do not remove it: it records which rounds "
+            "are done"
         ) from error
 
 
 def _newest(reports: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Return the last of these, as many as a ledger keeps; always the very last one."""
+    """Return the last reports that fit a ledger's limits; always the very last one."""
     first, room = len(reports), _REPORT_BYTES
     while first and len(reports) - first < _REPORTS_KEPT:
         room -= len(json.dumps(reports[first - 1]))
@@ -408,7 +411,7 @@ class _KnowsDigest(Protocol):
 
 
 class _GuardedStore:
-    """A store whose commits are announced in a ledger."""
+    """A store that records the intent of each commit in a ledger."""
 
     def __init__(self, store: ModelStore, ledger: Ledger) -> None:
         self._store = store

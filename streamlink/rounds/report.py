@@ -13,7 +13,7 @@ from streamlink.link.transfer import WAITING
 __all__ = [
     "ClientProgress",
     "RoundReport",
-    "ended",
+    "final_progress",
     "log_round",
     "log_traceback",
     "progress_of",
@@ -88,8 +88,8 @@ def progress_of(exchange: Exchange) -> ClientProgress:
     )  # fmt: skip
 
 
-def ended(exchanges: Iterable[Exchange], counted: Container[str]) -> list[ClientProgress]:
-    """Return how those stand at the end of a round whose updates are ``counted``."""
+def final_progress(exchanges: Iterable[Exchange], counted: Container[str]) -> list[ClientProgress]:
+    """Return the progress, at the end of a round, of the clients whose updates ``counted``."""
     return [
         replace(progress_of(each), phase="done", held_for="", stalled_by="", is_working=False)
         for each in exchanges

@@ -123,7 +123,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def test_a_job_whose_rounds_are_done_has_ended_well(ledger: Ledger) -> None:
-    ledger.note(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
+    ledger.complete(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
     ledger.close()
     sentence = how_it_ended(of_a_job(1, ledger=str(ledger.path)))
     assert sentence == "job 'job' has ended, with all its rounds"

@@ -18,7 +18,7 @@ from streamlink.link.server import Server
 from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.ledger import Ledger, name_of
+from streamlink.rounds.ledger import Ledger, model_id
 from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_store
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
@@ -58,7 +58,7 @@ class Place:
         for number in range(ledger.next_round, ledger.next_round + rounds):
             ledger.begin(["site-2", "site-1"])
             copy_model(model(number + 1), ledger.guard(self.store).begin(ODD))
-            ledger.note(report(number))
+            ledger.complete(report(number))
 
     def replace(self, step: int) -> None:
         """Put another model there, past the ledger."""
@@ -67,7 +67,7 @@ class Place:
     @property
     def name(self) -> str:
         with closing(self.store.open()) as source:
-            return name_of(source)
+            return model_id(source)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_model_that_nobody_here_made_is_refused_in_words(place: Place, is_inte
     if is_intended:
         ledger.intend("1234")
     place.replace(9)
-    with pytest.raises(RoundError, match="bring that model back to go on, or remove this file"):
+    with pytest.raises(RoundError, match="restore that model to continue, or remove this file"):
         place.ledger()
 
 
@@ -149,7 +149,7 @@ def test_a_model_that_nobody_here_made_is_refused_in_words(place: Place, is_inte
 )
 def test_other_rules_are_refused_by_name(place: Place, changed: dict[str, Any], key: str) -> None:
     place.run(place.ledger(), 1)
-    with pytest.raises(RoundError, match=f"{key} = .* remove this file to begin anew"):
+    with pytest.raises(RoundError, match=f"{key} = .* remove this file to begin again"):
         place.ledger(**changed)
 
 
@@ -161,7 +161,7 @@ def test_a_finished_job_may_be_given_more_rounds(place: Place) -> None:
 
 def test_an_interrupted_job_is_not_begun_anew_by_mistake(place: Place) -> None:
     place.run(place.ledger(), 1)
-    with pytest.raises(RoundError, match="after 1 of 3 rounds; go on with --resume"):
+    with pytest.raises(RoundError, match="after 1 of 3 rounds; continue it with --resume"):
         place.ledger(resume=False)
 
 
@@ -182,7 +182,7 @@ def test_a_job_that_is_over_or_has_done_nothing_is_begun_anew(place: Place, roun
     again = place.ledger(resume=False)
     assert (again.next_round, again.is_resumed) == (0, False)
     assert again.run.id != first.run.id
-    assert again.forgotten == (first.run.id,)
+    assert again.replaced_runs == (first.run.id,)
 
 
 @pytest.mark.parametrize("rounds", [0, 3])
@@ -217,7 +217,7 @@ def test_a_damaged_ledger_is_refused_in_words(place: Place, change: str) -> None
     }[change]
     assert damaged != text
     place.file.write_text(damaged)
-    with pytest.raises(CorruptStore, match=r"no ledger of rounds.*then begins at its first round"):
+    with pytest.raises(CorruptStore, match=r"not a ledger.*then begins at its first round"):
         place.ledger()
 
 
@@ -257,7 +257,7 @@ def test_a_model_without_stored_digests_is_known_by_its_files(tmp_path: Path) ->
 def test_a_ledger_stays_small_over_thousands_of_rounds(place: Place) -> None:
     ledger = place.ledger(num_rounds=10_000)
     for number in range(105):
-        ledger.note(report(number))
+        ledger.complete(report(number))
     again = place.ledger(num_rounds=10_000)
     assert again.rounds == 105
     assert again.reports == [report(number) for number in range(5, 105)]
@@ -270,13 +270,13 @@ def test_a_ledger_keeps_so_many_bytes_of_reports_and_the_last_one(
     ledger = place.ledger()
     told = [replace(report(n), failures={"site-9": "n" * size}) for n in range(3)]
     for each in told:
-        ledger.note(each)
+        ledger.complete(each)
     assert place.ledger().reports == told[-kept:]
 
 
 def test_a_ledger_without_a_directory_is_refused_before_anybody_works(tmp_path: Path) -> None:
     store = MemoryStore(initial())
-    with pytest.raises(StoreError, match="no such directory for the ledger"):
+    with pytest.raises(StoreError, match="directory of the ledger does not exist"):
         Ledger(tmp_path / "missing" / "ledger.json", store, RULES)
 
 

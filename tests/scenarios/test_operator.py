@@ -181,7 +181,7 @@ def test_where_a_job_is_over_nothing_is_said_of_going_on(store: Path) -> None:
     ledger.begin(["site-1"])
     assert "--resume" in said("status", "--store", store, code=1)
     assert "--resume" not in said("status", "--control", f"{store}.control", code=1)
-    ledger.note(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
+    ledger.complete(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
     ledger.close()
     assert "--resume" not in said("status", "--store", store, code=1)
 

@@ -24,7 +24,7 @@ from streamlink.rounds.plan import Plan
 from streamlink.rounds.report import (
     ClientProgress,
     RoundReport,
-    ended,
+    final_progress,
     log_traceback,
     wait_for_reply,
 )
@@ -233,7 +233,7 @@ class Lockstep:
             exchange = scatter.exchanges[peer.name]
             metadata[peer.name] = wait_for_reply(exchange)
             exchange.close()
-        self.ended = ended(scatter.exchanges.values(), gather.weights)
+        self.ended = final_progress(scatter.exchanges.values(), gather.weights)
         return RoundReport(
             scatter.attempt.round, scatter.attempt.attempt, self._clock() - began,
             gather.weights, gather.metrics, rule.missing(gather.weights), metadata,

@@ -43,7 +43,7 @@ def recover(
     part: ModelSpec,
     *,
     store_at: StoreAt,
-    forgotten: Iterable[str] = (),
+    replaced_runs: Iterable[str] = (),
     without: Collection[str] = (),
 ) -> list[StoredUpdate]:
     """Return the whole updates in ``directory``, ordered by their clients' names.
@@ -57,14 +57,14 @@ def recover(
         next_round: the job and the round that they must be of.
         part: the tensors they must have.
         store_at: gives the store in a directory.
-        forgotten: runs that this one replaced; what they left is removed.
+        replaced_runs: runs that this one replaced; what they left is removed.
         without: excluded clients; what they sent is removed.
 
     Raises:
         StoreError: the directory cannot be read.
     """
     found: dict[str, StoredUpdate] = {}
-    ours = _of_runs(directory, {run.id, *forgotten})
+    ours = _of_runs(directory, {run.id, *replaced_runs})
     for path in ours:
         try:
             update = _usable(path, run, next_round, part, store_at)

@@ -45,7 +45,7 @@ class StoredUpdate:
     run: str = ""
     """The run of the job, where that has a ledger (see ``ledger``)."""
     base: str = ""
-    """Names the model it was made from, as ``ledger.name_of`` does; empty without a ledger."""
+    """Names the model it was made from, as ``ledger.model_id`` does; empty without a ledger."""
 
     @classmethod
     def read(cls, path: Path, store_at: StoreAt) -> StoredUpdate:

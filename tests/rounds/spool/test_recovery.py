@@ -99,7 +99,7 @@ def test_what_others_have_there_stays(tmp_path: Path) -> None:
 
 def test_what_a_run_before_this_one_left_is_removed(tmp_path: Path) -> None:
     path = stored(tmp_path, run=Run("cd34", "base"), named="cd34")
-    assert found(tmp_path, forgotten=["cd34"]) == []
+    assert found(tmp_path, replaced_runs=["cd34"]) == []
     assert not path.exists()
 
 
