@@ -165,7 +165,7 @@ def test_a_sender_in_the_middle_does_not_try_again_and_the_receiver_hears_why(
     ends.cancel("enough")
     assert cancelled(receiving)
     assert "interrupted by its user" in caplog.text
-    assert "trying again" not in caplog.text
+    assert "retrying" not in caplog.text
 
 
 def test_a_sender_that_finds_nobody_ends_while_it_tries_again(
@@ -174,7 +174,7 @@ def test_a_sender_that_finds_nobody_ends_while_it_tries_again(
     token = sl.CancelToken()
     quick = config(connect_timeout=0.05)
     done = started(sl.send, initial(ODD), NOBODY, config=quick, retry=1e6, cancel=token)
-    wait_until_logged("trying again", caplog, done)
+    wait_until_logged("retrying", caplog, done)
     token.cancel("enough")
     assert cancelled(done)
 
@@ -192,7 +192,7 @@ def test_a_client_ends_while_another_has_its_name(caplog: pytest.LogCaptureFixtu
     with Federation() as federation:
         federation.link("site-1")
         done = started(Client(federation.address, "site-1", work, SMALL, cancel=token).start)
-        wait_until_logged("trying again for up to", caplog, done)
+        wait_until_logged("retrying for up to", caplog, done)
         token.cancel("enough")
         assert cancelled(done)
 

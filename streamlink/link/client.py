@@ -1,4 +1,4 @@
-"""``ClientLink``: a client's side: reach the server, and serve what it asks for."""
+"""``ClientLink``: the client's end; it connects to the server and serves its requests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["Assignment", "ClientLink", "TurnLock"]
 
 logger = logging.getLogger("streamlink.client")
 
-_RECHECK_SECONDS = 1.0  # short, so that an embedder's Ctrl-C is heard
-_LAST_SECONDS = 5.0  # most that the end of a client waits for its own threads
-_LAST_TRY_SECONDS = 2.0  # one try to join again takes up to half of it
+_RECHECK_SECONDS = 1.0  # short, so that Ctrl-C interrupts a program that embeds this
+_LAST_SECONDS = 5.0  # the longest that ``close`` waits for this client's threads
+_LAST_TRY_SECONDS = 2.0  # twice what one try to join again takes
 
 
 class TurnLock:
-    """Lets one task at a time do something; the others wait, each by the clock of its session."""
+    """A lock that one task holds at a time; each of the others waits by its session's clock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class TurnLock:
         self._waiting: list[threading.Event] = []
 
     def acquire(self, clock: Clock, seconds: float) -> bool:
-        """Take it; False: others had it for so many ``seconds``."""
+        """Take the lock; False: other tasks held it for ``seconds``."""
         with self._lock:
             if self._take():
                 return True
@@ -58,7 +58,7 @@ class TurnLock:
             return self._take()
 
     def release(self) -> None:
-        """Let the next one take it."""
+        """Let another task take it."""
         with self._lock:
             self._is_taken = False
             for each in self._waiting:
@@ -93,7 +93,7 @@ class Assignment:
 
     @property
     def topic(self) -> str:
-        """What is asked for."""
+        """The kind of request."""
         return self._request.topic
 
     @property
@@ -168,17 +168,17 @@ class Assignment:
         )
 
     def progress(self) -> None:
-        """Say that the work has moved; keeps the server's *processing* clock from expiring.
+        """Report that the work has moved; this restarts the server's *processing* deadline.
 
         Raises:
-            StreamAborted: nobody waits for the answer any more.
+            StreamAborted: the request was cancelled.
         """
         self.check()
         self._report()
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Say for work that cannot report: this process lives, and so the work may go on."""
+        """Report progress every few seconds, for work that cannot: only that this process lives."""
         is_over = self._session.clock.event()
 
         def pulse() -> None:
@@ -195,10 +195,10 @@ class Assignment:
 
     @contextmanager
     def turn(self, lock: TurnLock, waiting_for: str) -> Iterator[None]:
-        """Hold ``lock``; while somebody else does, the server is told that this task waits.
+        """Hold ``lock``; while another task holds it, report to the server that this one waits.
 
         Raises:
-            StreamAborted: nobody waits for the answer any more.
+            StreamAborted: the request was cancelled.
         """
         clock, seconds = self._session.clock, self._session.config.timeouts.held_interval
         while not lock.acquire(clock, seconds):
@@ -210,7 +210,7 @@ class Assignment:
             lock.release()
 
     def check(self) -> None:
-        """Raise ``StreamAborted`` where nobody waits for the answer any more."""
+        """Raise ``StreamAborted`` if the request was cancelled, or why its session has ended."""
         if self._called_off.is_set():
             raise StreamAborted(
                 AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
@@ -219,7 +219,7 @@ class Assignment:
             raise self._session.error
 
     def call_off(self, reason: str) -> None:
-        """Note that nobody waits for the answer any more; the work hears it when it looks."""
+        """Note that the server cancelled the request; the work ends at its next ``check``."""
         self._called_off_because = reason
         self._called_off.set()
 
@@ -235,14 +235,14 @@ class Assignment:
         self._session.reply(self._request, error=error, traceback=traceback, metadata=metadata)
 
     def decline(self, error: StreamlinkError) -> None:
-        """Answer that nothing was done, and let go of the model that would have come."""
+        """Answer with ``error`` before any work, and release the stream of the model to come."""
         if self._incoming is not None:
             self._incoming.abort(AbortCode.CANCELLED, str(error))
             self.close(self._incoming)
         self.reply(error=str(error))
 
     def close(self, *transfers: ReceiveTransfer | SendTransfer) -> None:
-        """Let go of streams that are over."""
+        """Release streams that have ended."""
         for transfer in transfers:
             transfer.hand_to(self._session.withdraw)
 
@@ -393,7 +393,7 @@ class ClientLink:
 
     def _close(self, reason: str) -> None:
         self._session.close(reason)
-        # No connection is closed under its last try.
+        # Joining again may be in its last try: it must not lose its connection halfway.
         self._clock.join(self._keeper, _LAST_TRY_SECONDS)
         self._dialer.close()
         self._clock.join(self._keeper, _LAST_SECONDS)
@@ -419,7 +419,9 @@ class ClientLink:
     # --- sessions -----------------------------------------------------------------------
 
     def _connect(self, seconds: float | None = None) -> Session:
-        tasks: dict[int, Assignment] = {}  # of this session: another server counts from 1 again
+        # One per session: a restarted server numbers its requests from 1 again, so a late cancel of
+        # the old session must not find a request of the new one.
+        tasks: dict[int, Assignment] = {}
 
         def called_off(number: int, reason: str) -> None:
             if (assignment := tasks.get(number)) is not None:
@@ -432,7 +434,7 @@ class ClientLink:
         )
 
     def _keep(self) -> None:
-        """Wait for the end of each session, and begin another where it was lost."""
+        """Wait until the session ends, and open another one whenever it was lost."""
         error: StreamlinkError | None = None
         try:
             while error is None:
@@ -440,7 +442,7 @@ class ClientLink:
                 error = self._session.error
                 if error is not None and self._rejoin_seconds and is_lost(error):
                     error = self._join_again(error)
-        finally:  # whatever was raised: nobody waits for ever
+        finally:  # also after an unforeseen exception, or ``wait`` would never return
             self._error = error
             self._is_over.set()
             self._wake()
@@ -450,7 +452,7 @@ class ClientLink:
             self._changed.notify_all()
 
     def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
-        """Begin a new session; return why that was not possible."""
+        """Open a new session; returns why that was not possible."""
         server, epoch, began = self._session.peer, self._dialer.epoch, self._clock()
         seconds = self._rejoin_seconds
         text = "lost the %s (%s); trying for up to %g s to join again"

@@ -1,4 +1,4 @@
-"""From the pages a peer describes its model in to a spec, within the limits of what is accepted."""
+"""From the pages that describe a peer's model to its spec, within this end's limits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from streamlink.transport.messages import decode_spec
 
 __all__ = ["KnownSpecs", "described"]
 
-_MOST_DTYPE = 32  # letters that an error repeats of what is no dtype
+_MOST_DTYPE = 32  # an error quotes at most so many letters of an unknown dtype
 
 
 def described(pages: Iterable[bytes], limits: LimitsConfig) -> ModelSpec:
-    """Return the spec that ``pages`` describe; nothing beyond the limits is ever built.
+    """Return the spec that ``pages`` describe; limits are checked before anything is built.
 
     Raises:
-        RemoteProtocolError: a page is no description.
-        ModelError: a tensor is none, or there are too many, or one is too large in a way that
-            ``limits`` names.
+        RemoteProtocolError: a page cannot be decoded.
+        ModelError: a tensor is invalid, there are too many, or one is beyond ``limits``.
     """
     return ModelSpec(tuple(_tensors(pages, limits)))
 
@@ -29,7 +28,7 @@ def _tensors(pages: Iterable[bytes], limits: LimitsConfig) -> Iterator[TensorSpe
     for number, (name, dtype, shape) in enumerate(decode_spec(pages)):
         if number >= limits.max_tensors:
             raise ModelError(
-                f"the description has more than {limits.max_tensors} tensors; if that is meant, "
+                f"the description has more than {limits.max_tensors} tensors; if that is intended, "
                 "raise limits.max_tensors at the receiving end"
             )
         if len(name) > limits.max_name_bytes or len(name.encode()) > limits.max_name_bytes:
@@ -46,9 +45,9 @@ def _tensors(pages: Iterable[bytes], limits: LimitsConfig) -> Iterator[TensorSpe
 
 
 class KnownSpecs:
-    """Descriptions seen before, by digest, so that each travels once.
+    """Specs of earlier transfers by digest, so that each description is sent once.
 
-    Keeps the last few, with ``most_tensors`` in sum; the latest is kept whatever its size.
+    Keeps the last few, with at most ``most_tensors`` in total; the latest one is always kept.
     """
 
     LIMIT = 8

@@ -49,11 +49,11 @@ _TEMPORARY = (AbortCode.SESSION_LOST, AbortCode.REFUSED, AbortCode.NAME_TAKEN)
 def join_when_free(
     connect: Callable[[], T], name: str, timeouts: TimeoutConfig, cancel: CancelToken, clock: Clock
 ) -> T:
-    """Return what ``connect`` does, called again while the server says that the name is taken.
+    """Call ``connect``, again and again while the server refuses the name as taken.
 
     Raises:
-        Cancelled: ``cancel`` was; ``connect`` has to look at it, too.
-        StreamAborted: it still is after ``session_timeout`` and ``connect_timeout``.
+        Cancelled: ``cancel`` was cancelled; ``connect`` has to check it, too.
+        StreamAborted: the name is still taken after ``session_timeout`` + ``connect_timeout``.
     """
     patience = timeouts.session_timeout + timeouts.connect_timeout
     until = clock() + patience
@@ -61,8 +61,8 @@ def join_when_free(
     def log(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome is not None:
             logger.warning(
-                "%s; if that was this client before it was started again, the server will notice: "
-                "trying again for up to %g s",
+                "%s; if that is this client's process from before a restart, the server will soon "
+                "notice: retrying for up to %g s",
                 state.outcome.exception(),
                 patience,
             )
@@ -85,10 +85,10 @@ def join_when_free(
             raise
         raise StreamAborted(
             error.code,
-            f"{error.reason}. It was so for {patience:g} s (session_timeout and connect_timeout): "
-            f"either another process runs as {name!r}, and one of the two needs another name; or "
-            "the one before this was cut off and the server waits for it longer than that, and "
-            "this one can be started later",
+            f"{error.reason}. That was so for {patience:g} s (session_timeout and "
+            f"connect_timeout): either another process runs as {name!r}, and one of the two needs "
+            "another name; or the server still waits for the process before this one, which lost "
+            "its connection, and this one can be started later",
             by_peer=True,
             who=error.who,
         ) from error
@@ -99,12 +99,12 @@ def _is_taken(error: BaseException) -> bool:
 
 
 def is_goodbye(error: StreamlinkError | None) -> bool:
-    """Whether a session ended with it because the server said goodbye."""
+    """Whether a session that ended with ``error`` ended by the server's goodbye."""
     return isinstance(error, StreamAborted) and error.by_peer and error.code is AbortCode.GOODBYE
 
 
 def is_lost(error: StreamlinkError | None) -> bool:
-    """Whether a session ended with it, and without the server's word."""
+    """Whether a session that ended with ``error`` was lost: the server has not ended it."""
     return error is not None and error.code is AbortCode.SESSION_LOST
 
 
@@ -117,18 +117,18 @@ def join_again(
     is_closing: threading.Event,
     clock: Clock,
 ) -> Session:
-    """Begin a new session with the server, as soon as it is there.
+    """Open a new session with the server as soon as it can be reached.
 
     Args:
-        connect: tries to, for so many seconds.
-        renew: makes new connections to it; those there are may be dead without our knowing.
+        connect: makes one try, for at most the seconds it is given.
+        renew: replaces the connections, which may be dead without this end's knowing.
         why: how the old session ended.
         seconds: how long to try at most.
         is_closing: ends the tries.
-        clock: what they go by.
+        clock: of the tries.
 
     Raises:
-        StreamlinkError: it could not be reached, or does not want us; the last reason.
+        StreamlinkError: it could not be reached, or refuses this client; the last reason.
     """
     until, error = clock() + seconds, why
     if isinstance(why, StreamTimeout):
@@ -138,7 +138,7 @@ def join_again(
             return connect(min(_TRY_SECONDS, left))
         except TransportError as failed:
             if isinstance(failed.__cause__, StreamAborted):
-                raise  # it does not believe who we are
+                raise  # it does not accept our certificate, token or name
             logger.debug("not yet: %s", failed)
         except (StreamAborted, StreamTimeout) as refused:
             if isinstance(refused, StreamAborted) and refused.code not in _TEMPORARY:

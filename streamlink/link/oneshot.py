@@ -1,8 +1,8 @@
-"""One model between two machines, without rounds: ``receive`` listens, ``send`` brings it.
+"""One model between two machines, without rounds: ``receive`` listens, ``send`` connects.
 
-Either process may be killed and started again. A store that can keeps what has come, under the
-identity that the sender gives its model; the next transfer of it begins there. What is not sent
-again is read again at both ends, so the digest that is compared last is that of every byte.
+Either process may be killed and started again. A ``ResumableStore`` keeps what has arrived, under
+the identity that the sender gives its model, and the next transfer of that model resumes there.
+Both ends read the bytes again that are not sent again, so the final digest covers every byte.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ logger = logging.getLogger("streamlink.transfer")
 TOPIC = "push"
 _STREAM, _IDENTITY = "stream", "identity"
 _STOPPED = "interrupted by its user"
-_MOST_DIGITS = 19  # a number of that many fits 64 bits
-_HEARD_SECONDS = 2.0  # what a sender that is told of a failure may take to leave by itself
+_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
+_HEARD_SECONDS = 2.0  # how long a peer that was sent an error has to leave by itself
 
 Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
 """Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
 function that makes a sink for its tensors."""
 
 Told = Callable[[str, str, int, int], None]
-"""``told(peer, phase, done, total)``: how far a transfer is. Bytes; any thread may call, that which
-reads the network, too: what waits here for long costs the connection."""
+"""``progress(peer_name, phase, done, total)``: how far a transfer is (bytes). Any thread may call
+it, also the one that reads the network: a callback that blocks for long costs the connection."""
 
 _PASSING = {
     AbortCode.GOODBYE,
@@ -96,7 +96,7 @@ _PASSING = {
     AbortCode.READ_TIMEOUT,
     AbortCode.COMMUNICATION_TIMEOUT,
 }
-"""Ends of a transfer that another attempt may not meet: somebody was stopped, or too slow."""
+"""Failures that another attempt may not meet: a process was stopped, or was too slow."""
 
 
 def _ignore(peer: str, phase: str, done: int, total: int) -> None:
@@ -120,33 +120,33 @@ def receive(
     on_transfer: OnTransfer | None = None,
     clock: Clock = running_time,
 ) -> Receipt:
-    """Listen until one model is whole in ``into`` and committed, and return what it was.
+    """Listen until one model is committed in ``into``, and return its receipt.
 
-    A sender that fails, leaves, or brings other tensors than ``into`` takes is logged, and the next
-    one is waited for; a second one at the same time is refused. Into a ``ResumableStore``, such as
-    ``SafetensorsStore``, a transfer goes on where an interrupted one of the same model stopped,
-    also one of another process. What is older than ``partial_expiry`` is removed first.
+    If a sender fails, leaves, or sends other tensors than ``into`` takes, that is logged and the
+    next one is awaited; a second one at the same time is refused. Into a ``ResumableStore``, such
+    as ``SafetensorsStore``, a transfer resumes where an interrupted one of the same model stopped,
+    even in another process. Partial models older than ``partial_expiry`` are removed first.
 
     Args:
         into: see ``Into``. A sink that is no ``ModelInPlace`` gets one attempt only.
         listen: ``host:port``, where port 0 takes a free one; or ``unix:path``.
         config: settings of this end.
-        on_listening: told the port, once it can be reached; 0: a Unix socket.
-        timeout: how long to wait while no sender is here (seconds); None: for ever.
-        progress: told how far it is.
+        on_listening: called with the port, once it can be reached; 0: a Unix socket.
+        timeout: how long to wait while no sender is connected (seconds); None: for ever.
+        progress: called with how far it is; see ``Told``.
         slot: of topic ``TOPIC``; whoever closes it ends this call.
         traffic: counts what moves.
-        cancel: ends it; what has come is kept for another time, as after any other end.
-        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
-        clock: what all deadlines and waits go by; tests give one of virtual time.
+        cancel: ends it; what has arrived is kept for another try, as after any other failure.
+        on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
+        clock: of all deadlines and waits; tests pass one of virtual time.
 
     Raises:
         StreamAborted: the slot was closed.
-        Cancelled: ``cancel`` was.
+        Cancelled: ``cancel`` was cancelled.
         AddressInUse: the address is taken.
         SecurityError: plain text would leave this machine unasked, or a certificate is no good.
         ConnectFailed: no sender came within ``timeout``.
-        StoreError: this end's disk is full or broken; what has come may be kept for another time.
+        StoreError: this end's disk is full or broken; what has arrived may be kept.
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     _expire(into, config or LinkConfig())
@@ -177,7 +177,7 @@ def _take_one(
     listen: str,
     on_transfer: OnTransfer | None,
 ) -> Receipt:
-    """Wait for senders until one has brought its model, whole."""
+    """Serve senders one by one until a whole model has arrived from one of them."""
     while True:
         claim = slot.next(timeout)
         if claim is None:
@@ -214,7 +214,8 @@ def _take(
         ),
     )
     identity = claim.request.metadata.get(_IDENTITY, "")
-    claim.check()  # after its model is there to be aborted: now nobody is overlooked
+    # Only now: a slot that is closed from here on finds the transfer and aborts it.
+    claim.check()
     incoming.hand_to(session.offer)
     incoming.hand_to(server.ticker.add)
     session.reply(claim.request, metadata={_STREAM: str(incoming.stream_id)})
@@ -226,7 +227,7 @@ def _take(
             _resume_in(into, identity),
             lambda phase, done: progress(claim.peer_name, phase, done, incoming.spec.nbytes),
         )
-        session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has heard it
+        session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has its commit
         return receipt
     except StreamlinkError:
         # The abort says more than a goodbye, which travels on another call and could overtake it:
@@ -247,10 +248,10 @@ def _resume_in(into: Into, identity: str) -> Resume:
 
 
 def _sink(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
-    """Return where the model goes, or raise what the sender is told.
+    """Return where the model goes, or raise the error that the sender gets.
 
     Raises:
-        ModelError: it has other tensors than were asked for, or does not fit into memory.
+        ModelError: it has other tensors than ``into`` takes, or does not fit into memory.
     """
     try:
         return _sink_in(spec, into, identity)
@@ -270,11 +271,11 @@ def _sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
 
 
 def _may_go_on(into: Into, error: StreamlinkError) -> bool:
-    """Tell whether another sender could do better."""
+    """Return whether another sender may succeed after this error."""
     if isinstance(error, ModelError):
         return True  # refused before its first byte
     if isinstance(error, StoreError) and not isinstance(error, CorruptStore):
-        return False  # the next one would meet the same disk
+        return False  # the next sender would meet the same disk
     return isinstance(into, ModelInPlace) or not isinstance(into, ModelSink)
 
 
@@ -294,29 +295,29 @@ def send(
     on_transfer: OnTransfer | None = None,
     clock: Clock = running_time,
 ) -> Receipt:
-    """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
+    """Send ``model`` to the receiver at ``to``; returns once the receiver has committed it.
 
-    Where nobody answers, or the connection or the receiver is lost, it tries again, and goes on
-    where the receiver is: after this process was started again, too, if the model comes from files.
+    If nobody answers, or the connection or the receiver is lost, it retries and resumes at what the
+    receiver has: even after a restart of this process, if the model comes from files.
 
     Args:
-        model: must not change meanwhile; a ``Watched`` one notices.
+        model: must not change meanwhile; a ``Watched`` model detects that it did.
         to: ``host:port`` or ``unix:path``.
-        name: what the receiver calls this end; by default the host and the process.
+        name: of this end, at the receiver; by default the host name and the process id.
         config: settings of this end.
-        retry: how long to try again without coming any further (seconds); 0: not once, a
-            connection that is refused included.
-        progress: told how far it is.
+        retry: how long to retry without any progress (seconds); 0: one attempt only, even if the
+            connection is refused.
+        progress: called with how far it is; see ``Told``.
         traffic: counts what moves, over all attempts.
-        cancel: ends it; the receiver is told, and keeps what it can for another time.
-        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
-        clock: what all deadlines and waits go by; tests give one of virtual time.
+        cancel: ends it; the receiver is notified, and keeps what it can for another try.
+        on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
+        clock: of all deadlines and waits; tests pass one of virtual time.
 
     Raises:
-        Cancelled: ``cancel`` was.
-        ConnectFailed: nobody answers there, or it is busy with another model.
-        SourceChanged: somebody wrote to the model meanwhile; the receiver keeps nothing of it.
-        StreamlinkError: the transfer failed; no part of it is visible at the receiver.
+        Cancelled: ``cancel`` was cancelled.
+        ConnectFailed: nobody answers there, or the receiver is busy with another model.
+        SourceChanged: the model was modified meanwhile; the receiver keeps none of it.
+        StreamlinkError: the transfer failed; the receiver's model is what it was before.
     """
     sending = _Sending(
         model,
@@ -342,7 +343,7 @@ def send(
 
 
 class _Sending:
-    """One model on its way to one place, in as many attempts as it takes."""
+    """One model that is sent to one receiver, in as many attempts as it takes."""
 
     def __init__(
         self,
@@ -365,9 +366,10 @@ class _Sending:
         self._config, self._retry = config, retry
         self._progress = progress
         known = model.identity() if isinstance(model, HasIdentity) else ""
-        self._check = watch(model)  # over all attempts: the receiver may have bytes of the first
+        # One check for all attempts, since the receiver may keep bytes of the first.
+        self._check = watch(model)
         self._identity = known or secrets.token_hex(16)
-        self._furthest = -1  # bytes that arrived, in the best attempt so far
+        self._furthest = -1  # bytes received in the best attempt so far
         self._since = self._clock()
 
     def attempt(self) -> Receipt:
@@ -375,7 +377,7 @@ class _Sending:
         try:
             return self._attempt()
         except StreamlinkError:
-            self._cancel.check()  # else what the cancelling led to would be a reason to try again
+            self._cancel.check()  # cancelling causes other errors, which must not cause a retry
             raise
 
     def _attempt(self) -> Receipt:
@@ -395,7 +397,7 @@ class _Sending:
             try:
                 receipt = self._send_over(client, session)
             except BaseException as error:
-                # The goodbye may overtake what the stream says of it.
+                # With the reason: the goodbye may overtake the abort, which has its own connection.
                 session.close(abort_reason(error))
                 raise
             session.close("sent")
@@ -404,17 +406,17 @@ class _Sending:
             client.close()
 
     def is_hopeless(self, state: RetryCallState) -> bool:
-        """Tell whether it is long enough that nothing moved."""
+        """Return whether nothing has moved for ``retry`` seconds."""
         return self._clock() - self._since >= self._retry
 
     def pause(self, seconds: float) -> None:
-        """Wait before the next attempt, unless there shall be none."""
+        """Wait before the next attempt; raises if this call was cancelled."""
         self._cancel.pause(seconds, self._clock)
 
     def log(self, state: RetryCallState) -> None:
-        """Say why there will be another attempt."""
+        """Log why there will be another attempt."""
         if state.outcome is not None:
-            logger.warning("%s; trying again", state.outcome.exception())
+            logger.warning("%s; retrying", state.outcome.exception())
 
     def _send_over(self, client: Dialer, session: Session) -> Receipt:
         outgoing = SendTransfer(
@@ -434,7 +436,7 @@ class _Sending:
             with self._cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, _STOPPED)):
                 return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
         except (ModelError, StoreError):
-            outgoing.wait_over(_HEARD_SECONDS)  # or the goodbye overtakes the reason
+            outgoing.wait_over(_HEARD_SECONDS)  # else the goodbye overtakes the reason
             raise
         finally:
             if outgoing.stats.received_bytes > self._furthest:
@@ -471,7 +473,9 @@ def _is_passing(error: BaseException) -> bool:
 
 def _stream_number(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RemoteProtocolError(f"{where} answered with a stream {text[:40]!r}, which is none")
+        raise RemoteProtocolError(
+            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
+        )
     return int(text)
 
 

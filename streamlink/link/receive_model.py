@@ -25,10 +25,10 @@ __all__ = ["Resume", "SinkFor", "receive_model"]
 logger = logging.getLogger("streamlink.transfer")
 
 SinkFor = Callable[[ReceiveTransfer], ModelSink]
-"""Gives the sink for a model that was announced, or raises to refuse it."""
+"""Returns the sink for an announced model, or raises to refuse it."""
 
 Resume = Callable[[bytes], ResumableSink | None]
-"""Gives the sink that an interrupted transfer of the model with this spec digest has left."""
+"""Returns the sink that an interrupted transfer of the model with this spec digest has left."""
 
 
 def receive_model(
@@ -37,19 +37,19 @@ def receive_model(
     """Receive one model into the sink that ``sink_for`` gives, and commit it.
 
     Args:
-        transfer: what comes.
+        transfer: the model that arrives.
         sink_for: see ``SinkFor``.
-        resume: where interrupted transfers go on. With it a sender that leaves after the last byte,
-            before it heard of the commit, does not count as a failure: the model is here.
-        tell: told how far it is.
+        resume: finds the sink of an interrupted transfer. With it, a sender that leaves after its
+            last byte and before it gets the commit is no failure: the model has arrived.
+        tell: called with how far it is.
 
     Raises:
-        StreamlinkError: the stream failed, or the sink could not take it; nothing of it is visible.
+        StreamlinkError: the stream failed, or the sink could not take it; none of it is visible.
     """
     sink: ModelSink | None = None
 
     def told_waiting() -> None:
-        if transfer.has_spec:  # else nobody can say of how much
+        if transfer.has_spec:  # else the total is not known yet
             tell(WAITING, transfer.consumed_bytes)
 
     transfer.when_waiting(told_waiting)
@@ -71,17 +71,19 @@ def receive_model(
 
 
 def _resumed(transfer: ReceiveTransfer, resume: Resume, tell: Tell) -> ModelSink | None:
-    """Go on where an interrupted transfer of this model stopped, if there is one undamaged."""
+    """Resume where an interrupted transfer of this model stopped, if its bytes are undamaged."""
     transfer.wait_announced()
     sink = resume(transfer.spec_digest)
     if sink is None:
         return None
     try:
-        # First the check, then the word: where what is here is damaged, all of it can still come.
+        # Check before accepting: if the kept bytes are damaged, the sender can still send them all.
         transfer.recall(sink.spec, sink.saved(), tell)
         transfer.accept_at(sink.spec, sink.durable)
     except CorruptStore as error:
-        logger.warning("what came before is damaged, so the transfer begins again: %s", error)
+        logger.warning(
+            "the partial model is damaged, so the transfer starts from the beginning: %s", error
+        )
         sink.discard()
         return None
     except BaseException as error:
@@ -109,7 +111,7 @@ def _fill(transfer: ReceiveTransfer, sink: ModelSink, tell: Tell) -> None:
 
 
 def _leave(transfer: ReceiveTransfer, sink: ModelSink, error: BaseException) -> None:
-    """Keep what came for another time where that is possible and the bytes are not to blame."""
+    """Keep what has arrived for another try, if the sink can and the bytes are not the cause."""
     is_wrong = (
         isinstance(error, ModelError)
         or (isinstance(error, ChecksumError) and transfer.is_exhausted)
@@ -126,5 +128,5 @@ def _committed(transfer: ReceiveTransfer) -> Receipt:
     try:
         return transfer.commit()
     except StreamlinkError as error:
-        logger.warning("the model is whole, but its sender may not know: %s", error)
+        logger.warning("the model is committed, but its sender may not know: %s", error)
         return transfer.receipt()

@@ -1,4 +1,4 @@
-"""Pump → pieces → sink: the receiving direction. Runs in the caller's thread."""
+"""Pump → chunks: the receiving direction of one model. Runs in the caller's thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ E = TypeVar("E", bound=Event)
 
 
 class ReceiveTransfer(Transfer[ReceivePump]):
-    """A model on its way in: opened, read piece by piece in order, checked, committed.
+    """A model that arrives: announced, read chunk by chunk in order, verified, committed.
 
     Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
     model is wanted, where one is given; then the digest is that of the extent.
@@ -82,11 +82,11 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     # --- what it is -------------------------------------------------------------------
 
     def wait_announced(self, seconds: float | None = None) -> bool:
-        """Wait until the model is announced: ``spec_digest``. False: not within ``seconds``.
+        """Wait until the model is announced (``spec_digest``); False: not within ``seconds``.
 
         Raises:
-            SpecMismatch: other bytes of it come than are wanted; the peer has been told.
-            StreamAborted: the model belongs to another attempt; the peer has been told.
+            SpecMismatch: another extent of it is announced than wanted; the stream is aborted.
+            StreamAborted: the model belongs to another attempt; the stream is aborted.
         """
         if self._opened is None:
             opened = self._wait_for(Opened, seconds)
@@ -103,7 +103,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         The extent's bytes before it are here already; ``recall`` has been given them.
 
         Raises:
-            SpecMismatch: it is not the model that was announced.
+            SpecMismatch: ``spec`` is not that of the announced model.
         """
         assert self._opened is not None, "wait_announced() comes first"
         self._require_announced(spec)
@@ -114,8 +114,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Wait until the model is announced and described. False: not within ``seconds``.
 
         Raises:
-            SpecMismatch: the description is not of what was announced; the peer has been told.
-            StreamAborted: the model belongs to another attempt; the peer has been told.
+            SpecMismatch: the description is not that of the announced model; the stream is aborted.
+            StreamAborted: the model belongs to another attempt; the stream is aborted.
         """
         if not self.wait_announced(seconds):
             return False
@@ -131,12 +131,12 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     @property
     def is_announced(self) -> bool:
-        """Whether the sender has announced its model; asks, and never waits."""
+        """Whether the sender has announced its model; does not wait."""
         return self._pump.stream.opened is not None
 
     @property
     def spec_digest(self) -> bytes:
-        """The digest of its spec; known once ``wait_announced`` has returned True."""
+        """The digest of the model's spec; known once ``wait_announced`` has returned True."""
         assert self._opened is not None, "wait_announced() comes first"
         return self._opened.spec_digest
 
@@ -154,7 +154,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     @property
     def is_rest(self) -> bool:
-        """Whether the beginning of the model is not wanted: it is here already."""
+        """Whether only the rest of the model is wanted: its beginning arrived before."""
         return self._wanted is not None and self._wanted.start > 0
 
     @property
@@ -164,13 +164,13 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     @property
     def update(self) -> Update:
-        """What the sender said of it: its weight in a mean, and what kind of update it is."""
+        """What the sender announced with it: its weight in a mean, and its kind of update."""
         assert self._opened is not None, "open() comes first"
         return self._opened.update
 
     @property
     def attempt(self) -> Attempt:
-        """What the model belongs to."""
+        """The job, round and attempt that the model belongs to."""
         assert self._opened is not None, "open() comes first"
         return self._opened.attempt
 
@@ -186,7 +186,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         return None if chunk is None else (chunk.offset, chunk.payload)
 
     def read_chunk(self, seconds: float = 60.0) -> Chunk | None:
-        """Return the next bytes as ``read`` does, and whether they lie in their place already."""
+        """Return the next chunk; unlike ``read`` it says whether the bytes are in place already."""
         event = self._pump.next(seconds)
         if isinstance(event, Delivered):
             self._add_to_digest(event.chunk)
@@ -195,12 +195,12 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         return None
 
     def lending(self, sink: ModelSink) -> AbstractContextManager[None]:
-        """While it lasts, let what comes be read into the memory of ``sink``, if that lends it."""
+        """In this context, payloads are read straight into memory that ``sink`` lends, if any."""
         lender = lends(sink)
         return nullcontext() if lender is None else self._pump.lending(lender.lend)
 
     def fill(self, sink: ModelSink, tell: Tell) -> None:
-        """Put all of it into ``sink``, which ``is_prompt``, from the thread that reads it.
+        """Write the whole extent to ``sink``, which ``is_prompt``, in the carrier's reader thread.
 
         Raises:
             ChecksumError: the whole model arrived and its digest is not the sender's.
@@ -227,18 +227,16 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             self.is_complete = True
 
     def recall(self, spec: ModelSpec, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
-        """Take the bytes that are here from before into the digest, before anything is accepted.
+        """Add the bytes from an interrupted transfer to the digest, before anything is accepted.
 
-        The sender hears that it waits for that.
+        Meanwhile the sender is sent *held*, so that no deadline of its expires.
 
         Raises:
-            CorruptStore: they are not what was written; nothing of them is in the digest.
-            SpecMismatch: they are not of the model that was announced.
+            CorruptStore: they have changed since they were written; the digest is as before.
+            SpecMismatch: they belong to another model than the announced one.
         """
         self._require_announced(spec)
-        self._spec = self._decoder.spec = (
-            spec  # who is told how far this is wants to say of how much
-        )
+        self._spec = self._decoder.spec = spec  # before ``tell``, which reports it of the total
         pulse = self.pulse("reading what came before")
         digest = self._new_digest()
         for view in saved:
@@ -249,14 +247,14 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every byte has been read; what remains is its finish."""
+        """Whether every byte has been read; only the finish is missing."""
         if self._spec is None:
             return False
         end = self.extent.start if self._digest is None else self._digest.offset
         return end == self.extent.stop
 
     def release(self, nbytes: int) -> None:
-        """Say that ``nbytes`` more are where they belong; the sender may send as many."""
+        """Return the credit of ``nbytes`` that the sink has; the sender may send as many more."""
         self._pump.release(nbytes)
 
     @property
@@ -265,14 +263,14 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         return self._pump.stream.consumed
 
     def mark_durable(self, durable: int) -> None:
-        """Say that bytes below ``durable`` would survive this process."""
+        """Report to the sender that bytes below ``durable`` would survive this process."""
         with self._pump.locked() as (machine, _):
             machine.mark_durable(durable)
         logger.debug("%s: %d bytes are durable", self._pump.stream.name, durable)
 
     @property
     def digest(self) -> str:
-        """The digest of all that was wanted, hexadecimal; known once it ``is_complete``."""
+        """The digest of the extent, hexadecimal; known once it ``is_complete``."""
         return (self._digest or self._new_digest()).hexdigest()
 
     def _new_digest(self) -> DigestBuilder:
@@ -281,21 +279,21 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     # --- how it ends ----------------------------------------------------------------------
 
     def committing(self) -> None:
-        """Say that making it whole goes on."""
+        """Report to the sender that the commit makes progress."""
         if self._throttle.is_due():
             self._pump.committing()
 
     def commit(self) -> Receipt:
-        """Tell the sender that its model is here, whole."""
+        """Report to the sender that its model is committed; returns the receipt."""
         self._pump.commit(self.digest)
         return self.receipt()
 
     def receipt(self) -> Receipt:
-        """Return what it was, and what it took."""
+        """Return the receipt of a transfer whose model is committed."""
         return self._done(self.digest, self.metrics)
 
     def wait_for(self, name: str) -> None:
-        """Note, without a word to the sender, whom this end waits for; empty: nobody."""
+        """Note, for this end's statistics only, whom it waits for; empty: nobody."""
         self._pump.stream.waits_for = name
 
     # --- small parts ------------------------------------------------------------------------
@@ -314,7 +312,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._is_accepted = True
         self._spec = self._decoder.spec = spec
         with self._pump.locked() as (machine, now):
-            if not machine.is_closed:  # else the next wait says why
+            if not machine.is_closed:  # else the next wait raises the reason
                 machine.accept(wants_spec=spec is None, start=start, now=now)
 
     def _check_attempt(self, sent: Attempt) -> None:
@@ -325,7 +323,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def _check_extent(self, sent: Open) -> None:
         wanted = self._wanted or Extent(0, sent.total_bytes)
-        # An empty model is how a client reports that it has no update: it has no such bytes.
+        # A client whose task failed announces an empty model instead of its update. Its tensors are
+        # compared later, and that error says more than a wrong extent.
         if sent.brings != wanted and sent.total_bytes:
             reason = (
                 f"{self.peer_name} announced bytes {sent.brings} of a model of {sent.total_bytes}; "
@@ -335,7 +334,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             raise SpecMismatch(reason)
 
     def _known_spec(self) -> ModelSpec | None:
-        """Return the spec of what was announced, where it was described before."""
+        """Return the announced spec, if an earlier transfer has described it."""
         spec = self._known.get(self.spec_digest)
         if spec is not None:
             try:
@@ -373,7 +372,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
 
 def put_chunk(sink: ModelSink, chunk: Chunk) -> None:
-    """Write a chunk into the sink, or tell the sink that it lies there."""
+    """Write a chunk to the sink, or notify the sink that it was read into its memory."""
     if chunk.is_in_place:
         assert isinstance(sink, Lending)
         sink.filled(chunk.offset, chunk.nbytes)

@@ -26,7 +26,7 @@ SPEC_PAGE_BYTES = 256 * 1024
 
 
 class SendTransfer(Transfer[SendPump]):
-    """A model on its way out: written in order, then finished, then committed by the receiver.
+    """A model that is sent: written in order, then finished, then committed by the receiver.
 
     Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
     model travels, where one is given; then the digest is that of the extent.
@@ -136,15 +136,15 @@ class SendTransfer(Transfer[SendPump]):
             tell("checking", self._digest.offset)
 
     def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
-        """Say that all is written and wait until the receiver has committed it."""
+        """Report that everything is written, and wait until the receiver has committed it."""
         while (receipt := self.try_finish(metrics)) is None:
-            # The call may have been lost just before: then all is there, and it is said once more.
+            # The call may have been lost just before: then only the finish has to be sent again.
             if not self._pump.stream.is_written:
                 raise LocalProtocolError("the receiver went back behind what can be sent again")
         return receipt
 
     def try_finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt | None:
-        """Do as ``finish``; None: the receiver came back and asks for bytes again."""
+        """Finish; None: the receiver reconnected and asks for bytes that must be sent again."""
         self._pump.finish(self._hexdigest(), metrics)
         if not self._pump.wait_committed():
             return None
@@ -156,7 +156,7 @@ class SendTransfer(Transfer[SendPump]):
         return self._pump.stream.received
 
     def when_held(self, act: Callable[[str, str], None]) -> None:
-        """Call ``act(reason, waiting_for)`` whenever the receiver says that it waits."""
+        """Call ``act(reason, waiting_for)`` whenever the receiver reports that it waits."""
         self._pump.on_held = lambda event: act(event.reason, event.waiting_for)
 
     def _hexdigest(self) -> str:
@@ -165,7 +165,7 @@ class SendTransfer(Transfer[SendPump]):
     def _hash(self, offset: int, view: memoryview) -> None:
         if self._stored_digest:
             return
-        # What a resume writes again is counted once.
+        # A resume writes some bytes a second time; the digest has them once.
         known = self._digest.offset - offset
         if known < view.nbytes:
             self._digest.update(view[max(0, known) :])

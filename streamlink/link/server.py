@@ -1,4 +1,4 @@
-"""``Server``: listens for clients and asks them for things, with models both ways."""
+"""``Server``: listens for clients and sends them requests, with a model in each direction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from streamlink.transport.traffic import Traffic
 __all__ = ["Exchange", "Peer", "Server", "is_peers_turn"]
 
 
-_CHECK_SECONDS = 1.0  # whoever waits for clients looks so often whether it is still wanted
+_CHECK_SECONDS = 1.0  # a wait for clients calls its ``check`` this often
 
 
 def _go_on() -> None:
@@ -44,11 +44,11 @@ def _go_on() -> None:
 
 
 def _last_words(error: BaseException) -> str:
-    """Return what clients are told of the end; who ends a job on purpose is no failure."""
+    """Return the reason that clients get; a job that was ended on purpose has not failed."""
     for each in (error, error.__cause__):
         if isinstance(each, JobAborted):
             return str(each)
-        if isinstance(each, RoundError):  # also where a command has put it into other words
+        if isinstance(each, RoundError):  # also as the cause of a command's own error
             return f"the server failed: {abort_reason(each)}"
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return "the server was stopped"
@@ -88,7 +88,7 @@ class Exchange:
         self._session.request_complete(self._pending)
 
     def reply_began(self) -> None:
-        """The first byte of the answer is here: the stage *processing* is over."""
+        """The first byte of the answer has arrived: the stage *processing* has ended."""
         self._session.reply_began(self._pending)
 
     def wait_reply(self, seconds: float) -> Reply | None:
@@ -106,7 +106,7 @@ class Exchange:
 
     @property
     def failure(self) -> StreamlinkError | None:
-        """Why this request has failed, as far as is known: session, deadline, or the work."""
+        """Why this request has failed, if it has: session, deadline, or the client's task."""
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
@@ -115,25 +115,25 @@ class Exchange:
         return error if isinstance(error, StreamlinkError) else None
 
     def is_good_for(self, peer: Peer) -> bool:
-        """Whether ``peer`` is who was asked, and nothing of it has failed."""
+        """Whether the request was sent to ``peer``, and neither it nor its streams have failed."""
         errors = (self.failure, self.outgoing.error, self.incoming.error)
         return peer is self._asked and not any(errors)
 
     def end(self, code: AbortCode, reason: str) -> None:
-        """Give the request up; both streams end, and nothing of them counts."""
+        """Cancel the request: both streams are aborted, and its update does not count."""
         self._session.cancel(self._pending, reason)
         for transfer in (self.outgoing, self.incoming):
             transfer.abort(code, reason)
         self.close()
 
     def close(self) -> None:
-        """Let go of streams that are over."""
+        """Release streams that have ended."""
         for transfer in (self.outgoing, self.incoming):
             transfer.hand_to(self._session.withdraw)
 
 
 class Peer:
-    """A client that is here."""
+    """A client with a session at this server."""
 
     def __init__(
         self, session: Session, server: Hub, on_transfer: OnTransfer | None = None
@@ -146,7 +146,7 @@ class Peer:
 
     @property
     def is_here(self) -> bool:
-        """Whether its session still lives."""
+        """Whether its session is open."""
         return not (self._session.closed.is_set() or self._session.is_leaving)
 
     @property
@@ -156,12 +156,12 @@ class Peer:
 
     @property
     def is_disconnected(self) -> bool:
-        """Whether its connection is lost and another is waited for."""
+        """Whether its connection is lost and it may still reconnect."""
         return self.is_here and self._session.is_disconnected
 
     @property
     def is_lost(self) -> bool:
-        """Whether its session has ended, or its connection is lost and the session soon may be."""
+        """Whether its session has ended, or may end soon: its connection is lost."""
         return not self.is_here or self._session.is_ending or self._session.is_disconnected
 
     def ask(
@@ -178,7 +178,7 @@ class Peer:
         """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
 
         Args:
-            topic: what is asked for.
+            topic: the kind of request.
             spec: the model that goes with it.
             attempt: what both models belong to.
             metadata: small facts for the work, at most 1,024 entries.
@@ -188,7 +188,7 @@ class Peer:
                 lost and came back continues its update so, where the process before it stopped.
 
         Raises:
-            StreamlinkError: the session is over.
+            StreamlinkError: the session has ended.
         """
         config, number = self._session.config, self._server.new_stream_id
         clock, told = self._session.clock, self._on_transfer
@@ -232,7 +232,7 @@ class Peer:
         return Exchange(self, self._session, pending, outgoing, incoming)
 
     def dismiss(self, reason: str) -> None:
-        """Say goodbye to this client."""
+        """End this client's session with a goodbye."""
         self._session.leave(reason)
 
 
@@ -311,7 +311,7 @@ class Server:
 
     @property
     def peers(self) -> list[Peer]:
-        """The clients that are here, ordered by name."""
+        """The clients with an open session, ordered by name."""
         with self._changed:
             here = [peer for peer in self._peers.values() if peer.is_here]
         return sorted(here, key=lambda peer: peer.name)
@@ -336,19 +336,19 @@ class Server:
         counted: Collection[str] = (),
         check: Callable[[], None] = _go_on,
     ) -> list[Peer]:
-        """Wait until ``count`` clients are here and return all that are.
+        """Wait until ``count`` clients are connected, and return all that are.
 
         Args:
-            count: so many are waited for.
-            seconds: so long at most.
-            enough: so many will do when the time is over; None: ``count``.
-            named: these are waited for, too, but for who is barred.
-            counted: these count as if they were here.
+            count: how many to wait for.
+            seconds: how long to wait.
+            enough: how many are needed when the time is over; None: ``count``.
+            named: names to wait for as well, except those that are barred.
+            counted: names that count as if they were connected.
             check: called every second meanwhile; what it raises ends the wait.
 
         Raises:
-            RoundError: fewer came.
-            Cancelled: the server's token was.
+            RoundError: fewer than ``enough`` connected.
+            Cancelled: the server's token was cancelled.
             RuntimeError: this server does not listen.
         """
         self._require_listening()
@@ -379,13 +379,13 @@ class Server:
         *,
         unless: Peer | None = None,
     ) -> Peer | None:
-        """Wait until a client of that name is here, connected; None: not within ``seconds``.
+        """Wait until a client of that name is connected; None: not within ``seconds``.
 
         ``check`` is called every second meanwhile; what it raises ends the wait. ``unless`` is a
-        session that is about to end, and does not count any more.
+        client whose session is about to end, and does not count.
 
         Raises:
-            Cancelled: the server's token was.
+            Cancelled: the server's token was cancelled.
             RuntimeError: this server does not listen.
         """
         self._require_listening()
@@ -422,31 +422,31 @@ class Server:
 
     def _here(self, name: str, unless: Peer | None) -> Peer | None:
         peer = self._peers.get(name)
-        # A session that has just ended is still listed for a moment.
+        # A session that has just ended stays in the list until its thread removes it.
         return None if peer is None or peer is unless or peer.is_lost else peer
 
     def bar(self, name: str, reason: str) -> None:
-        """End the session of the client of that name, and let none of it in until ``readmit``."""
+        """End the session of that client, and refuse new ones under its name until ``readmit``."""
         self._hub.registry.bar(name, reason)
 
     def readmit(self, name: str) -> None:
-        """Let a client in again that was barred."""
+        """Accept sessions of a barred client again."""
         self._hub.registry.readmit(name)
 
     def is_barred(self, name: str) -> bool:
-        """Whether no client of that name is let in."""
+        """Whether clients of that name are refused."""
         return name in self._hub.registry.barred
 
     @property
     def barred(self) -> dict[str, str]:
-        """The names of which no client is let in, and why."""
+        """The names that are refused, and why."""
         return self._hub.registry.barred
 
     def close(self, reason: str = "the server is closing") -> None:
-        """Say goodbye to all clients and stop listening.
+        """End all sessions with a goodbye, and stop listening.
 
-        Clients that are away are waited for, up to ``reconnect_timeout``, so that they hear it;
-        ``cancel`` ends that.
+        Disconnected clients are waited for, up to ``reconnect_timeout``, so that they get it too;
+        ``cancel`` ends that wait.
         """
         with self.cancel.calling(lambda _: self._wait_no_longer(reason)):
             self._hub.close(reason)
@@ -472,13 +472,13 @@ class Server:
     def _arrived(self, session: Session) -> None:
         with self._changed:
             if session.closed.is_set():
-                return  # it left before it was noted; nobody will say so again
+                return  # it has already ended, and ``_left`` is not called again
             self._peers[session.peer] = Peer(session, self._hub, self._on_transfer)
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:
         with self._changed:
-            # It may have come back already, under the same name.
+            # The client may be back already: then a newer session has the name.
             if session.peer in self._peers and not self._peers[session.peer].is_here:
                 del self._peers[session.peer]
             self._changed.notify_all()

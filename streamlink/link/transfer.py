@@ -31,15 +31,15 @@ WAITING = "waiting for its connection"
 
 
 def ignore(phase: str, done: int) -> None:
-    """Take no notice."""
+    """Ignore how far a transfer is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one finished transfer was, and what it took."""
+    """The result of one finished transfer."""
 
     digest: str
-    """Of the extent that was transferred, hexadecimal: of the whole model, where it was all."""
+    """Of the extent that was transferred, hexadecimal; nearly always that is the whole model."""
     seconds: float
     stats: StreamStats
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -103,25 +103,25 @@ class Transfer(Generic[P]):
         """Wait until the stream has ended and the peer has been sent its last frame."""
         return self._pump.wait_over(seconds)
 
-    # --- what the peer is told --------------------------------------------------------------
+    # --- what is reported to the peer -------------------------------------------------------
 
     def hold(self, reason: str, waiting_for: str) -> None:
-        """Tell the peer that this end waits for somebody else."""
+        """Report to the peer that this end waits, and for whom."""
         self._pump.hold(reason, waiting_for)
 
     def pulse(self, reason: str, waiting_for: str = "", *, at_once: bool = True) -> Pulse:
-        """Return what tells the peer every few seconds that this end is at work by itself.
+        """Return what keeps the peer's deadlines from expiring while this end is busy.
 
         Args:
             reason: what the work is.
             waiting_for: whom it waits for; empty: nobody.
-            at_once: the first beat is told; else the first after ``held_interval``.
+            at_once: the first beat sends it; else the first one after ``held_interval``.
         """
         seconds = self._pump.stream.config.timeouts.held_interval
         return Pulse(self, reason, waiting_for, seconds, at_once=at_once)
 
     def abort(self, code: AbortCode, reason: str) -> None:
-        """End the stream and tell the peer why."""
+        """Abort the stream, with the reason that the peer gets."""
         self._pump.abort(code, reason)
         if self.error is not None:
             self._notice.failed(self.stats, self.error)
@@ -135,7 +135,7 @@ class Transfer(Generic[P]):
 
 
 class Pulse:
-    """Tells the peer now and then that this end is at work: see ``Transfer.pulse``."""
+    """Sends *held* every few seconds while this end is busy; see ``Transfer.pulse``."""
 
     def __init__(
         self,
@@ -152,10 +152,10 @@ class Pulse:
         self._due = transfer.clock() + (0.0 if at_once else seconds)
 
     def beat(self) -> None:
-        """Tell it, if it is time.
+        """Send *held*, if the last one is ``held_interval`` ago.
 
         Raises:
-            StreamlinkError: the stream has failed, and the work is for nothing.
+            StreamlinkError: the stream has failed, so the work is of no use.
         """
         if (error := self._transfer.error) is not None:
             raise error

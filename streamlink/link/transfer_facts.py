@@ -1,4 +1,4 @@
-"""What one transfer was, once it is over: facts for whoever embeds this, and a line in the log."""
+"""What one finished transfer was: facts for the program that embeds this, and a log line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ARROWS = {"sent": "→", "received": "←"}
 
 @dataclass(frozen=True, slots=True)
 class TransferFacts:
-    """What one transfer was, and what it took: given to ``on_transfer`` when it is over.
+    """The facts of one finished transfer, as ``on_transfer`` gets them.
 
-    An update that goes on in another stream, after its client was started again, is two transfers:
-    one that failed, and one with the rest of the bytes.
+    An update that is resumed on another stream, after a restart of its client, counts as two
+    transfers: one that failed, and one of the rest of the bytes.
     """
 
     peer_name: str
@@ -34,30 +34,30 @@ class TransferFacts:
     direction: Literal["sent", "received"]
     """From this end's side."""
     attempt: Attempt | None
-    """The job, round and attempt it belonged to; None: to none, as of ``send`` and ``receive``."""
+    """The job, round and attempt it belonged to; None for ``send`` and ``receive``."""
     bytes: int
-    """That travelled and arrived; those that were there before do not count."""
+    """How many arrived; those from an interrupted transfer do not count."""
     wire_bytes: int
-    """How many it took on the way, headers aside: fewer than ``bytes`` where ``stream.encodings``
+    """How many were sent for them, without headers: fewer than ``bytes`` if ``stream.encodings``
     saved some."""
     total_bytes: int
     """Of the whole model."""
     seconds: float
-    """How long bytes were on their way: without the work of a client, waits for others, and broken
-    connections. A receiver counts from the first byte; 0: it was too short to tell."""
+    """How long bytes were on their way: without a client's task, waits for other clients, and
+    broken connections. A receiver counts from the first byte; 0: too short to measure."""
     rate: float | None
-    """Bytes on the way per second in that time; None: too few to tell."""
+    """Bytes sent per second in that time; None: too few to measure."""
     lasted_seconds: float
     """From the request to the end, everything included."""
     chunks: int
     resumes: int
-    """How often it went on over another connection."""
+    """How often it was resumed over another connection."""
     repairs: int
     """Chunks that arrived damaged and were sent again."""
     digest: str
     """Of what was transferred, hexadecimal; empty where it failed."""
     error: StreamlinkError | None = None
-    """Why it failed; None: the receiver has it all, and has committed it."""
+    """Why it failed; None: the receiver has committed it."""
 
     @property
     def outcome(self) -> Literal["done", "failed"]:
@@ -66,20 +66,20 @@ class TransferFacts:
 
 
 OnTransfer = Callable[[TransferFacts], None]
-"""``on_transfer(facts)``: called once for each transfer that is over, also for one that failed
-after its first chunk. It runs in one of the transfer's threads, so it must be quick; what it raises
-is logged and changes nothing."""
+"""``on_transfer(facts)``: called once for each finished transfer, also if it failed after its first
+chunk. It runs in one of the transfer's threads, so it must be quick; an exception that it
+raises is logged and ignored."""
 
 
 class TransferNotice:
-    """Tells once how a transfer ended: whoever notices first says so.
+    """Reports once how a transfer ended; several threads may notice it, and the first one counts.
 
     Args:
-        peer_name: what the other end is called here.
+        peer_name: the other end's name.
         direction: from this end's side.
-        attempt: what it belongs to; one without a job is none.
-        on_transfer: is told, too.
-        clock: what its time goes by.
+        attempt: what it belongs to; an attempt without a job counts as None.
+        on_transfer: called with the facts, which are always logged.
+        clock: measures how long it lasted.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TransferNotice:
         self._end(stats, digest, None)
 
     def failed(self, stats: StreamStats, error: StreamlinkError) -> None:
-        """It failed; told only where something of it had travelled."""
+        """It failed; reported only if a chunk of it had been sent."""
         if stats.chunks:
             self._end(stats, "", error)
 
@@ -142,7 +142,7 @@ class TransferNotice:
 
 
 def _log(facts: TransferFacts) -> None:
-    # The others of a failed attempt end with it: its reason has a line of its own already.
+    # At debug: the streams of a failed attempt end together, and its reason is logged once.
     level = logging.INFO if facts.error is None else logging.DEBUG
     event, noted = f"transfer {facts.outcome}", _noted(facts)
     named = {"peer", "direction", "digest", "rate_bytes_per_second", "lasted_seconds", "reason"}
@@ -151,7 +151,7 @@ def _log(facts: TransferFacts) -> None:
         shown["rate"] = f"{facts.rate / 1e6:.4g}MB/s"
     text = " ".join(f"{name}={_value(fact)}" for name, fact in shown.items())
     why = f": {facts.error}" if facts.error is not None else ""
-    # The facts as such are for a log that is made of JSON.
+    # Structured, for the JSON log.
     extra = {"event": event, "facts": noted, "is_summary": True}
     arrow = ARROWS[facts.direction]
     logger.log(level, "%s %s %s %s%s", event, arrow, facts.peer_name, text, why, extra=extra)

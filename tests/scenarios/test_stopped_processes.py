@@ -213,7 +213,7 @@ def _stop_an_end(side: str, folder: Path) -> None:
             time.sleep(PAUSE)
         assert [copy.sender.end(), copy.receiver.end()] == [0, 0]
         for log in (copy.sender.log, copy.receiver.log):
-            assert "trying again" not in log
+            assert "retrying" not in log
             assert "waiting for the next sender" not in log
         assert "this process stood still for" in process.log
     assert content(SafetensorsStore(copy.target).open()) == content(pattern_model(SPEC))
@@ -223,7 +223,7 @@ def _stop_a_receiver_for_long(folder: Path) -> None:
     with Copy(folder, sender=True) as copy:
         copy.begun()
         with stopped(copy.receiver.process):
-            copy.sender.until("trying again")
+            copy.sender.until("retrying")
         assert [copy.sender.end(), copy.receiver.end()] == [0, 0]
     assert content(SafetensorsStore(copy.target).open()) == content(pattern_model(SPEC))
 

@@ -551,7 +551,7 @@ def test_a_receiver_that_names_no_stream_is_no_receiver(stream: str) -> None:
         yield from (wire.encode(said) for said in map(wire.decode, requests) if is_goodbye(said))
 
     with HostileServer(session) as server:
-        with pytest.raises((RemoteProtocolError, ConnectFailed), match="which is none"):
+        with pytest.raises((RemoteProtocolError, ConnectFailed), match="which is not a number"):
             send(pattern_model(SPEC), server.address, config=CONFIG, retry=0.0)
 
 
