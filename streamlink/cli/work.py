@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamlink.executors.executor import Executor, Task, TaskOutcome
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.transfer import WAITING
 from streamlink.rounds.report import ClientProgress
 

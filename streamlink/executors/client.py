@@ -12,7 +12,8 @@ from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.executors.executor import Executor, TaskOutcome, serve
 from streamlink.link import Traffic
-from streamlink.link.client import Assignment, ClientLink, TurnLock
+from streamlink.link.assignment import Assignment, TurnLock
+from streamlink.link.client import ClientLink
 from streamlink.link.joining import is_goodbye
 from streamlink.link.transfer_facts import OnTransfer
 

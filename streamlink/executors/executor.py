@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.executors.tracebacks import users_frames
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.transfer import Receipt
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 

@@ -20,7 +20,7 @@ from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.model.difference import DifferenceSource

@@ -15,7 +15,7 @@ from streamlink.errors import ModelError, StoreError, StreamlinkError, code_of
 from streamlink.executors.executor import TaskResult
 from streamlink.filters import Filter, FilterContext, functions_of
 from streamlink.link import Update
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model

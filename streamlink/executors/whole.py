@@ -15,7 +15,7 @@ from streamlink.executors.task_streams import TaskStreams, functions_up, run_wor
 from streamlink.executors.trainable import KeptArrays, Trainable
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
-from streamlink.link.client import Assignment, TurnLock
+from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt

@@ -6,7 +6,8 @@ sink. ``send_transfer`` and ``receive_transfer`` are the two directions, each wi
 moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client`` are the two ends.
 """
 
-from streamlink.link.client import Assignment, ClientLink, TurnLock
+from streamlink.link.assignment import Assignment, TurnLock
+from streamlink.link.client import ClientLink
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Exchange, Peer, Server

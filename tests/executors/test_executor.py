@@ -17,7 +17,7 @@ from streamlink.errors import ModelError, StreamAborted
 from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor, _Ranges
 from streamlink.link import UpdateKind
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.server import Exchange
 from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.difference import DifferenceSource

@@ -9,7 +9,8 @@ from concurrent.futures import Future
 import pytest
 
 from streamlink.errors import ConnectFailed, StreamAborted
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.protocol.frames import Attempt
 from tests.support.models import float_spec
 from tests.support.peers import WAIT, Federation, config, until

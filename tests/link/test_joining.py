@@ -8,7 +8,8 @@ from concurrent.futures import Future
 import pytest
 
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.link.joining import is_goodbye, is_lost
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost

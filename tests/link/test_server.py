@@ -15,7 +15,7 @@ from streamlink.errors import (
     StreamAborted,
     StreamlinkError,
 )
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.server import Peer, Server
 from streamlink.protocol.frames import Attempt
 from tests.support.models import float_spec

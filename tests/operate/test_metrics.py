@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamlink.errors import AddressInUse
 from streamlink.link import Attempt, Totals, Traffic
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.operate import http

@@ -16,7 +16,8 @@ from streamlink.config import GrpcConfig, LinkConfig, StreamConfig, TimeoutConfi
 from streamlink.executors.client import Client
 from streamlink.executors.executor import Executor, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange, Peer, Server

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streamlink.errors import StreamlinkError
-from streamlink.link.client import Assignment, ClientLink
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.link.server import Peer
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost

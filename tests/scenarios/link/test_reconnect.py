@@ -17,7 +17,7 @@ import streamlink as sl
 from benchmarks.relay import Direction
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Exchange

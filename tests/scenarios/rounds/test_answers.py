@@ -13,7 +13,7 @@ import pytest
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.link import Attempt, Update
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.stores.memory import MemoryStore, spec_of

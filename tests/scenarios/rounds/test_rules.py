@@ -19,7 +19,7 @@ from streamlink.errors import (
 from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link import Update
-from streamlink.link.client import Assignment
+from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import Progress

@@ -1,0 +1,232 @@
+"""``Assignment``: one request of the server, with the model that comes and the one in answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from streamlink.clock import Clock
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.extent import Extent
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.throttle import Throttle
+from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
+from streamlink.transport.dialer import Dialer
+from streamlink.transport.session import Session
+
+__all__ = ["Assignment", "TurnLock"]
+
+
+class TurnLock:
+    """A lock that one task holds at a time; each of the others waits by its session's clock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_taken = False
+        self._waiting: list[threading.Event] = []
+
+    def acquire(self, clock: Clock, seconds: float) -> bool:
+        """Take the lock; False: other tasks held it for ``seconds``."""
+        with self._lock:
+            if self._take():
+                return True
+            has_changed = clock.event()
+            self._waiting.append(has_changed)
+        has_changed.wait(seconds)
+        with self._lock:
+            self._waiting = [each for each in self._waiting if each is not has_changed]
+            return self._take()
+
+    def release(self) -> None:
+        """Let another task take it."""
+        with self._lock:
+            self._is_taken = False
+            for each in self._waiting:
+                each.set()
+
+    def _take(self) -> bool:
+        is_free, self._is_taken = not self._is_taken, True
+        return is_free
+
+
+class Assignment:
+    """One request from the server, as the client's work sees it."""
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        session: Session,
+        request: Request,
+        known: KnownSpecs,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        self._dialer = dialer
+        self._session = session
+        self._request = request
+        self._known = known
+        self._on_transfer = on_transfer
+        self._progress = 0
+        self._throttle = Throttle(session.clock)
+        self._incoming: ReceiveTransfer | None = None
+        self._called_off = session.clock.event()
+        self._called_off_because = ""
+
+    @property
+    def topic(self) -> str:
+        """The kind of request."""
+        return self._request.topic
+
+    @property
+    def attempt(self) -> Attempt:
+        """Job, round and attempt it belongs to."""
+        return self._request.attempt
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Small facts that came with the request."""
+        return self._request.metadata
+
+    @property
+    def part(self) -> tuple[str, ...]:
+        """Patterns of the tensors that are wanted back (see ``model.part``); empty: all."""
+        return self._request.part
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the server wants the rest of an update whose beginning another process sent."""
+        wanted = self._request.returns_extent
+        return wanted is not None and wanted.start > 0
+
+    def incoming(self) -> ReceiveTransfer:
+        """Open the stream of the model that comes with the request; the same one each time."""
+        if self._incoming is None:
+            self._incoming = self._open_incoming()
+        return self._incoming
+
+    def _open_incoming(self) -> ReceiveTransfer:
+        model = ReceiveTransfer(
+            self._session.config,
+            clock=self._session.clock,
+            stream_id=self._request.sends,
+            peer_name=self._session.peer,
+            name=f"model from {self._session.peer}, {self.attempt}",
+            attempt=self.attempt,
+            known=self._known,
+            extent=self._request.sends_extent,
+            notice=self._notice("received"),
+        )
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
+        return model
+
+    def outgoing(self, spec: ModelSpec, update: Update = Update()) -> SendTransfer:
+        """Open the stream of the model that goes back."""
+        model = SendTransfer(
+            self._session.config,
+            spec,
+            clock=self._session.clock,
+            stream_id=self._request.returns,
+            peer_name=self._session.peer,
+            name=f"update to {self._session.peer}, {self.attempt}",
+            attempt=self.attempt,
+            update=update,
+            extent=self._extent_of(spec),
+            notice=self._notice("sent"),
+        )
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
+        return model
+
+    def _extent_of(self, spec: ModelSpec) -> Extent | None:
+        """Return the bytes of the answer that are wanted; None: all."""
+        wanted = self._request.returns_extent
+        # A model that is too short, such as the empty one of a task that failed, is sent whole: the
+        # server then says what is wrong with it.
+        return wanted if wanted is not None and wanted.stop <= spec.nbytes else None
+
+    def _notice(self, direction: Direction) -> TransferNotice:
+        return TransferNotice(
+            "server", direction, self.attempt, self._on_transfer, clock=self._session.clock
+        )
+
+    def progress(self) -> None:
+        """Report that the work has moved; this restarts the server's *processing* deadline.
+
+        Raises:
+            StreamAborted: the request was cancelled.
+        """
+        self.check()
+        self._report()
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Report progress every few seconds, for work that cannot: only that this process lives."""
+        is_over = self._session.clock.event()
+
+        def pulse() -> None:
+            while not is_over.wait(self._session.config.timeouts.held_interval):
+                self._report()
+
+        thread = threading.Thread(target=pulse, name="alive", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            self._session.clock.join(thread)
+
+    @contextmanager
+    def turn(self, lock: TurnLock, waiting_for: str) -> Iterator[None]:
+        """Hold ``lock``; while another task holds it, report to the server that this one waits.
+
+        Raises:
+            StreamAborted: the request was cancelled.
+        """
+        clock, seconds = self._session.clock, self._session.config.timeouts.held_interval
+        while not lock.acquire(clock, seconds):
+            self.check()
+            self.incoming().hold("busy", waiting_for)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def check(self) -> None:
+        """Raise ``StreamAborted`` if the request was cancelled, or why its session has ended."""
+        if self._called_off.is_set():
+            raise StreamAborted(
+                AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
+            )
+        if self._session.error is not None:
+            raise self._session.error
+
+    def call_off(self, reason: str) -> None:
+        """Note that the server cancelled the request; the work ends at its next ``check``."""
+        self._called_off_because = reason
+        self._called_off.set()
+
+    def _report(self) -> None:
+        if self._throttle.is_due():
+            self._progress += 1
+            self._session.report_progress(self._request, self._progress)
+
+    def reply(
+        self, *, error: str = "", traceback: str = "", metadata: Mapping[str, str] = NO_ENTRIES
+    ) -> None:
+        """Answer the request."""
+        self._session.reply(self._request, error=error, traceback=traceback, metadata=metadata)
+
+    def decline(self, error: StreamlinkError) -> None:
+        """Answer with ``error`` before any work, and release the stream of the model to come."""
+        if self._incoming is not None:
+            self._incoming.abort(AbortCode.CANCELLED, str(error))
+            self.close(self._incoming)
+        self.reply(error=str(error))
+
+    def close(self, *transfers: ReceiveTransfer | SendTransfer) -> None:
+        """Release streams that have ended."""
+        for transfer in transfers:
+            transfer.hand_to(self._session.withdraw)
