@@ -107,7 +107,7 @@ def test_what_was_opened_is_closed_when_it_fails() -> None:
 
 def test_a_wrong_place_is_told_before_anything_is_opened() -> None:
     wrong: Any = 7
-    with pytest.raises(ModelError, match="an int, which no model can go into"):
+    with pytest.raises(ModelError, match="an int, into which no model can be received"):
         streamlink.copy_model("there is no such file", wrong)
 
 

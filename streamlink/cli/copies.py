@@ -33,7 +33,7 @@ from streamlink.link import oneshot
 from streamlink.link.receive_slot import ReceiveSlot
 from streamlink.link.transfer import Receipt
 from streamlink.logs import escape
-from streamlink.operate.status import Memory, TransferDesk
+from streamlink.operate.status import Memory, TransferOperator
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
@@ -98,16 +98,16 @@ def receive(
         common.passed()
         return
     slot, traffic = ReceiveSlot(oneshot.TOPIC), TrafficCounter()
-    desk = TransferDesk(
+    operator = TransferOperator(
         traffic, Memory(), lambda reason: slot.close(f"aborted by the operator: {reason}")
     )
 
     def on_listening(port: int) -> None:
-        desk.listens = listening_at(listen, port)
-        logger.info("listening on %s (%s), waiting for a model", desk.listens, way)
+        operator.listens = listening_at(listen, port)
+        logger.info("listening on %s (%s), waiting for a model", operator.listens, way)
 
     with (
-        control_socket(desk.answer, target, control),
+        control_socket(operator.answer, target, control),
         metrics_endpoint(metrics, traffic),
         LinkProgress(common.console) as progress,
     ):
@@ -118,7 +118,7 @@ def receive(
                 config=common.config,
                 on_listening=on_listening,
                 timeout=timeout,
-                progress=_both(progress.update, desk.told),
+                progress=_both(progress.update, operator.update),
                 slot=slot,
                 traffic=traffic,
                 cancel=common.cancel,

@@ -1,15 +1,22 @@
-"""The help of a command that has settings: every one of them, by section, from their docstrings."""
+"""The help of the settings: names, units and defaults, taken from the fields of the configuration.
+
+``SettingsCommand`` is a command whose ``--help`` lists every setting by section.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
-from streamlink.cli.settings import described
+from streamlink.config import JobConfig
 
-__all__ = ["SettingsCommand"]
+__all__ = ["SettingsCommand", "described", "flag_of", "help_of", "metavar_of", "sections"]
 
 _PREFACE = (
     "Each can be given in the file of --config, and as --set SECTION.KEY=VALUE; those that begin "
@@ -60,3 +67,85 @@ def _flags(shown: dict[Any, tuple[str, str]]) -> Iterator[tuple[str, tuple[str, 
             found, record = by_flag.get(setting.flag, (None, ("", "")))
             if found is not None and found.help == setting.help:
                 yield setting.name, record
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, as the help shows it."""
+
+    name: str
+    """``section.key``."""
+    flag: str
+    """How its flag is spelled, where a command has one for it."""
+    metavar: str
+    help: str
+    """What it is, its unit and its default."""
+
+
+def described() -> Iterator[tuple[str, str, list[Setting]]]:
+    """Yield every section of the settings, what it is about, and its settings."""
+    for section, keys in sections():
+        about = (JobConfig.model_fields[section].description or "").rstrip(".")
+        found = [
+            Setting(f"{section}.{key}", flag_of(key), metavar_of(field), help_of(field))
+            for key, field in keys.model_fields.items()
+        ]
+        yield section, about[:1].lower() + about[1:], found
+
+
+def sections() -> list[tuple[str, type[BaseModel]]]:
+    """Return the sections of the settings: name and class."""
+    return [
+        (name, field.annotation)
+        for name, field in JobConfig.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    ]
+
+
+def flag_of(key: str) -> str:
+    """Return the flag of a setting."""
+    return f"--{key.replace('_', '-')}"
+
+
+def metavar_of(field: FieldInfo) -> str:
+    """Return how the help writes a value; the docstring of the field has its unit."""
+    text = field.description or ""
+    if "(bytes)" in text:
+        return "SIZE"
+    if "(seconds)" in text:
+        return "SECONDS"
+    if get_origin(field.annotation) is Literal:
+        return "|".join(get_args(field.annotation))
+    if Path in get_args(field.annotation):
+        return "FILE"
+    if field.annotation is bool:
+        return "yes|no"
+    return "N" if field.annotation in (int, float) else "TEXT"
+
+
+def help_of(field: FieldInfo) -> str:
+    """Return the docstring of a setting and its default."""
+    text = " ".join((field.description or "").replace("``", "").split())
+    default = field.default
+    if default is None:
+        shown = "none"
+    elif default is False:
+        shown = "no"
+    elif "(bytes)" in text:
+        shown = _size(default)
+    elif isinstance(default, float):
+        shown = f"{default:g}"
+    elif default == ():
+        shown = "all"
+    else:
+        shown = str(default)
+    return f"{text} [default: {shown}]"
+
+
+def _size(nbytes: int) -> str:
+    """Return a size in the largest unit that divides it."""
+    units = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+    for unit, factor in units:
+        if nbytes and nbytes % factor == 0:
+            return f"{nbytes // factor}{unit}"
+    return str(nbytes)

@@ -48,7 +48,7 @@ from streamlink.fleet import Reporter
 from streamlink.link.server import Server
 from streamlink.logs import summary
 from streamlink.model.interfaces import ModelStore
-from streamlink.operate.status import JobDesk, Memory, Reception
+from streamlink.operate.status import JobOperator, Memory, StartingOperator
 from streamlink.progress import show_progress
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.ledger import Ledger
@@ -166,17 +166,17 @@ def server(
         common.passed()
         return
     reporter = Reporter(report_fd)
-    reception = Reception()
+    starting = StartingOperator()
     with ExitStack() as watching:
         # First of all: a second server of one store does nothing, and has said nothing.
-        watching.enter_context(control_socket(reception.answer, store, control))
+        watching.enter_context(control_socket(starting.answer, store, control))
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
         reporter.tell_base()
         memory = Memory()
         serving = watching.enter_context(ExitStack())
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
-        reception.hand_over(JobDesk(listening, rounds, memory, kept.path).answer)
+        starting.hand_over(JobOperator(listening, rounds, memory, kept.path).answer)
         reporter.tell(port=listening.port)
         way, waits = security_summary(common.config.security), _waits(rules, kept)
         logger.info("listening on %s (%s)%s", listening_at(listen, listening.port), way, waits)

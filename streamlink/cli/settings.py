@@ -9,15 +9,15 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from streamlink.cli.errors import CommandError
+from streamlink.cli.help import flag_of, help_of, metavar_of, sections
 from streamlink.config import JobConfig
 
 __all__ = [
@@ -25,9 +25,7 @@ __all__ = [
     "ROUNDS",
     "SERVING",
     "VISITING",
-    "Setting",
     "config_from",
-    "described",
     "explain",
     "flags",
     "spelled",
@@ -97,30 +95,6 @@ _SET = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting, as the help shows it."""
-
-    name: str
-    """``section.key``."""
-    flag: str
-    """How its flag is spelled, where a command has one for it."""
-    metavar: str
-    help: str
-    """What it is, its unit and its default."""
-
-
-def described() -> Iterator[tuple[str, str, list[Setting]]]:
-    """Yield every section of the settings, what it is about, and its settings."""
-    for section, keys in _sections():
-        about = (JobConfig.model_fields[section].description or "").rstrip(".")
-        found = [
-            Setting(f"{section}.{key}", _flag(key), _metavar(field), _help(field))
-            for key, field in keys.model_fields.items()
-        ]
-        yield section, about[:1].lower() + about[1:], found
-
-
 _CHECK = Annotated[
     bool,
     typer.Option(
@@ -144,11 +118,11 @@ def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
     for name in names:
         key = name.partition(".")[2]
         field = _field(name)
-        flag, text = _flag(key), _help(field)
+        flag, text = flag_of(key), help_of(field)
         if field.annotation is bool:
             yield _option(key, Annotated[bool | None, typer.Option(flag, help=text)])
             continue
-        info = typer.Option(flag, metavar=_metavar(field), help=text)
+        info = typer.Option(flag, metavar=metavar_of(field), help=text)
         yield _option(key, Annotated[str | None, info])
 
 
@@ -206,73 +180,19 @@ def _fault(fault: Mapping[str, Any]) -> str:
 def _nearest(path: list[str]) -> str:
     """Return "; did you mean ...?" for a key that is nearly right, or stands in another section."""
     if len(path) == 1:
-        return f"; the sections are {', '.join(name for name, _ in _sections())}"
-    known = [f"{section}.{key}" for section, keys in _sections() for key in keys.model_fields]
+        return f"; the sections are {', '.join(name for name, _ in sections())}"
+    known = [f"{section}.{key}" for section, keys in sections() for key in keys.model_fields]
     moved = [name for name in known if name.endswith(f".{path[-1]}")]
     close = moved or difflib.get_close_matches(".".join(path), known, n=1, cutoff=0.8)
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _sections() -> list[tuple[str, type[BaseModel]]]:
-    return [
-        (name, field.annotation)
-        for name, field in JobConfig.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    ]
-
-
 def _field(name: str) -> FieldInfo:
     section, _, key = name.partition(".")
-    return dict(_sections())[section].model_fields[key]
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+    return dict(sections())[section].model_fields[key]
 
 
 def _option(name: str, annotation: object, default: object = None) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )
-
-
-def _metavar(field: FieldInfo) -> str:
-    text = field.description or ""
-    if "(bytes)" in text:
-        return "SIZE"
-    if "(seconds)" in text:
-        return "SECONDS"
-    if get_origin(field.annotation) is Literal:
-        return "|".join(get_args(field.annotation))
-    if Path in get_args(field.annotation):
-        return "FILE"
-    if field.annotation is bool:
-        return "yes|no"
-    return "N" if field.annotation in (int, float) else "TEXT"
-
-
-def _help(field: FieldInfo) -> str:
-    text = " ".join((field.description or "").replace("``", "").split())
-    default = field.default
-    if default is None:
-        shown = "none"
-    elif default is False:
-        shown = "no"
-    elif "(bytes)" in text:
-        shown = _size(default)
-    elif isinstance(default, float):
-        shown = f"{default:g}"
-    elif default == ():
-        shown = "all"
-    else:
-        shown = str(default)
-    return f"{text} [default: {shown}]"
-
-
-def _size(nbytes: int) -> str:
-    """Return a size in the largest unit that divides it."""
-    units = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-    for unit, factor in units:
-        if nbytes and nbytes % factor == 0:
-            return f"{nbytes // factor}{unit}"
-    return str(nbytes)

@@ -1,4 +1,4 @@
-"""``streamlink status`` and ``streamlink abort``: ask and order a process that runs here."""
+"""``streamlink status`` and ``streamlink abort``: query and control a process on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from streamlink_fl import output
 __all__ = ["abort", "status"]
 
 ControlOf = Annotated[
-    Path | None, typer.Option("--control", metavar="PATH", help="Its socket, where it has its own.")
+    Path | None,
+    typer.Option("--control", metavar="PATH", help="Its socket, if it was started with --control."),
 ]
 
 
@@ -31,18 +32,18 @@ def status(
     store: StoreOf = None,
     control: ControlOf = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, sizes in bytes.")
+        bool, typer.Option("--json", help="Print one JSON object on a line; sizes in bytes.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Again each second, until it ends or Ctrl-C.")
+        bool, typer.Option("--watch", help="Repeat every second until it ends or Ctrl-C.")
     ] = False,
     *,
     common: Common,
 ) -> None:
-    """Tell how a server or receive on this machine stands.
+    """Show the status of a server or receive process on this machine.
 
-    Exit code 0: it runs; 1: nothing runs there, or it does not answer. With --watch it is 0 once a
-    job that was watched is over, and 1 where it ended before that.
+    Exit code 0: it runs; 1: no process listens there, or it does not answer. With --watch: 0 if the
+    job was completed, 1 if the process ended before that.
     """
     path = socket_of(store, control)
 
@@ -53,7 +54,7 @@ def status(
         common.cancel.wait(WATCH_SECONDS)
         common.cancel.check()
         if output.is_lost():
-            raise typer.Exit  # nobody watches any more
+            raise typer.Exit  # the reader of stdout has closed it
 
     with a_job():
         first = facts()
@@ -77,20 +78,20 @@ def abort(
     control: ControlOf = None,
     client: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Throw only this client out; the job goes on."),
+        typer.Option(metavar="NAME", help="Exclude only this client; the job continues."),
     ] = None,
     readmit: Annotated[
-        bool, typer.Option("--readmit", help="Let the client in again that was thrown out.")
+        bool, typer.Option("--readmit", help="Readmit a client that was excluded.")
     ] = False,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why; all who are concerned are told.")
+        str, typer.Option(metavar="TEXT", help="The reason, which is sent to the peers concerned.")
     ] = "",
     *,
     common: Common,
 ) -> None:
-    """End a job or a transfer on this machine, or throw one client out of a job.
+    """End a job or a transfer on this machine, or exclude one client from a job.
 
-    The last whole model stands. The server ends with exit code 1 and the reason.
+    The last whole model stays. The server ends with exit code 1 and the reason.
     """
     path = socket_of(store, control)
     if readmit and client is None:
@@ -103,7 +104,7 @@ def abort(
 
 
 def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[str, Any]:
-    """Ask; where nothing runs on the store, say whether a job waits there to go on.
+    """Send a request; if no process uses the store, say whether a job there can be resumed.
 
     Raises:
         ControlError: there is no answer; says why.
@@ -113,5 +114,7 @@ def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[st
     except NothingRuns as error:
         if store is None or (job := unfinished_job(ledger_of(store))) is None:
             raise
-        what = f"job {job!r} is not over, and goes on with streamlink server ... --resume"
-        raise NothingRuns(f"{path}: nothing runs here; by {ledger_of(store)} {what}") from error
+        what = f"job {job!r} is not over; resume it with streamlink server ... --resume"
+        raise NothingRuns(
+            f"{path}: no process listens here, but by {ledger_of(store)} {what}"
+        ) from error

@@ -1,6 +1,7 @@
-"""How a server or a receiver stands, as people read it: lines of text from the facts of a status.
+"""The status of a server or receiver as lines of text.
 
-Where they have to fit a screen, ``fitting`` keeps the head, then what is wrong, and sums the rest.
+``lines_of`` returns all lines. ``fitting`` returns what fits on a screen: first the head, then
+clients with a problem; the other clients are summed up in one line.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from streamlink.rounds.job_state import round_of
 __all__ = ["fitting", "lines_of"]
 
 _LEAST_INDENTED = 20
-_SHOWN = 5  # rounds and troubles on a terminal; --json has all that are kept
+_SHOWN = 5  # rounds and problems on a terminal; --json has all that are kept
 
 Facts = Mapping[str, Any]
 
 
 def lines_of(facts: Facts) -> list[str]:
-    """Return all there is to say."""
+    """Return the complete status."""
     lines = [*_head(facts), *map(_client, facts.get("clients", ())), *_past(facts)]
     return [escape(line) for line in lines]
 
 
 def fitting(facts: Facts, *, width: int, height: int) -> list[str]:
-    """Return the lines that fill a screen of so many columns and rows; long ones are folded.
+    """Return the lines that fit a screen of ``width`` columns and ``height`` rows, wrapped.
 
-    The last rounds go first, then the clients of which there is least to say; a line sums them.
+    If there are too many, it first drops the past rounds, then sums up the clients that need the
+    least attention.
     """
     head = _folded(map(escape, _head(facts)), width)
     past = [_folded([escape(line)], width) for line in _past(facts)]
@@ -46,7 +48,7 @@ def fitting(facts: Facts, *, width: int, height: int) -> list[str]:
 def _picked(
     clients: Sequence[Facts], blocks: list[list[str]], room: int, width: int
 ) -> list[list[str]]:
-    """Return the lines of those clients that are looked at first, and of the sum of the others."""
+    """Return the lines of the clients that need attention, and one line for the others."""
     room -= len(_folded([_sum(clients)], width))
     kept: list[int] = []
     for at in sorted(range(len(clients)), key=lambda at: _interest(clients[at])):
@@ -67,31 +69,31 @@ def _folded(lines: Iterable[str], width: int) -> list[str]:
     for line in lines:
         indent = "  " if width > _LEAST_INDENTED else ""
         pieces = textwrap.wrap(line, width, subsequent_indent=indent)
-        # Letters may be two cells wide.
+        # East Asian characters are two cells wide.
         folded += [cut for piece in pieces for cut in chop_cells(piece, width)]
     return folded
 
 
 def _interest(client: Facts) -> int:
-    """Tell what is looked at first: who is not here, who is waited for, who moves, the others."""
-    if client["presence"] != "here" or client["thrown_out"]:
+    """Return the rank for attention: not connected, working, transferring, held for another."""
+    if client["presence"] != "here" or client["excluded"]:
         return 0
     if client["held_for"]:
         return 3
-    return 1 if client["works"] else 2
+    return 1 if client["is_working"] else 2
 
 
 def _sum(clients: Sequence[Facts]) -> str:
     """Return one line for many clients."""
-    here = sum(each["presence"] == "here" and not each["thrown_out"] for each in clients)
+    here = sum(each["presence"] == "here" and not each["excluded"] for each in clients)
     held = sum(bool(each["held_for"]) for each in clients)
     both = {
         name: sum(each[name] for each in clients)
-        for name in ("sent_bytes", "sends_bytes", "received_bytes", "receives_bytes",
+        for name in ("sent_bytes", "send_total_bytes", "received_bytes", "receive_total_bytes",
                      "sending_rate", "receiving_rate")
     }  # fmt: skip
-    parts = [f"{here} here", *_far(both, "have", "sent", "sends", "sending")]
-    parts += [*_far(both, "sent back", "received", "receives", "receiving")]
+    parts = [f"{here} here", *_far(both, "have", "sent", "send_total", "sending")]
+    parts += [*_far(both, "sent back", "received", "receive_total", "receiving")]
     return f"and {len(clients)} more: {', '.join([*parts, *([f'{held} held'] if held else [])])}"
 
 
@@ -100,8 +102,8 @@ def _sum(clients: Sequence[Facts]) -> str:
 
 def _head(facts: Facts) -> Iterator[str]:
     yield from _of_a_job(facts) if facts.get("program") == "server" else _of_a_transfer(facts)
-    if facts.get("silent"):  # what stands above is what it said before
-        yield facts["silent"]
+    if facts.get("no_answer"):  # the lines above are from its last answer
+        yield facts["no_answer"]
 
 
 def _of_a_job(facts: Facts) -> Iterator[str]:
@@ -113,7 +115,7 @@ def _of_a_job(facts: Facts) -> Iterator[str]:
 
 
 def _of_a_transfer(facts: Facts) -> Iterator[str]:
-    since, of = _span(facts["now"] - facts["since"]), facts["receives_bytes"]
+    since, of = _span(facts["now"] - facts["since"]), facts["receive_total_bytes"]
     far = f": {_size(facts['received_bytes'])} of {_size(of)}" if of else ""
     rate = f", {_size(facts['receiving_rate'])}/s" if of else ""
     who = f" from {facts['peer']}" if facts["peer"] else ""
@@ -130,9 +132,9 @@ def _memory(memory: Facts) -> str:
 
 
 def _client(each: Facts) -> str:
-    presence = "thrown out" if each["thrown_out"] else each["presence"]
-    parts = [presence, *_far(each, "has", "sent", "sends", "sending")]
-    parts += [*_far(each, "sent back", "received", "receives", "receiving"), *_waits(each)]
+    presence = "excluded" if each["excluded"] else each["presence"]
+    parts = [presence, *_far(each, "has", "sent", "send_total", "sending")]
+    parts += [*_far(each, "sent back", "received", "receive_total", "receiving"), *_waits(each)]
     parts += [f"{each[name]} {name}" for name in ("resumes", "repairs", "damaged") if each[name]]
     return f"{each['name']}: {', '.join(parts)}"
 
@@ -147,7 +149,7 @@ def _far(each: Facts, what: str, done: str, of: str, rate: str) -> Iterator[str]
 def _waits(each: Facts) -> Iterator[str]:
     if each["held_for"]:
         yield f"held for {each['held_for']}"
-    elif each["works"]:
+    elif each["is_working"]:
         yield "at work"
     elif each["stalled_by"]:
         yield f"limited by {each['stalled_by']}"

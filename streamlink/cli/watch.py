@@ -1,4 +1,4 @@
-"""``streamlink status --watch``: look again and again, and say how what was watched has ended."""
+"""``streamlink status --watch``: show the status every second, and at the end how it ended."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ Show = Callable[[Facts], None]
 def watched(
     first: Facts, ask: Callable[[], Facts], show: Show, pause: Callable[[], object]
 ) -> Facts:
-    """Show ``first`` and what ``ask`` tells from then on; returns the last of it once nothing runs.
+    """Show ``first``, then each answer of ``ask``; return the last one when the process has ended.
 
-    A process that does not answer for a while is asked again: it may be busy, and still be there.
+    A process that does not answer is asked again: it may only be busy.
     """
     facts = first
     while True:
         show(facts)
         pause()
         try:
-            facts = {**ask(), "silent": ""}
+            facts = {**ask(), "no_answer": ""}
         except NothingRuns:
             return facts
         except ControlError as error:
-            facts = {**facts, "now": time.time(), "silent": str(error)}
+            facts = {**facts, "now": time.time(), "no_answer": str(error)}
 
 
 def how_it_ended(last: Facts) -> str:
-    """Return the sentence for what was watched, and has ended.
+    """Return the final sentence about a process that has ended.
 
     Raises:
-        ControlError: a job was not over; says how it goes on.
+        ControlError: its job was not over; says how to resume it.
     """
     if last.get("program") != "server":
-        far, of = last["received_bytes"], last["receives_bytes"]
+        far, of = last["received_bytes"], last["receive_total_bytes"]
         seen = f", last seen at {far} of {of} bytes" if far < of else ""
-        return f"the transfer has ended{seen}; its own output says how"
+        return f"the transfer has ended{seen}; see the output of its process for the result"
     job, ledger = last["job"], last.get("ledger", "")
     if ledger and unfinished_job(Path(ledger)) is not None:
         raise ControlError(
-            f"the server has ended, and job {job!r} is not over: its own log says why; it goes on "
-            "with streamlink server ... --resume"
+            f"the server has ended, and job {job!r} is not over: see its log for the reason; "
+            "resume it with streamlink server ... --resume"
         )
-    return escape(f"job {job!r} has ended, with all its rounds")
+    return escape(f"job {job!r} has ended: all its rounds are done")
 
 
 @contextmanager
 def plain(as_json: bool) -> Iterator[Show]:
-    """Give what prints each status below the one before."""
+    """Yield a function that prints each status below the previous one."""
 
     def show(facts: Facts) -> None:
-        told = {name: fact for name, fact in facts.items() if name != "silent"}
+        told = {name: fact for name, fact in facts.items() if name != "no_answer"}
         for line in [json.dumps(told)] if as_json else lines_of(facts):
             typer.echo(line)
 
@@ -79,12 +79,12 @@ def plain(as_json: bool) -> Iterator[Show]:
 
 @contextmanager
 def in_place(console: Console) -> Iterator[Show]:
-    """Give what draws each status over the one before."""
+    """Yield a function that draws each status over the previous one."""
     with Live(console=console, auto_refresh=False) as live:
 
         def show(facts: Facts) -> None:
             width, height = console.size
-            # A line is left for the cursor: what fills the screen scrolls it.
+            # One line stays free for the cursor: a full screen would scroll.
             lines = fitting(facts, width=width, height=height - 1)
             live.update(Group(*(Text(line, no_wrap=True) for line in lines)), refresh=True)
 

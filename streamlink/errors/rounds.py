@@ -24,11 +24,11 @@ class RoundError(StreamlinkError):
 
 
 class QuorumNotReached(RoundError):
-    """Fewer clients than ``min_clients`` gave a whole update; the old model stands."""
+    """Fewer clients than ``min_clients`` gave a whole update; the old model stays."""
 
 
 class JobAborted(RoundError):
-    """An operator has ended the job; the last whole model stands.
+    """An operator has ended the job; the last whole model stays.
 
     Attributes:
         reason: why, in the operator's words.
@@ -36,11 +36,11 @@ class JobAborted(RoundError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"aborted by the operator: {reason}; the last whole model stands")
+        super().__init__(f"aborted by the operator: {reason}; the last whole model stays")
 
 
 class NonFiniteRound(RoundError):
-    """An update has NaN or infinity, and ``non_finite`` is ``"fail"``; the old model stands."""
+    """An update has NaN or infinity, and ``non_finite`` is ``"fail"``; the old model stays."""
 
     def __init__(self, peer: str, error: NonFiniteUpdate) -> None:
         self.peer = peer

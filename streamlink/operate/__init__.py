@@ -1,6 +1,5 @@
-"""For whoever operates a process: its status and orders over a Unix socket, and its metrics.
+"""Operating a process: status and commands over a Unix socket, and metrics for Prometheus.
 
-``control`` is the socket, ``status`` what is said over it of a job or a transfer, ``metrics`` what
-Prometheus reads, and ``http`` over what. Nothing of the rest of the package knows that it is
-watched.
+``control`` is the socket, ``status`` answers its requests, ``metrics`` collects what Prometheus
+scrapes, and ``http`` is the server for that. No other package depends on this one.
 """

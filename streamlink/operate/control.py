@@ -1,9 +1,9 @@
-"""The operator's socket: one question and one answer, each a JSON object on a line.
+"""The operator's socket: one request and one answer, each a JSON object on one line.
 
-It is a Unix socket beside the store, so nothing of it is on the network; whoever may open the file
-is the operator, and only the user who started the process may (mode 0600 before anyone can
-connect). A socket that a killed process left is replaced, one that is alive is not: the kernel
-knows, since it refuses a connection that nobody listens for.
+It is a Unix socket beside the store, so it is not reachable from the network. The file's permission
+is the authentication: only the user who started the process may open it (mode 0600 is set before
+anyone can connect). A stale socket of a killed process is replaced, a live one is not; the kernel
+tells them apart, because it refuses a connection to a socket that nobody listens on.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ __all__ = ["ControlError", "ControlServer", "NothingRuns", "ask", "control_path"
 logger = logging.getLogger("streamlink.operate")
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""``answer(question)``: what it raises of ours is told to the operator in words."""
+"""``answer(question)``; a ``StreamlinkError`` that it raises is reported to the operator."""
 
 MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""The longest path of a Unix socket: on Linux, and on macOS (bytes)."""
+"""The longest path of a Unix socket on Linux and on macOS: the size of ``sun_path`` (bytes)."""
 
 MAX_LINE_BYTES = 8 << 20
-"""The largest question or answer (bytes)."""
+"""The largest request or answer (bytes)."""
 
-_MAX_CALLERS = 8  # at once; one that says nothing keeps its place for a few seconds only
+_MAX_CALLERS = 8  # at the same time; one that sends nothing is disconnected after the timeout
 _CALLER_SECONDS = 5.0
 _LOCK_SECONDS = 5.0
 
 
 class ControlError(StreamlinkError):
-    """The operator's socket cannot be made, or nobody answers at it."""
+    """The operator's socket cannot be created, or nobody answers at it."""
 
 
 class NothingRuns(ControlError):
@@ -56,7 +56,7 @@ class NothingRuns(ControlError):
 
 
 def control_path(store: str | os.PathLike[str]) -> Path:
-    """Return where the socket of a process that works on ``store`` is: beside it."""
+    """Return the default path of the socket of a process that uses ``store``: beside the store."""
     path = Path(store)
     if path.name in ("", ".."):
         path = path.resolve()
@@ -64,16 +64,16 @@ def control_path(store: str | os.PathLike[str]) -> Path:
 
 
 class ControlServer:
-    """Listens at ``path`` and answers in threads of its own. A context manager.
+    """Listens at ``path`` and answers in its own threads. A context manager.
 
     Args:
         path: of the socket.
         answer: see ``Answer``.
 
     Raises:
-        ControlError: another process listens there, something else is there, or the path is too
-            long.
-        OSError: it cannot be made, such as on a disk that knows no sockets.
+        ControlError: another process listens there, another kind of file is there, or the path is
+            too long.
+        OSError: it cannot be created, such as on a file system without sockets.
     """
 
     def __init__(self, path: str | os.PathLike[str], answer: Answer) -> None:
@@ -88,7 +88,7 @@ class ControlServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening and remove the socket, if it is still ours."""
+        """Stop listening and remove the socket file, if it is still ours."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -111,11 +111,11 @@ class ControlServer:
 def ask(
     path: str | os.PathLike[str], question: Mapping[str, Any], seconds: float = 10.0
 ) -> dict[str, Any]:
-    """Ask the process that listens at ``path`` and return its answer.
+    """Send a request to the process that listens at ``path`` and return its answer.
 
     Raises:
         NothingRuns: nobody listens there.
-        ControlError: it does not answer in time, or it refuses; says why.
+        ControlError: it does not answer in time, or it refuses the request; says why.
     """
     path = Path(path)
     require_short(path)
@@ -129,15 +129,16 @@ def ask(
                 raw = answers.readline(MAX_LINE_BYTES + 1)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NothingRuns(
-            f"{path}: nothing runs here; is it the right --store or --control?"
+            f"{path}: no process listens here; is it the right --store or --control?"
         ) from error
     except TimeoutError as error:
         raise ControlError(
-            f"{path}: no answer within {seconds:g} s: the process is there and stuck, or stopped"
+            f"{path}: no answer within {seconds:g} s: the process exists, but it hangs or is "
+            "stopped"
         ) from error
     except PermissionError as error:
         raise ControlError(
-            f"{path}: only the user who started the process may ask it ({error.strerror})"
+            f"{path}: only the user who started the process may connect ({error.strerror})"
         ) from error
     except OSError as error:
         raise ControlError(f"{path}: {error.strerror or error}") from error
@@ -145,17 +146,17 @@ def ask(
 
 
 def _require_trusted(path: Path, line: socket.socket) -> None:
-    """Believe nobody but our own user and root: others may put a socket into a shared directory."""
+    """Trust only our own user and root: others could put a socket into a shared directory."""
     asking, answering = os.getuid(), _user_of(line, path)
     if asking and answering not in (asking, 0):
         raise ControlError(
-            f"{path}: the process there is of user {answering}, not of yours; keep the socket in a "
-            "directory that only you can write to (--control)"
+            f"{path}: the process there belongs to user {answering}, not to you; put the socket "
+            "into a directory that only you can write to (--control)"
         )
 
 
 def _user_of(line: socket.socket, path: Path) -> int:
-    """Return whose process answers; where the kernel does not say (macOS), who made the socket."""
+    """Return the user of the process that answers; on macOS the owner of the socket file."""
     if not hasattr(socket, "SO_PEERCRED"):
         return path.lstat().st_uid
     facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -185,9 +186,9 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
             raise
 
     def _bind(self, path: Path) -> None:
-        """Make the file with mode 0600 before anyone can connect, which takes ``listen``."""
+        """Create the file with mode 0600 before anyone can connect, that is before ``listen``."""
         if sys.platform == "linux":
-            os.fchmod(self.socket.fileno(), 0o600)  # the file is made with this mode at once
+            os.fchmod(self.socket.fileno(), 0o600)  # ``bind`` creates the file with this mode
         self.socket.bind(str(path))
         if sys.platform != "linux":
             os.chmod(path, 0o600)
@@ -208,7 +209,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        logger.debug("an operator's call broke", exc_info=True)
+        logger.debug("the connection of an operator broke", exc_info=True)
 
 
 class _Caller(socketserver.StreamRequestHandler):
@@ -226,17 +227,17 @@ class _Caller(socketserver.StreamRequestHandler):
         except (ValueError, RecursionError):
             question = None
         if not isinstance(question, dict):
-            return {"error": "a question is one JSON object on a line"}
+            return {"error": "a request is one JSON object on one line"}
         try:
             return self.server.answer(question)
         except (StreamlinkError, ValueError) as error:
             return {"error": str(error)}
         except Exception as error:
-            logger.exception("the operator's question %r failed", question)
-            return {"error": f"{type(error).__name__}: {error}; the log has more"}
+            logger.exception("the operator's request %r failed", question)
+            return {"error": f"{type(error).__name__}: {error}; see the log of the process"}
 
 
-# --- small parts ----------------------------------------------------------------------------
+# --- helpers --------------------------------------------------------------------------------
 
 
 def _encoded(what: Mapping[str, Any]) -> bytes:
@@ -249,42 +250,42 @@ def _understood(path: Path, raw: bytes) -> dict[str, Any]:
     except ValueError:
         answer = None
     if not isinstance(answer, dict):
-        raise ControlError(f"{path}: the process ended before it had answered, or is too busy")
+        raise ControlError(f"{path}: the process ended before it answered, or has too many callers")
     if "error" in answer:
         raise ControlError(str(answer["error"]))
     return answer
 
 
 def require_short(path: Path) -> None:
-    """Check that a socket may have this path.
+    """Check that a Unix socket can have this path.
 
     Raises:
-        ControlError: it is too long; says what is possible.
+        ControlError: it is too long; says the limit.
     """
     nbytes = len(os.fsencode(path))
     if nbytes > MAX_PATH_BYTES:
         raise ControlError(
-            f"{path}: a path of {nbytes} bytes is too long for a Unix socket, which takes "
-            f"{MAX_PATH_BYTES}; name a shorter one with --control, or one relative to the directory"
+            f"{path}: a path of {nbytes} bytes is too long for a Unix socket; the limit is "
+            f"{MAX_PATH_BYTES}; give a shorter or relative one with --control"
         )
 
 
 def _make_way(path: Path) -> None:
-    """Remove a socket that nobody listens at any more.
+    """Remove a stale socket.
 
     Raises:
-        ControlError: somebody does, or it is no socket.
+        ControlError: a process listens on it, or it is not a socket.
     """
     try:
         is_socket = stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
         return
     if not is_socket:
-        raise ControlError(f"{path}: something else is here; name another path with --control")
+        raise ControlError(f"{path}: this is not a socket; give another path with --control")
     if _is_alive(path):
         raise ControlError(
-            f"{path}: another process listens here, so one works on this store already "
-            "(streamlink status says which); end it first, or name another path with --control"
+            f"{path}: another process listens here, so one uses this store already (streamlink "
+            "status shows it); end it first, or give another path with --control"
         )
     path.unlink()
 
@@ -306,13 +307,20 @@ def _identity(path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Let one process at a time replace sockets in ``directory``."""
+    """Let one process at a time replace sockets in ``directory``.
+
+    Without the lock, two processes that start together could both find a stale socket, and the
+    second would unlink the live socket of the first.
+    """
     with _opened(directory) as fd:
         until = time.monotonic() + _LOCK_SECONDS
         while not _has_locked(fd):
             if time.monotonic() > until:
-                raise ControlError(f"{directory}: locked by another process for too long (flock)")
-            time.sleep(0.01)  # flock has no timeout of its own
+                raise ControlError(
+                    f"{directory}: another process has held the lock (flock) for "
+                    f"{_LOCK_SECONDS:g} s; end it, or give another path with --control"
+                )
+            time.sleep(0.01)  # flock has no timeout
         yield
 
 
@@ -321,7 +329,7 @@ def _has_locked(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError as error:  # a disk without locks: what is left is a race of milliseconds
+    except OSError as error:  # a file system without locks: accept a race of milliseconds
         logger.debug("no lock: %s", error)
     return True
 
@@ -332,4 +340,4 @@ def _opened(directory: Path) -> Iterator[int]:
     try:
         yield fd
     finally:
-        os.close(fd)  # and with it the lock
+        os.close(fd)  # releases the lock

@@ -1,8 +1,8 @@
-"""An HTTP server for one small page: so many connections at once, each for so long.
+"""An HTTP server for one small page, with limits on the number and duration of connections.
 
-It may be reached by anybody who reaches its address, and costs this process a thread for each
-connection. One too many is closed unanswered, and one that takes too long is cut, whether it says
-nothing, says it byte by byte, or does not read.
+Anybody who reaches its address may connect, and each connection costs a thread. A connection above
+the limit is closed without an answer. One that takes too long is cut, whether it sends nothing,
+sends byte by byte (slowloris), or does not read.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ __all__ = ["CONNECTIONS", "CONNECTION_SECONDS", "HttpServer"]
 logger = logging.getLogger("streamlink.operate")
 
 CONNECTIONS = 8
-"""At once, and so many threads."""
+"""The most connections at the same time, each with a thread."""
 
 CONNECTION_SECONDS = 5.0
-"""A connection lasts so long at most (seconds): a page takes milliseconds."""
+"""The longest duration of a connection (seconds); a page takes milliseconds."""
 
-_LOOK_SECONDS = 0.2  # connections are cut so much too late at most
+_LOOK_SECONDS = 0.2  # how late a connection may be cut
 
 
 class HttpServer(ThreadingMixIn, WSGIServer):
-    """Listens and answers in threads of its own until it is closed.
+    """Listens and answers in its own threads until it is closed.
 
     Args:
-        host: a name or an IP address; empty: all of this machine's.
+        host: a name or an IP address; empty: all addresses of this machine.
         port: 0 takes a free one.
         page: answers each request.
 
     Raises:
-        OSError: the address is taken, or none.
+        OSError: the address is in use, or invalid.
     """
 
     daemon_threads = True
@@ -62,7 +62,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, and cut the connections there are."""
+        """Stop listening, and cut the open connections."""
         self.shutdown()
         self._thread.join()
         self.server_close()
@@ -75,7 +75,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         return unhurried(super().get_request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection its thread, if there is room."""
+        """Start a thread for a connection, or close it if there are too many."""
         with self._lock:
             has_room = len(self._since) < CONNECTIONS
             if has_room:
@@ -86,7 +86,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer it, and make room."""
+        """Answer, and make room for the next connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -94,16 +94,18 @@ class HttpServer(ThreadingMixIn, WSGIServer):
                 del self._since[request]
 
     def service_actions(self) -> None:
-        """Cut who takes too long; called several times a second."""
+        """Cut connections that take too long; called several times a second."""
         self._cut(older_than=CONNECTION_SECONDS)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note that a connection broke: nobody else need know."""
-        logger.debug("a reader of the metrics broke off", exc_info=True)
+        """Log a broken connection at debug level: a scraper may disconnect at any time."""
+        logger.debug("a scraper of the metrics disconnected", exc_info=True)
 
     def _cut(self, *, older_than: float) -> None:
         until = time.monotonic() - older_than
-        with self._lock:  # so long a connection is not closed, and its number nobody else's
+        # The lock keeps each socket open meanwhile: a closed one's descriptor could already belong
+        # to another file, which ``shutdown`` would then hit.
+        with self._lock:
             for request, since in self._since.items():
                 if since <= until:
                     with suppress(OSError):

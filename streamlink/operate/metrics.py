@@ -1,8 +1,8 @@
-"""What Prometheus reads: counters and gauges of one end's streams, and of its rounds.
+"""Metrics for Prometheus: counters and gauges of the streams of one end, and of its rounds.
 
-It needs the extra ``metrics`` (``pip install 'streamlink-fl[metrics]'``). Labels are a peer, a
-direction and a cause: so many sets of them as peers are remembered, twice, times four. Nothing is
-measured for a scrape: each one reads what the streams have counted anyway.
+It needs the extra ``metrics`` (``pip install 'streamlink-fl[metrics]'``). The labels are peer,
+direction and cause, so the cardinality is bounded: remembered peers × 2 × 4. A scrape measures
+nothing; it reads what the streams count anyway.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ logger = logging.getLogger("streamlink.operate")
 _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ("streamlink_bytes", "Bytes of models received whole and in order", lambda t: t.bytes),
     ("streamlink_chunks", "Chunks sent or received", lambda t: t.chunks),
-    ("streamlink_resumes", "Streams that went on over a new call", lambda t: t.resumes),
-    ("streamlink_repairs", "Chunks that arrived damaged and came again", lambda t: t.repairs),
-    ("streamlink_damaged_frames", "Frames that cost their call", lambda t: t.damaged),
-    ("streamlink_resent_bytes", "Bytes that left more than once", lambda t: t.resent_bytes),
+    ("streamlink_resumes", "Streams resumed over a new call", lambda t: t.resumes),
+    ("streamlink_repairs", "Damaged chunks that were sent again", lambda t: t.repairs),
+    ("streamlink_damaged_frames", "Damaged frames that ended their call", lambda t: t.damaged),
+    ("streamlink_resent_bytes", "Bytes sent more than once", lambda t: t.resent_bytes),
 )
 _GAUGES: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
-    ("streamlink_streams", "Streams that run", lambda t: t.streams),
+    ("streamlink_streams", "Open streams", lambda t: t.streams),
     (
         "streamlink_in_flight_bytes",
-        "Sent and not received, or received and not taken",
+        "Sent and not acknowledged, or received and not consumed",
         lambda t: t.in_flight_bytes,
     ),
-    ("streamlink_window_bytes", "What may be in flight", lambda t: t.window_bytes),
+    ("streamlink_window_bytes", "The most bytes that may be in flight", lambda t: t.window_bytes),
 )
 _LABELS = ("peer", "direction")
 
 
 class MetricsError(StreamlinkError):
-    """Metrics cannot be had here."""
+    """Metrics are not available: prometheus-client is not installed."""
 
 
 class MetricsCollector:
-    """Gives the metrics of a server or client to a registry of prometheus-client's.
+    """A collector for a registry of prometheus-client: the metrics of a server or client.
 
     Args:
-        of: whose traffic it is: a ``Server`` or a ``Client``.
-        job: the rounds that run there, if any do.
+        of: the ``Server`` or ``Client`` whose traffic is measured.
+        job: the rounds that run there; None: none.
 
     Raises:
         MetricsError: prometheus-client is not installed; says how to get it.
@@ -66,7 +66,7 @@ class MetricsCollector:
         self._job = job
 
     def describe(self) -> list[Metric]:
-        """Nothing beforehand: what there is shows with the first stream."""
+        """Return nothing: the label sets are known only after the first stream."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -80,7 +80,7 @@ class MetricsCollector:
         yield self._latencies(core, totals)
         yield self._stalls(core, totals)
         if isinstance(self._of, Server):
-            clients = core.GaugeMetricFamily("streamlink_clients", "Clients that are here")
+            clients = core.GaugeMetricFamily("streamlink_clients", "Connected clients")
             clients.add_metric((), len(self._of.peers))
             yield clients
         if self._job is not None:
@@ -90,7 +90,7 @@ class MetricsCollector:
     def _latencies(core: Any, totals: Mapping[tuple[str, str], Totals]) -> Metric:
         family = core.HistogramMetricFamily(
             "streamlink_ack_latency_seconds",
-            "From the sending of a chunk to the word that it arrived",
+            "From sending a chunk to receiving its acknowledgement",
             labels=("peer",),
         )
         for (peer, direction), total in totals.items():
@@ -114,11 +114,11 @@ class MetricsCollector:
     def _rounds(core: Any, job: ScatterAndGather) -> Iterator[Metric]:
         state = job.state()
         gauges = (
-            ("streamlink_round", "Number of the round that runs", state.round),
-            ("streamlink_round_attempt", "Attempt of the round that runs", state.attempt),
+            ("streamlink_round", "Number of the current round", state.round),
+            ("streamlink_round_attempt", "Attempt of the current round", state.attempt),
             (
                 "streamlink_round_duration_seconds",
-                "How long the last round that is done took",
+                "Duration of the last completed round",
                 state.last_rounds[-1].seconds if state.last_rounds else None,
             ),
         )
@@ -128,8 +128,8 @@ class MetricsCollector:
                 family.add_metric((), value)
             yield family
         for name, text, value in (
-            ("streamlink_rounds_done", "Rounds that gave a new model", state.rounds_done),
-            ("streamlink_updates", "Updates that came to count", state.updates),
+            ("streamlink_rounds_done", "Rounds that produced a new model", state.rounds_done),
+            ("streamlink_updates", "Updates that were aggregated", state.updates),
         ):
             family = core.CounterMetricFamily(name, text)
             family.add_metric((), value)
@@ -139,7 +139,7 @@ class MetricsCollector:
 class MetricsServer:
     """Answers Prometheus over HTTP at ``http://address/metrics``; ``listen`` opens it, or ``with``.
 
-    It answers few readers at once, and none for long: see ``http``.
+    The number and duration of connections is limited: see ``http``.
 
     Args:
         address: ``host:port``; port 0 takes a free one.
@@ -199,13 +199,13 @@ class MetricsServer:
 def serve_metrics(
     address: str, of: HasTraffic, job: ScatterAndGather | None = None
 ) -> MetricsServer:
-    """Serve the metrics of a server or client to Prometheus, until what is returned is closed.
+    """Serve the metrics of a server or client to Prometheus until the result is closed.
 
     Args:
-        address: ``host:port``; port 0 takes a free one. There is no password on it: name a host
-            that only the monitoring reaches.
-        of: whose traffic it is: a ``Server`` or a ``Client``.
-        job: the rounds that run there, if any do.
+        address: ``host:port``; port 0 takes a free one. There is no authentication: give an address
+            that only the monitoring can reach.
+        of: the ``Server`` or ``Client`` whose traffic is measured.
+        job: the rounds that run there; None: none.
 
     Raises:
         MetricsError: prometheus-client is not installed; says how to get it.
@@ -215,7 +215,7 @@ def serve_metrics(
 
 
 def require_metrics() -> None:
-    """Check that metrics can be had here.
+    """Check that metrics are available.
 
     Raises:
         MetricsError: prometheus-client is not installed; says how to get it.

@@ -1,7 +1,7 @@
-"""What a process says of itself over the operator's socket, and what it lets itself be told.
+"""Answers requests at the operator's socket: the status of a process, and commands to it.
 
-A status is a plain mapping, as JSON has it. Sizes are bytes, spans are seconds, points in time are
-seconds since 1970.
+A status is a JSON object. Sizes are in bytes, durations in seconds, points in time in seconds since
+1970.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import ClientProgress
 
-__all__ = ["JobDesk", "Memory", "Rates", "Reception", "TransferDesk"]
+__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "TransferOperator"]
 
-_RATE_SECONDS = (0.2, 30.0)  # how old the sample before may be that a rate is taken from
-_SHORT_SECONDS = 0.5  # where there is none, bytes are counted for so long
+_RATE_SECONDS = (0.2, 30.0)  # the age of the previous sample, if a rate is computed from it
+_SHORT_SECONDS = 0.5  # without such a sample, bytes are counted for this long
 
 
 class Memory:
-    """Resident memory of this process, over what it was when this was made."""
+    """Resident memory of this process, and how much it grew since this object was made."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
         self.base_bytes = self._process.memory_info().rss
 
     def facts(self, peak_bytes: int | None = None) -> dict[str, Any]:
-        """Return what is resident now, and what may be (bytes)."""
+        """Return the resident memory now, and the limit that the settings imply (bytes)."""
         now = self._process.memory_info().rss
         return {
             "resident_bytes": now,
@@ -48,7 +48,7 @@ class Memory:
 
 
 class Rates:
-    """Bytes per second of each peer and direction, from one question to the next."""
+    """Bytes per second of each peer and direction, between two requests."""
 
     def __init__(self, of: HasTraffic, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._of = of
@@ -74,35 +74,36 @@ class Rates:
         }
 
 
-class Reception:
-    """Answers for a process that is starting, until a desk takes over."""
+class StartingOperator:
+    """Answers while a process is starting, until its real operator is set."""
 
     def __init__(self) -> None:
-        self._desk: Answer | None = None
+        self._answer: Answer | None = None
 
-    def hand_over(self, desk: Answer) -> None:
-        """Let ``desk`` answer from now on."""
-        self._desk = desk
+    def hand_over(self, answer: Answer) -> None:
+        """Let ``answer`` answer from now on."""
+        self._answer = answer
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer as the desk does.
+        """Answer as the real operator does.
 
         Raises:
             ControlError: there is none yet.
         """
-        if self._desk is None:
+        if self._answer is None:
             raise ControlError("this process is still starting; ask again in a moment")
-        return self._desk(question)
+        return self._answer(question)
 
 
-class JobDesk:
+class JobOperator:
     """Answers for a server that runs a job.
 
     Args:
-        server: where its clients are.
+        server: the server.
         job: the job.
         memory: made before the first channel.
-        ledger: where the job's rounds are noted: it tells whether the job is over, once this is.
+        ledger: the file with the rounds that are done; it shows whether the job is over after this
+            process ended.
     """
 
     def __init__(
@@ -119,9 +120,9 @@ class JobDesk:
         """Answer ``{"do": "status" | "abort" | "drop" | "readmit", ...}``.
 
         Raises:
-            ControlError: it is no such question.
+            ControlError: the request is unknown.
             RoundError: there is no such client.
-            StoreError: the order holds, but not after a restart; says why.
+            StoreError: the command takes effect, but could not be stored for a restart; says why.
         """
         reason, client = _text(question, "reason", "no reason given"), _text(question, "client")
         match question.get("do"):
@@ -129,15 +130,17 @@ class JobDesk:
                 return self.status()
             case "abort":
                 self._job.abort(reason)
-                return {"done": "the job ends; the last whole model stands"}
+                return {"done": "the job is being ended; the last whole model stays"}
             case "drop":
                 return {"done": self._drop(client, reason)}
             case "readmit":
                 return {"done": self._readmit(client)}
-        raise ControlError(f"this end does not know what {question.get('do')!r} is")
+        raise ControlError(
+            f"unknown request {question.get('do')!r}: a server knows status, abort, drop, readmit"
+        )
 
     def status(self) -> dict[str, Any]:
-        """Return how the job stands."""
+        """Return the status of the job and its clients."""
         totals, rates = self._rates.now()
         state = self._job.state()
         peers = self._server.peers
@@ -166,19 +169,23 @@ class JobDesk:
     def _drop(self, client: str, reason: str) -> str:
         try:
             if self._job.drop(client, reason):
-                return f"{client} is thrown out, until it is let in again (--readmit)"
+                return f"{client} is excluded until it is readmitted (--readmit)"
         except StoreError as error:
-            raise StoreError(f"{client} is thrown out until this server ends: {error}") from error
-        return f"{client} is out already, {self._server.barred.get(client, '')}; that reason stays"
+            raise StoreError(
+                f"{client} is excluded, but only until this server ends: {error}"
+            ) from error
+        return f"{client} was already {self._server.barred.get(client, '')}; that reason stays"
 
     def _readmit(self, client: str) -> str:
         try:
             if self._job.readmit(client):
-                return f"{client} is let in again"
+                return f"{client} is readmitted"
         except StoreError as error:
-            raise StoreError(f"{client} is let in until this server ends: {error}") from error
-        out = ", ".join(sorted(self._server.barred)) or "none"
-        return f"{client} was not thrown out, and nothing changes; thrown out: {out}"
+            raise StoreError(
+                f"{client} is readmitted, but only until this server ends: {error}"
+            ) from error
+        excluded = ", ".join(sorted(self._server.barred)) or "none"
+        return f"{client} was not excluded, so nothing changes; excluded clients: {excluded}"
 
     def _client(
         self,
@@ -196,14 +203,14 @@ class JobDesk:
         return {
             "name": name,
             "presence": presence,
-            "thrown_out": self._server.barred.get(name, ""),
+            "excluded": self._server.barred.get(name, ""),
             "sent_bytes": client.sent if client else 0,
-            "sends_bytes": client.total if client else 0,
+            "send_total_bytes": client.total if client else 0,
             "received_bytes": client.received if client else 0,
-            "receives_bytes": (client.returns or client.total) if client else 0,
+            "receive_total_bytes": (client.returns or client.total) if client else 0,
             "sending_rate": round(moving[0]),
             "receiving_rate": round(moving[1]),
-            "works": is_working and not any(moving),
+            "is_working": is_working and not any(moving),
             "held_for": client.held_for if client else "",
             "stalled_by": client.stalled_by if client else "",
             "resumes": both.resumes,
@@ -213,13 +220,13 @@ class JobDesk:
         }
 
 
-class TransferDesk:
+class TransferOperator:
     """Answers for a process that receives one model.
 
     Args:
-        of: whose traffic it is.
+        of: the traffic to report.
         memory: made before the first channel.
-        stop: ends the transfer, told why.
+        stop: ends the transfer; its argument is the reason.
     """
 
     def __init__(self, of: HasTraffic, memory: Memory, stop: Callable[[str], None]) -> None:
@@ -229,10 +236,10 @@ class TransferDesk:
         self._began = self._since = time.time()
         self._now: tuple[str, str, int, int] = ("", "waiting for a sender", 0, 0)
         self.listens = ""
-        """Where senders reach it; empty: nowhere yet."""
+        """The address at which senders reach it; empty: it does not listen yet."""
 
-    def told(self, peer: str, phase: str, done: int, total: int) -> None:
-        """Take over how far it is; called for every chunk."""
+    def update(self, peer: str, phase: str, done: int, total: int) -> None:
+        """Record the progress of the transfer; called for every chunk."""
         if phase != self._now[1]:
             self._since = time.time()
         self._now = peer, phase, done, total
@@ -241,23 +248,25 @@ class TransferDesk:
         """Answer ``{"do": "status" | "abort", ...}``.
 
         Raises:
-            ControlError: it is no such question.
+            ControlError: the request is unknown.
         """
         match question.get("do"):
             case "status":
                 return self.status()
             case "abort":
                 self._stop(_text(question, "reason", "no reason given"))
-                return {"done": "the transfer ends; what has come is kept where the store can"}
-        raise ControlError(f"a transfer does not know what {question.get('do')!r} is")
+                return {"done": "the transfer is being ended; a resumable store keeps its bytes"}
+        raise ControlError(
+            f"unknown request {question.get('do')!r}: a transfer knows status and abort"
+        )
 
     def status(self) -> dict[str, Any]:
-        """Return how the transfer stands."""
+        """Return the status of the transfer."""
         totals, rates = self._rates.now()
         peer, phase, done, total = self._now
         moved = sum((each for key, each in totals.items() if key[0] == peer), Totals())
         if phase == "receiving" and not moved.streams:
-            phase = "waiting for the next sender"  # this one has left
+            phase = "waiting for the next sender"  # the last one disconnected
         return {
             "program": "receive",
             "listens": self.listens,
@@ -268,7 +277,7 @@ class TransferDesk:
             "since": self._since,
             "peer": peer,
             "received_bytes": done,
-            "receives_bytes": total,
+            "receive_total_bytes": total,
             "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == peer)),
             "resumes": moved.resumes,
             "repairs": moved.repairs,

@@ -281,7 +281,7 @@ class ScatterAndGather:
         here = [peer.name for peer in self._server.peers]
         if client not in here and client not in self.state().lost:
             raise RoundError(f"no client {client!r} is here; {', '.join(here) or 'none'} are")
-        why = f"thrown out by the operator: {reason}"
+        why = f"excluded by the operator: {reason}"
         self._server.bar(client, why)
         if self._ledger is not None:
             self._ledger.bar(client, why)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streamlink.descriptors import patiently
 from streamlink.errors import StoreError, StoreFull
-from streamlink.stores.files import said
+from streamlink.stores.files import reason
 
 __all__ = ["aside_of", "spool_errors", "sync_directory", "write_durably"]
 
@@ -29,7 +29,7 @@ def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator
         raise
     except OSError as error:
         kind = StoreFull if error.errno in _FULL else StoreError
-        raise kind(f"{path}: {what}: {said(error, path)}") from error
+        raise kind(f"{path}: {what}: {reason(error, path)}") from error
 
 
 def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used") -> None:

@@ -1,7 +1,7 @@
-"""Verified blocks of a stored model, each loaded once however many readers want it.
+"""A cache of verified blocks of a stored model.
 
-Clients of one round read the same model at nearly the same place. The first to need a block reads,
-decodes and verifies it; the others wait for that one and share the result.
+The clients of a round read the same model at nearly the same position. The first reader of a block
+loads, decodes and verifies it; the others wait for that load and share its result: *single flight*.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ Load = Callable[[int], memoryview]
 
 
 class BlockCache:
-    """Reads ranges as views into whole blocks. Safe for any number of threads.
+    """Reads ranges as views into cached blocks. Any number of threads may use it.
 
     Args:
         spec: the model.
-        load: returns a block, read and verified; called without any lock held.
-        capacity: blocks kept (count). Price: this many MiB, and what readers still hold.
+        load: returns a block, read and verified; called without a lock held.
+        capacity: number of blocks to keep, least recently used out. Price: 1 MiB each, plus the
+            blocks that readers still hold.
     """
 
     def __init__(self, spec: ModelSpec, load: Load, capacity: int) -> None:
         if capacity < 1:
-            raise ValueError(f"at least one block must be kept, not {capacity}")
+            raise ValueError(f"the cache must hold at least one block, not {capacity}")
         self._spec = spec
         self._load = load
         self._capacity = capacity
@@ -41,7 +42,7 @@ class BlockCache:
         self._lock = threading.Lock()
 
     def read(self, offset: int, length: int) -> Payload:
-        """Return ``[offset, offset + length)``, one view for each block touched."""
+        """Return ``[offset, offset + length)``, one view for each block in it."""
         self._spec.check_range(offset, length)
         views, stop = [], offset + length
         while offset < stop:
@@ -52,7 +53,7 @@ class BlockCache:
         return tuple(views)
 
     def clear(self) -> None:
-        """Let go of every block kept."""
+        """Drop all cached blocks."""
         with self._lock:
             self._blocks.clear()
 
@@ -63,7 +64,7 @@ class BlockCache:
             if block is None:
                 block = self._blocks[number] = _Block()
                 block.lock.acquire()
-                # The block that falls out may still be loading: whoever waits for it has it anyway.
+                # The evicted block may still be loading: its readers hold a reference to it.
                 if len(self._blocks) > self._capacity:
                     self._blocks.popitem(last=False)
             else:
@@ -78,14 +79,17 @@ class BlockCache:
             block.error = error
             with self._lock:
                 if self._blocks.get(number) is block:
-                    del self._blocks[number]  # the next reader tries again
+                    del self._blocks[number]  # an error is not cached: the next reader retries
             raise
         finally:
             block.lock.release()
 
 
 class _Block:
-    """One block, or the promise of one: ``lock`` is held until it has arrived."""
+    """One block, or a future of one: ``lock`` is held until it is loaded.
+
+    A plain lock suffices: an ``Event`` would add a condition variable to each block.
+    """
 
     __slots__ = ("error", "lock", "view")
 
@@ -105,22 +109,22 @@ class _Block:
 
 
 def verify(spec: ModelSpec, block: int, data: memoryview, block_hash: bytes, path: Path) -> None:
-    """Compare a block with its hash.
+    """Check a block against its hash.
 
     Raises:
-        CorruptStore: they differ; the error names the first tensor of the block and its offset.
+        CorruptStore: they differ; the error names the block's first tensor and the offset in it.
     """
     if block_hash_of(data) != block_hash:
         raise corrupt_block(spec, block, path, "its digest differs")
 
 
 def corrupt_block(spec: ModelSpec, block: int, path: Path, why: str) -> CorruptStore:
-    """Return the error for a block that is not what was stored; it names the tensors under it."""
+    """Return the error for a damaged block; it names the first and the last tensor in the block."""
     start, stop = block_range(block, spec.nbytes)
     (first, inside), last = spec.locate(start), spec.locate(stop - 1)[0]
-    others = f", which reaches to tensor {spec.tensors[last].name!r}," if last > first else ""
+    others = f" (up to tensor {spec.tensors[last].name!r})" if last > first else ""
     return CorruptStore(
-        f"the block of {stop - start} bytes from here on{others} is not what was stored: {why}",
+        f"the block of {stop - start} bytes that begins here{others} is not what was stored: {why}",
         path=str(path),
         tensor=spec.tensors[first].name,
         inside=inside,

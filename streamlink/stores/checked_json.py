@@ -1,4 +1,7 @@
-"""Small JSON files with a checksum inside, so that a flipped digit is no other fact."""
+"""JSON files that are checked when they are read: for a checksum, and for duplicate keys.
+
+JSON has no redundancy: one flipped bit turns a weight of 128 into 120, and the file is still valid.
+"""
 
 from __future__ import annotations
 
@@ -18,34 +21,37 @@ _CHECKSUM = "checksum"
 
 
 def encode_checked_json(facts: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file of ``facts``, which JSON can hold, and their ``checksum``."""
+    """Return ``facts`` as JSON, with their checksum under the key ``checksum``."""
     return json.dumps({**facts, _CHECKSUM: _checksum(facts)}, indent=2).encode()
 
 
 def decode_checked_json(data: bytes, path: Path) -> dict[str, Any]:
-    """Return the facts of a sealed file.
+    """Return the facts in a file that ``encode_checked_json`` made.
 
     Raises:
-        CorruptStore: they are not those that were sealed; names ``path``.
+        CorruptStore: the checksum is wrong or missing; names ``path``.
     """
     facts = parse_json(data, path)
     if facts.pop(_CHECKSUM, None) != _checksum(facts):
-        raise CorruptStore("it is not what was written: its checksum differs", path=str(path))
+        raise CorruptStore("the file is damaged: its checksum is wrong or missing", path=str(path))
     return facts
 
 
 def parse_json(text: bytes, path: Path) -> dict[str, Any]:
-    """Return a JSON object in which no key comes twice.
+    """Return a JSON object, and refuse duplicate keys.
+
+    Parsers disagree on which of two equal keys counts, so such a file could mean one model to
+    streamlink and another to the tool that checked it.
 
     Raises:
-        CorruptStore: ``text`` is something else.
+        CorruptStore: ``text`` is not a JSON object, or a key is there twice.
     """
     try:
         parsed = json.loads(text.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise CorruptStore(f"its JSON cannot be read: {error}", path=str(path)) from error
     if not isinstance(parsed, dict):
-        raise CorruptStore("its JSON is no object", path=str(path))
+        raise CorruptStore("its JSON is not an object", path=str(path))
     return parsed
 
 

@@ -1,7 +1,8 @@
-"""What users have, as it is: any of it as a source, as a target to receive into, or as a store.
+"""Turns what users have into a source, a target or a store.
 
-A path, a store, a dict of arrays or tensors, a torch module, or a model of the user's own. What is
-none of these is refused here, in words, before a file is made or anybody is connected to.
+Users pass a path, a store, a dict of arrays or tensors, a torch module, or an object of their own
+with the methods of a model. Anything else is refused here, with an error that lists what is
+accepted, before a file is created or a connection is made.
 """
 
 from __future__ import annotations
@@ -31,10 +32,7 @@ __all__ = [
 
 
 class TorchModule(Protocol):
-    """Stands for ``torch.nn.Module`` in annotations, so that types need no PyTorch.
-
-    At run time only a real module is accepted.
-    """
+    """A ``torch.nn.Module`` for type checkers; at run time only a real module is accepted."""
 
     def state_dict(self) -> Mapping[str, Any]:
         """Return name → tensor."""
@@ -43,7 +41,7 @@ class TorchModule(Protocol):
 SourceLike = ModelSource | ModelStore | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 """What can be read as a model.
 
-A source; a store, whose present model it is; a path (see ``open_model``); name → NumPy array or
+A source; a store, whose present model is read; a path (see ``open_model``); name → NumPy array or
 torch tensor; a torch module.
 """
 
@@ -53,9 +51,9 @@ Target = ModelSink | ModelStore | Callable[[ModelSpec], ModelSink]
 TargetLike = Target | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 """What a model can be received into.
 
-A store, whose model is replaced; a path, where there is a store then, one compressed file if it
-ends in ``.slz``, else a directory; a sink, or a function that makes one for a model's spec; name →
-NumPy array or torch tensor, or a torch module, whose tensors are filled where they are.
+A store, whose model is replaced; a path, at which a store is made: one compressed file if it ends
+in ``.slz``, else a directory; a sink, or a function that makes one for a model's spec; name → NumPy
+array or torch tensor, or a torch module: these are filled in place.
 """
 
 _SOURCES = (
@@ -69,10 +67,10 @@ _TARGETS = (
 
 
 def as_source(what: SourceLike) -> ModelSource:
-    """Return ``what`` as a source: itself if it is one, else one for the caller to close.
+    """Return ``what`` as a source: itself if it is one, else a new one that the caller closes.
 
     Raises:
-        ModelError: it is nothing that can be read, or something in it cannot travel.
+        ModelError: it cannot be read as a model, or a dtype in it is not supported.
         StoreError: there is no model at the path or in the store, or it cannot be read.
     """
     _require_object(what)
@@ -88,12 +86,12 @@ def as_source(what: SourceLike) -> ModelSource:
 
 
 def as_target(what: TargetLike) -> Target:
-    """Return ``what`` as a place to receive into. Nothing of it is touched yet.
+    """Return ``what`` as a target to receive into; nothing is written or created yet.
 
-    Tensors of a dict or a module are filled whatever the order in which a model has them.
+    The tensors of a dict or a module are found by name, so a model may have them in another order.
 
     Raises:
-        ModelError: it is nothing to receive into, or something in it cannot be filled.
+        ModelError: no model can be received into it, or a tensor in it cannot be filled.
         StoreError: no store can be at the path.
     """
     _require_object(what)
@@ -107,13 +105,13 @@ def as_target(what: TargetLike) -> Target:
     if callable(what) and not isinstance(what, ModelSource):
         function = what
         return lambda spec: _made_by(function, spec)
-    raise ModelError(f"this is {_kind(what)}, which no model can go into; pass {_TARGETS}")
+    raise ModelError(f"this is {_kind(what)}, into which no model can be received; pass {_TARGETS}")
 
 
 def as_sink(what: TargetLike) -> Callable[[ModelSpec], ModelSink]:
-    """Return a function that gives the sink in ``what`` for a model; raises as ``as_target`` does.
+    """Return a function that makes a sink in ``what`` for a spec; raises as ``as_target`` does.
 
-    The function raises ``SpecMismatch`` where a dict or a module has other tensors.
+    The function raises ``SpecMismatch`` if a dict or a module has other tensors.
     """
     target = as_target(what)
     if isinstance(target, ModelSink):
@@ -126,7 +124,7 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
     """Return ``what`` as a store: itself, or the one at a path, whether or not it holds a model.
 
     Raises:
-        ModelError: it is no store.
+        ModelError: it is not a store.
         StoreError: no store can be at the path.
     """
     if isinstance(what, str | os.PathLike):
@@ -135,7 +133,7 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
     if isinstance(what, ModelStore):
         return what
     raise ModelError(
-        f"this is {_kind(what)}, which is no store; pass a path, an object with open and begin, "
+        f"this is {_kind(what)}, which is not a store; pass a path, an object with open and begin, "
         "or for a dict of NumPy arrays MemoryStore(arrays)"
     )
 
@@ -144,14 +142,14 @@ def as_store(what: ModelStore | str | os.PathLike[str]) -> ModelStore:
 
 
 def as_model(what: Any) -> ModelInPlace:
-    """Return a model over the memory of ``what``: read from there, received into there.
+    """Return a source and sink over the memory of ``what``.
 
     Args:
-        what: name → NumPy array, a ``torch.nn.Module``, name → ``torch.Tensor``, or what is a
-            model in place already, which is returned as it is.
+        what: name → NumPy array, a ``torch.nn.Module``, name → ``torch.Tensor``, or a
+            ``ModelInPlace``, which is returned itself.
 
     Raises:
-        ModelError: it is none of these, or something in it cannot travel.
+        ModelError: it is none of these, or a dtype in it is not supported.
     """
     if isinstance(what, ModelInPlace):
         return what
@@ -162,16 +160,16 @@ def as_model(what: Any) -> ModelInPlace:
     if isinstance(what, Mapping):
         return ArrayModel(what)
     raise ModelError(
-        f"a {type(what).__name__} is no model that can be read and filled in place; pass a dict of "
-        "NumPy arrays, a torch module, a dict of torch tensors, or an object with spec, read, "
+        f"a {type(what).__name__} is not a model that can be read and filled in place; pass a dict "
+        "of NumPy arrays, a torch module, a dict of torch tensors, or an object with spec, read, "
         "write, commit, discard, close and is_torn"
     )
 
 
 def _has_tensors(what: Any) -> bool:
-    """Tell a module, and a mapping with a tensor in it, without importing PyTorch."""
+    """Recognize a module, or a mapping with a tensor in it, without importing PyTorch."""
     torch: Any = sys.modules.get("torch")
-    if torch is None:  # then nobody can have made a tensor
+    if torch is None:  # not imported, so no tensor can exist
         return False
     entries = what.values() if isinstance(what, Mapping) else ()
     return isinstance(what, torch.nn.Module) or any(isinstance(e, torch.Tensor) for e in entries)
@@ -182,30 +180,30 @@ def _is_in_memory(what: Any) -> bool:
 
 
 def _is_module(what: Any) -> bool:
-    """Tell a module without importing PyTorch: where nobody has, there is none."""
+    """Recognize a module without importing PyTorch: if it is not imported, there is no module."""
     torch: Any = sys.modules.get("torch")
     return torch is not None and isinstance(what, torch.nn.Module)
 
 
 def _require_fillable(what: Any) -> None:
-    """Find what cannot be filled now, rather than when the first byte comes."""
+    """Refuse what cannot be filled now, not when the first byte arrives."""
     model = as_model(what)
     if not model.spec.tensors:
         raise ModelError(
-            f"this {type(what).__name__} has no tensors to fill; pass one that has the model's, or "
-            "a MemoryStore(), which makes them"
+            f"this {type(what).__name__} has no tensors to fill; pass one with the model's "
+            "tensors, or a MemoryStore(), which allocates them"
         )
     require_fillable(model, what)
 
 
 def require_fillable(model: ModelInPlace, what: Any) -> None:
-    """Find what of ``model``, which is over the memory of ``what``, cannot be filled.
+    """Check that all of ``model``, a model over the memory of ``what``, can be filled.
 
     Raises:
         ModelError: an array or tensor is read-only, or shares memory with another or with itself.
     """
     if isinstance(model, ArrayModel):
-        model.write(0, memoryview(b""))  # raises before it would touch anything
+        model.write(0, memoryview(b""))  # checks all arrays, and writes nothing
     elif _is_in_memory(what):
         from streamlink.stores.torch.tensors import (
             obstacle,  # there are tensors, so there is PyTorch
@@ -216,9 +214,9 @@ def require_fillable(model: ModelInPlace, what: Any) -> None:
 
 
 def _in_order_of(spec: ModelSpec, what: Any) -> ModelInPlace:
-    """Return a model over what is in memory, its tensors in the order of ``spec``.
+    """Return a model over memory, with its tensors in the order of ``spec``.
 
-    Of tied weights the first name travels, so naming one of them chooses it.
+    Of tied weights only the first name travels, so the order chooses which name that is.
     """
     model = as_model(what)
     if model.spec != spec:
@@ -228,9 +226,9 @@ def _in_order_of(spec: ModelSpec, what: Any) -> ModelInPlace:
 
 
 def _entries(what: Any) -> Mapping[str, Any]:
-    """Return name → array or tensor: for a module, its own memory, as ``TorchModel`` has checked.
+    """Return name → array or tensor over the memory of ``what``.
 
-    The entries of ``state_dict()`` are tensors over that memory.
+    For a module that is ``state_dict()``; ``TorchModel`` has checked that no entry is a copy.
     """
     entries: Mapping[str, Any] = what if isinstance(what, Mapping) else what.state_dict()
     return entries
@@ -241,7 +239,7 @@ def _ordered(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]
     return {**first, **entries}
 
 
-# --- functions, and what is none of all this --------------------------------
+# --- functions, and everything else -----------------------------------------
 
 
 def _made_by(function: Callable[[ModelSpec], ModelSink], spec: ModelSpec) -> ModelSink:
@@ -252,10 +250,10 @@ def _made_by(function: Callable[[ModelSpec], ModelSink], spec: ModelSpec) -> Mod
 
 
 def _require_object(what: object) -> None:
-    """Raise for a class: it has all the methods of its objects, and would be taken for one."""
+    """Raise for a class: it has the methods of its instances, so a runtime protocol accepts it."""
     if isinstance(what, type):
         raise ModelError(
-            f"{what.__name__} is a class; pass one of its objects, or a function that makes one"
+            f"{what.__name__} is a class; pass an instance of it, or a function that makes one"
         )
 
 

@@ -1,8 +1,7 @@
-"""The system calls under the stores that live on disk, with their failures put into words.
+"""The system calls of the stores on disk, with errors that name the path and the step.
 
-Every read and write of a model's bytes, and every step that makes something durable, goes through
-one of these functions, so that a short write, a full disk or a vanished file is handled in one
-place.
+Every read and write of a model's bytes, and every step that makes something durable, uses these
+functions, so that short writes, full disks and missing files are handled in one place.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ __all__ = [
     "lock",
     "read_bytes",
     "read_into",
+    "reason",
     "remove",
     "remove_tree",
     "replace",
     "require_free",
-    "said",
     "sync_data",
     "sync_directory",
     "write_all",
@@ -49,7 +48,7 @@ _WRITEBACK_BYTES = 32 << 20
 def disk_errors(path: Path, doing: str) -> Iterator[None]:
     """Turn the system's errors into ``StoreFull`` or ``StoreError``.
 
-    They name ``path``, and the file that the system refused where that is another one.
+    They name ``path``, the step (``doing``), and the file that failed if it is another one.
     """
     try:
         yield
@@ -57,12 +56,14 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno in _FULL:
-            raise StoreFull(f"{path}: no room while {doing} ({error.strerror})") from error
-        raise StoreError(f"{path}: {doing} failed: {said(error, path)}") from error
+            raise StoreFull(
+                f"{path}: no room while {doing} ({error.strerror}); make room there"
+            ) from error
+        raise StoreError(f"{path}: {doing} failed: {reason(error, path)}") from error
 
 
-def said(error: OSError, path: Path) -> str:
-    """Return what the system says, of which file where that is not ``path``, and the remedy."""
+def reason(error: OSError, path: Path) -> str:
+    """Return the system's reason, the file that failed if it is not ``path``, and the remedy."""
     text = error.strerror or str(error)
     if isinstance(error.filename, str | os.PathLike) and Path(error.filename) != path:
         text += f": {os.fspath(error.filename)}"
@@ -72,7 +73,10 @@ def said(error: OSError, path: Path) -> str:
 
 
 def write_all(fd: int, data: memoryview | bytes, offset: int) -> None:
-    """Write all of ``data`` at ``offset``, in as many calls as it takes."""
+    """Write all of ``data`` at ``offset``; a short write is continued."""
+    # pwrite and pread carry their offset: threads share one descriptor without a lock or a seek. A
+    # memory map was rejected: an I/O error in it is a SIGBUS that ends the process, its pages count
+    # as resident memory, and a file that shrinks under it cannot be reported as an exception.
     written = os.pwrite(fd, data, offset)
     if written == len(data):
         return
@@ -82,17 +86,17 @@ def write_all(fd: int, data: memoryview | bytes, offset: int) -> None:
 
 
 def read_into(fd: int, view: memoryview, offset: int, path: Path) -> None:
-    """Fill ``view`` from ``offset``.
+    """Fill ``view`` with the file's bytes from ``offset`` on.
 
     Raises:
-        CorruptStore: the file ends before that.
+        CorruptStore: the file ends before ``view`` is full.
     """
     filled = 0
     while filled < view.nbytes:
         count = os.preadv(fd, [view[filled:]], offset + filled)
         if count == 0:
             raise CorruptStore(
-                f"the file ends {view.nbytes - filled} bytes early; it was cut short",
+                f"the file ends {view.nbytes - filled} bytes too early; it was cut short",
                 path=str(path),
             )
         filled += count
@@ -111,8 +115,9 @@ def read_bytes(fd: int, length: int, offset: int, path: Path) -> bytes:
 def sync_data(fd: int) -> None:
     """Make a file's bytes and size durable.
 
-    macOS has no ``fdatasync``, and ``fsync`` there does not empty the disk's own cache: a process
-    that is killed loses nothing, a power cut may.
+    ``fdatasync`` skips the timestamps, and so saves a write of the inode. macOS does not have it,
+    and its ``fsync`` does not flush the disk's own cache: nothing is lost when the process is
+    killed, but a power failure may lose data.
     """
     if hasattr(os, "fdatasync"):
         os.fdatasync(fd)
@@ -121,7 +126,7 @@ def sync_data(fd: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
+    """Make the names in a directory durable: an fsync of a file does not cover its name."""
     fd = patiently(os.open, path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -130,19 +135,23 @@ def sync_directory(path: Path) -> None:
 
 
 def replace(temporary: Path, final: Path) -> None:
-    """Give a file that is already durable its final name, durably and at once."""
+    """Atomically give a file its final name, durably; its bytes must be durable already.
+
+    This is the classic write-fsync-rename-fsync order. A rename before the fsync of the file could
+    survive a power failure when the file's bytes do not: the name would point to an empty file.
+    """
     os.replace(temporary, final)
     sync_directory(final.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file that may be gone already."""
+    """Remove a file; one that does not exist is no error."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory with all that is in it, as far as the disk lets it go."""
+    """Remove a directory with its content, as far as the disk permits."""
     try:
         patiently(shutil.rmtree, path)
     except OSError:
@@ -150,15 +159,20 @@ def remove_tree(path: Path) -> None:
 
 
 def lock(fd: int, path: Path) -> None:
-    """Take the writer's lock on an open file or directory, until it is closed or the process dies.
+    """Take the writer's lock on an open file or directory.
+
+    The kernel releases a flock when the descriptor is closed or the process dies, so a crashed
+    writer never leaves a stale lock, as a lock file would.
 
     Raises:
-        StoreError: another writer has it.
+        StoreError: another writer holds it.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StoreError(f"{path}: another writer is at work on this store") from error
+        raise StoreError(
+            f"{path}: another writer uses this store; wait until it ends, or name another store"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +191,14 @@ class FileIdentity:
 
     @classmethod
     def of(cls, fd: int) -> FileIdentity:
-        """Return what the open file is now."""
+        """Return the present identity of an open file."""
         return cls._from(os.fstat(fd))
 
     def require_same(self, fd: int, path: Path, *, tensor: str = "", inside: int = -1) -> None:
-        """Compare the open file with what it was.
+        """Check that the open file was not modified.
 
         Raises:
-            SourceChanged: its size or its time of change is another one.
+            SourceChanged: its size or its modification time changed.
         """
         now = FileIdentity.of(fd)
         if now.nbytes != self.nbytes:
@@ -196,13 +210,16 @@ class FileIdentity:
         raise SourceChanged(what, path=str(path), tensor=tensor, inside=inside)
 
     def require_there(self, path: Path) -> None:
-        """Raise ``SourceChanged`` where another file has taken the name; a removed one is none."""
+        """Raise ``SourceChanged`` if the name now belongs to another file.
+
+        A file that was removed is no change: the open descriptor still reads all of it.
+        """
         try:
             now = self._from(os.stat(path))
         except FileNotFoundError:
             return
         if (now.device, now.inode) != (self.device, self.inode):
-            what = "another file took the place of this one while it was read"
+            what = "another file replaced this one while it was read"
             raise SourceChanged(what, path=str(path))
 
     @classmethod
@@ -215,35 +232,33 @@ def require_free(directory: Path, needed: int, reserve: int) -> None:
     status = os.statvfs(directory)
     free = status.f_bavail * status.f_frsize
     if free < needed + reserve:
-        kept = (
-            f" beside the {reserve / 1e6:.1f} MB that stay free (reserve_bytes)" if reserve else ""
-        )
+        kept = f" and {reserve / 1e6:.1f} MB that must stay free (reserve_bytes)" if reserve else ""
         raise StoreFull(
-            f"{directory.resolve()}: a new model (the old one stays until it is whole) needs "
-            f"{needed / 1e6:.1f} MB{kept}, but only {free / 1e6:.1f} MB are free; make room there, "
-            "or put the store on a larger disk"
+            f"{directory.resolve()}: a new model needs {needed / 1e6:.1f} MB{kept}, but only "
+            f"{free / 1e6:.1f} MB are free, and the old model stays until the new one is complete; "
+            "make room there, or put the store on a larger disk"
         )
 
 
 class Flusher:
-    """Keeps what a writer has not yet brought to the disk bounded, so that the last fsync is short.
+    """Bounds the dirty pages of one file, so that the final fsync is short.
 
     Args:
         fd: the file that is written to.
-        directory: where it is.
-        reserve: bytes that must stay free there; looked at whenever 32 MiB were written.
+        directory: its directory.
+        reserve: how many bytes must stay free there; checked after every 32 MiB written.
     """
 
     def __init__(self, fd: int, directory: Path, reserve: int) -> None:
         self._fd = fd
         self._directory = directory
         self._reserve = reserve
-        self._first = self._last = -1  # the range written since writeback was last started
+        self._first = self._last = -1  # the range written since writeback was started last
         self._unstarted = 0
         self._unsynced = 0
 
     def wrote(self, offset: int, length: int) -> None:
-        """Note a write of ``length`` bytes at ``offset``.
+        """Record a write of ``length`` bytes at ``offset``.
 
         Raises:
             StoreFull: the free space fell below the reserve.
@@ -261,9 +276,9 @@ class Flusher:
             sync_data(self._fd)
             self._unsynced = 0
         elif hasattr(os, "posix_fadvise"):  # not on macOS: there the next sync takes longer
-            # Told that dirty pages are not needed, Linux begins to write them out and does not
-            # wait; being dirty they stay cached for the next reader. Measured with 1.5 GiB: a last
-            # fsync of 0.01 s instead of 0.4 s, and nothing lost before it.
+            # For dirty pages, DONTNEED makes Linux start writeback without waiting for it; because
+            # they are dirty they also stay in the page cache for the next reader. Measured with
+            # 1.5 GiB: the final fsync takes 0.01 s instead of 0.4 s, at the same write rate.
             span = self._last - self._first
             os.posix_fadvise(self._fd, self._first, span, os.POSIX_FADV_DONTNEED)
         self._first = self._last = -1
@@ -271,20 +286,20 @@ class Flusher:
 
 
 class Steps:
-    """Counts the steps of a commit for whoever watches."""
+    """Counts the steps of a commit for a progress callback."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
         self._count = 0
 
-    def tell(self) -> None:
-        """Say that one more step is done."""
+    def done(self) -> None:
+        """Report that one more step is done."""
         self._count += 1
         if self._progress is not None:
             self._progress(self._count)
 
 
 def close_all(fds: list[int]) -> None:
-    """Close files and forget them, the last first. Harmless when called twice."""
+    """Close all files of the list, the last first, and empty it. Harmless when called twice."""
     while fds:
         os.close(fds.pop())

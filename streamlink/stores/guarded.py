@@ -1,7 +1,7 @@
-"""Any source, noted once and then proven: every block that is given out is the one that was noted.
+"""A source that detects every change: it hashes all blocks once and checks each block it returns.
 
-For what nobody watches: NumPy arrays have no version counters, and a file of somebody else's has no
-digests.
+For sources that cannot detect changes themselves: NumPy arrays have no version counters, and files
+of other tools have no block hashes.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _CACHED_BLOCKS = 2
 
 
 class GuardedSource:
-    """Another source, read to its end at once; what is read later is compared with that.
+    """Hashes another source completely when it is made, and compares later reads with the hashes.
 
-    Costs one more read of the model before the first byte is sent, a copy of each block, and 16
-    bytes of memory for each MiB of the model. What is given out is the copy that was compared, so
-    no later write reaches it. What is written *during* the first pass is not noticed, unless
-    ``source`` notices by itself: nobody may write until this is made.
+    Price: one more read of the model before the first byte is sent, a copy of each block, and 16
+    bytes of memory for each MiB of the model. A read returns the copy that was compared, so a
+    later write cannot change it (no time-of-check to time-of-use gap). A write *during* the first
+    pass is not detected, unless ``source`` detects it: nobody may write until this object is made.
 
     Args:
         source: closed with this one.
-        progress: told the bytes of the first pass.
+        progress: called with the bytes of the first pass.
 
     Raises:
-        SourceChanged: it changed during the first pass, and noticed.
+        SourceChanged: the source detected a change during the first pass.
     """
 
     def __init__(
@@ -52,25 +52,24 @@ class GuardedSource:
         """Return ``[offset, offset + length)`` as it was in the first pass.
 
         Raises:
-            SourceChanged: it is something else now; names the tensor and the byte where the block
-                begins that differs.
+            SourceChanged: a block changed since; names the tensor and byte where it begins.
         """
         return self._blocks.read(offset, length)
 
     def block_hash(self, block: int) -> bytes:
-        """Return a block's hash, of the first pass."""
+        """Return a block's hash from the first pass."""
         return bytes(self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES])
 
     def digest(self) -> str:
-        """Return the model's digest, of the first pass."""
+        """Return the model's digest from the first pass."""
         return self._digest
 
     def identity(self) -> str:
-        """Return a name for these very bytes: their digest."""
+        """Return a name for the content: its digest."""
         return self._digest
 
     def close(self) -> None:
-        """Close the source, and let go of blocks."""
+        """Close the source and drop cached blocks."""
         self._blocks.clear()
         self._source.close()
 
@@ -95,10 +94,10 @@ class GuardedSource:
         if block_hash_of(copy) != self.block_hash(block):
             (first, inside), last = self.spec.locate(start), self.spec.locate(stop - 1)[0]
             names = [self.spec.tensors[index].name for index in (first, last)]
-            others = f", which reaches to tensor {names[1]!r}," if last > first else ""
+            others = f" (up to tensor {names[1]!r})" if last > first else ""
             raise SourceChanged(
-                f"the block of {stop - start} bytes from here on{others} is not what it was when "
-                "the transfer began",
+                f"the block of {stop - start} bytes that begins here{others} changed since the "
+                "transfer began",
                 tensor=names[0],
                 inside=inside,
             )

@@ -1,8 +1,8 @@
-"""Models in memory: a dict of NumPy arrays that is read without a copy and filled in place.
+"""Models in memory: dicts of NumPy arrays that are read without a copy and filled in place.
 
-``ArrayModel`` is a source and a sink over the same arrays, so a model that is received in place
-costs no second one; between its first byte and the commit it is *torn* and cannot be read.
-``MemoryStore`` pays for a second set of arrays and keeps the old model whole until the new one is.
+``ArrayModel`` is a source and a sink over the same arrays: receiving a model needs no second copy,
+but from the first byte until the commit the model is *torn* and cannot be read. ``MemoryStore``
+pays for a second set of arrays (double buffering) and keeps the old model until the commit.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ _BUFFER_CHARS = frozenset("?bBhHiIlLqQefd")
 
 
 class ArrayModel:
-    """A dict of NumPy arrays as a source, and as a sink that fills the very same arrays.
+    """A dict of NumPy arrays as a source, and as a sink that fills the same arrays.
 
-    Contiguous arrays are read as views of themselves and must not change while someone holds one;
-    others are copied, range by range. Nobody notices such a change but the other end's digest, and
-    not always: NumPy does not count writes. ``streamlink.send(..., guard=True)`` does.
+    A read returns views of contiguous arrays, which must not be modified while someone holds a
+    view; ranges of other arrays are copied. NumPy has no version counter, so a modification is
+    detected by the digest at the receiver only, and not always; ``streamlink.send(...,
+    guard=True)`` detects it.
 
-    Arrays that share memory can be read and not be filled: what arrived last would stand in both.
+    Arrays that share memory can be read, but not filled: the bytes that arrive last would be in
+    both.
 
     Args:
-        arrays: name → array, in logical order; any dtype that can travel, any shape and strides.
+        arrays: name → array, in logical order; any supported dtype, any shape and strides.
 
     Raises:
-        UnsupportedDtype: an array's elements cannot travel.
-        ModelError: a value is no array.
+        UnsupportedDtype: the dtype of an array is not supported.
+        ModelError: a value is not an array.
     """
 
     def __init__(self, arrays: Mapping[str, Array], *, _are_fillable: bool = False) -> None:
         self._spec = spec_of(arrays)
         self._arrays = list(arrays.values())
-        self._are_fillable = _are_fillable  # known already, of memory that was made or examined
+        self._are_fillable = _are_fillable  # True: the caller made or examined the arrays
         self._written = RangeSet()
         self._is_torn = False
 
@@ -59,25 +61,25 @@ class ArrayModel:
 
     @property
     def is_torn(self) -> bool:
-        """Whether a model has begun to arrive and is not committed: part old, part new."""
+        """Whether a model began to arrive and is not committed: part old, part new."""
         return self._is_torn
 
     @property
     def is_prompt(self) -> bool:
-        """Whether no array is mapped from a file, which a write might have to wait for."""
-        is_ours = type(self).write is ArrayModel.write  # else nobody knows what it waits for
+        """Whether a write never blocks: no array is mapped from a file."""
+        is_ours = type(self).write is ArrayModel.write  # a subclass's ``write`` may block
         return is_ours and not any(map(_is_mapped, self._arrays))
 
     def read(self, offset: int, length: int) -> Payload:
-        """Return one view for each tensor under ``[offset, offset + length)``.
+        """Return one view for each tensor in ``[offset, offset + length)``.
 
         Raises:
             TornModel: the arrays are part old model, part new.
         """
         if self._is_torn:
             raise TornModel(
-                "these arrays hold part of an old and part of a new model, because a transfer into "
-                "them did not finish; receive the model again, or load it from a store"
+                "these arrays are part old model, part new model, because a transfer into them did "
+                "not finish; receive the model again, or load it from a store"
             )
         arrays, views = self._arrays, []
         for index, start, stop in self._spec.spans(offset, length):
@@ -86,10 +88,10 @@ class ArrayModel:
         return tuple(views)
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Copy ``payload`` into the arrays, which are torn from now on until ``commit``.
+        """Copy ``payload`` into the arrays, which are torn from then on until ``commit``.
 
         Raises:
-            ModelError: an array is read-only, or shares memory with another one or with itself.
+            ModelError: an array is read-only, or shares memory with another array or with itself.
         """
         spans = self._spec.spans(offset, payload.nbytes)
         if not self._is_torn:
@@ -101,7 +103,7 @@ class ArrayModel:
         self._written.add(offset, offset + taken)
 
     def lend(self, offset: int, nbytes: int) -> memoryview | None:
-        """Return the memory of a range within one contiguous array, which is torn from now on.
+        """Return the memory of a range within one contiguous array; the arrays are torn then.
 
         Raises:
             ModelError: as ``write`` does.
@@ -118,37 +120,37 @@ class ArrayModel:
         return memoryview(_flat(self._arrays[index]).data)[start:stop]
 
     def filled(self, offset: int, nbytes: int) -> None:
-        """Take note that lent bytes are here and verified."""
+        """Record that a lent range holds verified bytes."""
         self._spec.check_range(offset, nbytes)
         self._written.add(offset, offset + nbytes)
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Check that all of it was written; the arrays stay torn until ``commit``.
+        """Check that every byte was written; the arrays stay torn until ``commit``.
 
         Raises:
-            StoreError: part of them was never written.
+            StoreError: some bytes were never written.
         """
         require_complete(self._written, self._spec)
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Declare the arrays whole.
+        """End the torn state: the arrays hold the new model.
 
         Raises:
-            StoreError: part of them was never written.
+            StoreError: some bytes were never written.
         """
         require_complete(self._written, self._spec)
         self._written.clear()
         self._is_torn = False
 
     def discard(self) -> None:
-        """Forget what was written; arrays that were torn stay torn until a whole model is in."""
+        """Drop the record of what was written; torn arrays stay torn until a model is committed."""
         self._written.clear()
 
     def close(self) -> None:
-        """Nothing is held but the arrays."""
+        """Do nothing: it holds no resources but the arrays."""
 
     def _require_fillable(self) -> None:
-        """Find what cannot be filled before any array has been touched."""
+        """Check all arrays before the first one is modified."""
         for tensor, array in zip(self._spec.tensors, self._arrays, strict=True):
             if not array.flags.writeable:
                 raise ModelError(
@@ -157,13 +159,13 @@ class ArrayModel:
                 )
         if not self._are_fillable:
             require_disjoint(dict(zip(self._spec.names, self._arrays, strict=True)))
-            self._are_fillable = True  # where arrays lie does not change
+            self._are_fillable = True  # checked once: an array never moves
 
     def _write_piece(self, index: int, start: int, piece: memoryview) -> None:
         array = self._arrays[index]
         self._is_torn = True
         if array.flags.c_contiguous:
-            # NumPy's copy lets other threads run meanwhile; memoryview's does not.
+            # NumPy releases the GIL while it copies; a memoryview assignment does not.
             stop = start + piece.nbytes
             _flat(array)[start:stop] = np.frombuffer(piece, np.uint8)
         else:
@@ -171,17 +173,17 @@ class ArrayModel:
 
 
 class MemoryStore:
-    """Holds one whole model in memory; the next one is filled beside it and swapped in by commit.
+    """Holds one model in memory; the next one is filled in a second buffer and swapped in.
 
-    Two sets of arrays take turns, since fresh memory costs more to touch than to fill again: a
-    model that is replaced becomes the place of the next but one, unless ``arrays`` handed it out.
+    The two sets of arrays alternate (double buffering), because touching fresh memory costs more
+    than filling it again: page faults. Arrays that ``arrays`` returned are never filled again.
 
     Args:
-        arrays: the first model; ``None`` for none yet. They are read, never written.
+        arrays: the first model; None: no model yet. They are read, never written.
 
     Raises:
-        UnsupportedDtype: an array's elements cannot travel.
-        ModelError: this is no mapping of names to NumPy arrays; says what to use instead.
+        UnsupportedDtype: the dtype of an array is not supported.
+        ModelError: it is not a mapping of names to NumPy arrays; says what to use instead.
     """
 
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
@@ -193,23 +195,23 @@ class MemoryStore:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The last whole model, name → array; not to be written to, and yours to keep.
+        """The last committed model, name → array. Read only; the store never writes to it again.
 
         Raises:
-            StoreError: there is none yet.
+            StoreError: there is no model yet.
         """
         self._is_shared = True
         return dict(self._present())
 
     def open(self) -> ArrayModel:
-        """Return the last whole model; raises ``StoreError`` where there is none yet.
+        """Return the last committed model; raises ``StoreError`` if there is none yet.
 
-        It stays as it is until the commit after next.
+        It stays unchanged until the next but one model begins to arrive.
         """
         return ArrayModel(self._present())
 
     def begin(self, spec: ModelSpec) -> MemorySink:
-        """Return a sink over new arrays. Costs one model of memory until the old one is let go."""
+        """Return a sink over the second set of arrays. Price: the memory of one model."""
         return MemorySink(self, spec)
 
     def _present(self) -> dict[str, Array]:
@@ -218,7 +220,7 @@ class MemoryStore:
         return self._arrays
 
     def _place(self, spec: ModelSpec) -> dict[str, Array]:
-        """Return arrays nobody uses: those of the model before the last, where they fit."""
+        """Return unused arrays: those of the previous but one model if the spec is the same."""
         spare, self._spare = self._spare, None
         return spare if spare is not None and spec_of(spare) == spec else empty_arrays(spec)
 
@@ -228,7 +230,7 @@ class MemoryStore:
 
 
 class MemorySink:
-    """The sink of a memory store: arrays nobody else sees before the commit."""
+    """The sink of a memory store: arrays that are private until the commit."""
 
     def __init__(self, store: MemoryStore, spec: ModelSpec) -> None:
         self._store = store
@@ -276,17 +278,19 @@ class MemorySink:
 
     def _require_unprepared(self) -> None:
         if self._is_prepared:
-            raise StoreError("this model is prepared, and takes no more: commit or discard it")
+            raise StoreError(
+                "this model is prepared and accepts no more bytes: commit or discard it"
+            )
 
 
 def _require_arrays(arrays: object) -> None:
-    """Find what this store cannot hold now, rather than when a round begins."""
+    """Refuse what this store cannot hold when it is made, not when a round begins."""
     found = list(arrays.values()) if isinstance(arrays, Mapping) else [arrays]
     wrong = next((each for each in found if not isinstance(each, np.ndarray)), None)
     if wrong is not None or not isinstance(arrays, Mapping):
         raise ModelError(
             f"a MemoryStore holds NumPy arrays, name → array, not a {type(wrong).__name__}; for a "
-            "torch module, or tensors, begin with an empty one: store = MemoryStore(); "
+            "torch module or tensors, begin with an empty store: store = MemoryStore(); "
             "copy_model(module, store); and at the end copy_model(store, module)"
         )
     spec_of(arrays)
@@ -298,7 +302,7 @@ def spec_of(arrays: Mapping[str, Array]) -> ModelSpec:
 
 
 def empty_arrays(spec: ModelSpec) -> dict[str, Array]:
-    """Return a new array for each tensor, its elements not set."""
+    """Return a new array for each tensor, uninitialized."""
     return {tensor.name: np.empty(tensor.shape, tensor.numpy_dtype) for tensor in spec.tensors}
 
 
@@ -312,7 +316,7 @@ def _tensor_of(name: str, array: Array) -> TensorSpec:
 
 
 def _is_mapped(array: Array) -> bool:
-    """Tell whether an array lies in mapped memory, however many views there are between."""
+    """Tell whether an array is a view, at any depth, of a memory-mapped file."""
     base: Any = array
     while base is not None and not isinstance(base, mmap.mmap):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
@@ -320,15 +324,15 @@ def _is_mapped(array: Array) -> bool:
 
 
 def _flat(array: Array) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a contiguous array, as they lie."""
+    """Return the bytes of a contiguous array, without a copy."""
     return array.reshape(-1).view(np.uint8)
 
 
 def _read_piece(array: Array, start: int, stop: int) -> memoryview:
     if not array.flags.c_contiguous:
         return _read_strided(array, start, stop)
-    # A cast is four times cheaper than two NumPy views, which a model of 100,000 small tensors
-    # feels; but the buffer protocol has no word for complex and ml_dtypes' elements.
+    # A cast is four times as fast as two NumPy views, which matters for a model of 100,000 small
+    # tensors; but the buffer protocol has no format for complex and ml_dtypes' elements.
     is_known = array.dtype.char in _BUFFER_CHARS
     view = memoryview(array.data).cast("B") if is_known else as_bytes_view(array)
     return view if stop - start == view.nbytes else view[start:stop]
@@ -345,6 +349,7 @@ def _read_strided(array: Array, start: int, stop: int) -> memoryview:
 def _write_strided(array: Array, start: int, piece: memoryview) -> None:
     itemsize, stop = array.itemsize, start + piece.nbytes
     first, last = start // itemsize, -(-stop // itemsize)
-    elements = array.flat[first:last]  # a copy; what the range cuts at its ends keeps its old bytes
+    # Read-modify-write: the range may cut an element at either end, which keeps its other bytes.
+    elements = array.flat[first:last]
     as_bytes_view(elements)[start - first * itemsize : stop - first * itemsize] = piece
     array.flat[first:last] = elements

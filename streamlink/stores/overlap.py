@@ -1,7 +1,8 @@
-"""Which targets share memory: filling one of two would change bytes of the other in silence.
+"""Finds arrays that share memory (aliasing): filling one would silently change the other.
 
-Memory that only *may* be shared, such as columns of one array, is told apart exactly. What is not
-worth the work of an exact answer counts as shared: refusing is safe, filling is not.
+The bounds of two arrays may overlap although no byte is shared (two columns of one array); such
+pairs are compared exactly. A comparison that would take too long counts as shared: to refuse is
+safe, to fill is not.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ _MAX_PAIRS = 1_000_000  # compared exactly, about a microsecond each
 
 
 def require_disjoint(arrays: Mapping[str, Array]) -> None:
-    """Check that no byte belongs to two elements of ``arrays``, which are to be filled.
+    """Check that no two elements of ``arrays``, which are to be filled, share a byte.
 
-    Costs a sort of their addresses: 0.2 s for 100,000 arrays, half of what their spec takes.
+    It sorts their addresses: 0.2 s for 100,000 arrays, half of the time that their spec takes.
 
     Raises:
-        ModelError: two arrays share memory, or one has several elements in the same place; names
-            them.
+        ModelError: two arrays share memory, or one array has several elements at one address;
+            names them.
     """
     filled = [(name, array) for name, array in arrays.items() if array.size]
     for name, array in filled:
-        if not array.flags.c_contiguous and _meets_itself(array):
+        if not array.flags.c_contiguous and _may_self_overlap(array):
             raise ModelError(
-                f"tensor {name!r} has several elements in the same memory (it is a view with "
-                "strides of its own) and cannot be filled; pass a copy of it (array.copy())"
+                f"tensor {name!r} has several elements at the same address (it is a view with "
+                "overlapping strides) and cannot be filled; pass a copy of it (array.copy())"
             )
     pair = first_overlap(
         [_bounds(array) for _, array in filled],
@@ -54,11 +55,11 @@ def require_disjoint(arrays: Mapping[str, Array]) -> None:
 def first_overlap(
     bounds: Sequence[tuple[int, int]], is_shared: Callable[[int, int], bool]
 ) -> tuple[int, int] | None:
-    """Return two numbers of ``bounds`` whose memory is shared; ``None``: there are no such.
+    """Return the numbers of two pieces of memory that overlap; None: no two do.
 
     Args:
         bounds: (first byte, byte after the last) of each piece of memory.
-        is_shared: tells of two pieces whose bounds overlap whether they have a byte in common.
+        is_shared: tells whether two pieces whose bounds overlap have a byte in common.
     """
     if not bounds:
         return None
@@ -72,7 +73,7 @@ def first_overlap(
 def _sweep(
     bounds: Sequence[tuple[int, int]], order: list[int], is_shared: Callable[[int, int], bool]
 ) -> tuple[int, int] | None:
-    """Compare each piece with those before it that reach beyond where it begins."""
+    """Compare each piece with the earlier ones that end after it begins (a sweep line)."""
     before: list[int] = []
     pairs = 0
     for number in order:
@@ -87,7 +88,7 @@ def _sweep(
 
 
 def shares(one: Array, other: Array) -> bool:
-    """Tell whether two arrays have a byte in common; what is too hard to tell counts as yes."""
+    """Tell whether two arrays have a byte in common; yes if that takes too long to find out."""
     try:
         return np.shares_memory(one, other, max_work=_MAX_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
@@ -97,14 +98,14 @@ def shares(one: Array, other: Array) -> bool:
 def _bounds(array: Array) -> tuple[int, int]:
     if not array.flags.c_contiguous:
         return byte_bounds(array)
-    start = array.ctypes.data  # a third of what byte_bounds costs
+    start = array.ctypes.data  # three times as fast as byte_bounds
     return start, start + array.nbytes
 
 
-def _meets_itself(array: Array) -> bool:
-    """Tell whether elements of an array may lie in the same place; never of slices and transposes.
+def _may_self_overlap(array: Array) -> bool:
+    """Tell whether two elements of an array may share memory; slices and transposes never do.
 
-    They cannot where each stride is at least as long as all that the shorter ones reach.
+    They cannot if each stride is at least as long as the extent of all shorter strides together.
     """
     reach = array.itemsize
     for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):

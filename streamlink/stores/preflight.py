@@ -1,7 +1,7 @@
-"""Whether files can be made in a directory, found by making one before anything depends on it.
+"""Preflight checks: whether files can be created in a directory, found out by creating one.
 
-A job that waits for its clients for minutes should fail before that, not after, where its store,
-spool or ledger cannot be written.
+A job may wait minutes for its clients. If its store, spool or ledger cannot be written, it should
+fail before that wait.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def require_writable(directory: Path, consequence: str) -> None:
-    """Raise unless a file can be made in ``directory``, or in the nearest one above that exists.
+    """Raise unless a file can be created in ``directory``, or in its nearest existing parent.
 
-    Nothing stays there: the file has no name, or loses it at once. ``os.access`` would not do: it
-    allows everything to root, on a read-only disk too, and knows no quota.
+    The trial file has no name (``O_TMPFILE``), or loses it at once. ``os.access`` was rejected: for
+    root it allows everything, also on a read-only disk, and it does not know quotas.
 
     Args:
-        directory: where files will be made; it may be missing still.
-        consequence: what is impossible otherwise, for the error's sentence.
+        directory: where files will be created; it may not exist yet.
+        consequence: what is impossible otherwise, for the error message.
 
     Raises:
         StoreFull: the disk has no room for one more file.
-        StoreError: it is no directory, or this user may not write there.
+        StoreError: it is not a directory, or this user may not write there.
     """
     existing = directory.absolute()
     while not os.path.lexists(existing):
@@ -51,11 +51,11 @@ def require_writable(directory: Path, consequence: str) -> None:
 
 
 def require_replaceable(path: Path, aside: Path, consequence: str) -> None:
-    """Raise unless a file can be written at ``aside`` and then renamed to ``path``.
+    """Raise unless a file can be written as ``aside`` and then renamed to ``path``.
 
     Raises:
-        StoreFull, StoreError: as ``require_writable`` does for their directory; or one of the two
-            is a directory; or ``aside`` was left by another user and cannot be written.
+        StoreFull, StoreError: as ``require_writable``; also if one of the two is a directory, or
+            ``aside`` is a leftover of another user that cannot be overwritten.
     """
     require_writable(path.parent, consequence)
     for file in (path, aside):
@@ -63,5 +63,5 @@ def require_replaceable(path: Path, aside: Path, consequence: str) -> None:
             raise StoreError(f"{file}: {consequence}: this is a directory; name another file")
     if aside.exists() and not os.access(aside, os.W_OK, effective_ids=True):
         raise StoreError(
-            f"{aside}: {consequence}: this file is left over from another user's process; remove it"
+            f"{aside}: {consequence}: this file is a leftover of another user's process; remove it"
         )

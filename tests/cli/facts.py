@@ -13,9 +13,9 @@ MEMORY = {
 
 def of_a_client(name: str, **facts: Any) -> dict[str, Any]:
     return {
-        "name": name, "presence": "here", "thrown_out": "", "sent_bytes": 4 * GiB,
-        "sends_bytes": 4 * GiB, "received_bytes": GiB, "receives_bytes": 4 * GiB,
-        "sending_rate": 0, "receiving_rate": 1 << 20, "works": False, "held_for": "",
+        "name": name, "presence": "here", "excluded": "", "sent_bytes": 4 * GiB,
+        "send_total_bytes": 4 * GiB, "received_bytes": GiB, "receive_total_bytes": 4 * GiB,
+        "sending_rate": 0, "receiving_rate": 1 << 20, "is_working": False, "held_for": "",
         "stalled_by": "network", "resumes": 0, "repairs": 0, "damaged": 0, "resent_bytes": 0,
         **facts,
     }  # fmt: skip
@@ -34,6 +34,6 @@ def of_a_job(count: int, **facts: Any) -> dict[str, Any]:
 def of_a_transfer(received: int, total: int) -> dict[str, Any]:
     return {
         "program": "receive", "pid": 4198, "began": 0.0, "now": 112.0, "phase": "receiving",
-        "since": 100.0, "peer": "me", "received_bytes": received, "receives_bytes": total,
+        "since": 100.0, "peer": "me", "received_bytes": received, "receive_total_bytes": total,
         "receiving_rate": 1 << 20, "resumes": 0, "repairs": 0, "damaged": 0, "memory": MEMORY,
     }  # fmt: skip

@@ -292,7 +292,7 @@ def test_a_single_file_cannot_be_a_servers_store(place: Path) -> None:
     [
         ("absent", None, "there is no model here"),
         ("text.txt", b"this is no model at all", "not a safetensors file"),
-        ("short", b"12", "2 bytes are no safetensors file"),
+        ("short", b"12", "2 bytes are too few for a safetensors"),
         ("packed.slz", b"STREAMLZ" + bytes(500), "packed.slz"),
     ],
 )

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from typer.testing import CliRunner
 
 from streamlink.cli import app
-from streamlink.cli.settings import described
+from streamlink.cli.help import described
 from streamlink.config import JobConfig, parse_size
 from tests.support.commands import REPOSITORY, environment
 

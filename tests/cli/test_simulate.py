@@ -164,7 +164,7 @@ def test_a_task_that_raises_is_quoted_by_the_servers_log(place: Path, fill: Fill
     log = (place / "x.log").read_text()
     assert re.search(r"site-\d: the task raised RuntimeError: boom in a", log)
     assert re.search(r"site-\d: \|   File .*tasks.py., line \d+, in fail", log)
-    assert "(min_clients); the last whole model stands" in running.log
+    assert "(min_clients); the last whole model stays" in running.log
     assert running.log.splitlines()[-1].startswith("error: the server ended with exit code 1")
     assert stored_digest(place) == digest_after(0)
     assert leftovers(place) == []

@@ -25,7 +25,7 @@ def test_a_transfer_is_told_with_how_far_it_is() -> None:
 
 
 def test_what_has_not_begun_and_what_does_not_move_takes_no_words() -> None:
-    works = of_a_client("site-1", received_bytes=0, receiving_rate=0, works=True)
+    works = of_a_client("site-1", received_bytes=0, receiving_rate=0, is_working=True)
     assert lines_of(of_a_job(0, clients=[works]))[2:] == [
         "site-1: here, has 100% of 4.0 GiB, at work"
     ]
@@ -48,7 +48,7 @@ def test_what_does_not_fit_is_summed_up() -> None:
 def test_who_is_not_here_is_shown_before_who_is_held() -> None:
     held = [of_a_client(f"site-{n}", held_for="site-99") for n in range(20)]
     away = of_a_client("site-98", presence="away")
-    works = of_a_client("site-99", works=True)
+    works = of_a_client("site-99", is_working=True)
     lines = fitting(of_a_job(0, clients=[*held, away, works]), width=200, height=6)
     assert [line.split(":")[0] for line in lines[2:]] == ["site-0", "site-98", "site-99",
                                                           "and 19 more"]  # fmt: skip

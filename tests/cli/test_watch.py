@@ -105,7 +105,7 @@ def test_a_process_that_is_busy_for_a_moment_is_watched_on(
     with plain(as_json=False) as show:
         last = watch(show, of_a_job(1), ControlError("no answer within 10 s"), of_a_job(1, round=3))
     assert "no answer within 10 s" in capsys.readouterr().out
-    assert (last["round"], last["silent"]) == (3, "")
+    assert (last["round"], last["no_answer"]) == (3, "")
 
 
 # --- how it ended ---------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_a_job_whose_rounds_are_done_has_ended_well(ledger: Ledger) -> None:
     ledger.complete(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
     ledger.close()
     sentence = how_it_ended(of_a_job(1, ledger=str(ledger.path)))
-    assert sentence == "job 'job' has ended, with all its rounds"
+    assert sentence == "job 'job' has ended: all its rounds are done"
 
 
 def test_a_job_that_is_not_over_is_an_error_that_says_how_it_goes_on(ledger: Ledger) -> None:
@@ -136,4 +136,7 @@ def test_a_job_that_is_not_over_is_an_error_that_says_how_it_goes_on(ledger: Led
 
 def test_a_transfer_that_has_ended_says_how_far_it_was_seen() -> None:
     assert "last seen at 3 of 9 bytes" in how_it_ended(of_a_transfer(3, 9))
-    assert how_it_ended(of_a_transfer(9, 9)) == "the transfer has ended; its own output says how"
+    assert (
+        how_it_ended(of_a_transfer(9, 9))
+        == "the transfer has ended; see the output of its process for the result"
+    )

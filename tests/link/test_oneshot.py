@@ -339,7 +339,7 @@ def test_another_model_begins_at_its_start(
         sent = given(model(name="other"), receiver.address)
         receiver.done.result(WAIT)
     assert sent.resumed_at == 0
-    assert "removing what came of another transfer" in caplog.text
+    assert "removing the partial model of another transfer" in caplog.text
 
 
 def test_a_changed_byte_of_the_partial_is_found_before_the_rest_comes(

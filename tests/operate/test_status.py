@@ -20,7 +20,7 @@ from streamlink.errors import (
 )
 from streamlink.link import Totals
 from streamlink.operate.control import ControlError
-from streamlink.operate.status import JobDesk, Memory, Rates, TransferDesk
+from streamlink.operate.status import JobOperator, Memory, Rates, TransferOperator
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.ledger import Ledger
@@ -34,11 +34,11 @@ class Watched(Job):
 
     rounds: ScatterAndGather
 
-    def begin(self, clients: int) -> JobDesk:
+    def begin(self, clients: int) -> JobOperator:
         self.federation.server.wait_for_peers(clients, WAIT)
         self.prepare()
         threading.Thread(target=self._go, daemon=True).start()
-        return JobDesk(self.federation.server, self.rounds, Memory())
+        return JobOperator(self.federation.server, self.rounds, Memory())
 
     def prepare(self) -> None:
         server, extras = self.federation.server, self.extras
@@ -64,8 +64,8 @@ def make() -> Iterator[Callable[..., Watched]]:
         job.__exit__()
 
 
-def clients(desk: JobDesk) -> dict[str, dict[str, Any]]:
-    return {each["name"]: each for each in desk.status()["clients"]}
+def clients(operator: JobOperator) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in operator.status()["clients"]}
 
 
 # --- status -------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_a_job_that_waits_for_its_clients_says_so(make: Callable[..., Watched]) 
     job.site(0)
     job.federation.peer("site-0")
     job.prepare()
-    status = JobDesk(job.federation.server, job.rounds, Memory()).status()
+    status = JobOperator(job.federation.server, job.rounds, Memory()).status()
     assert (status["phase"], status["round"]) == ("waiting for clients", None)
     assert [each["presence"] for each in status["clients"]] == ["here"]
 
@@ -85,17 +85,17 @@ def test_a_status_says_who_is_how_far_and_who_is_waited_for(make: Callable[..., 
     job = make()
     gate, _ = job.gated(1)
     job.site(0)
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert gate.reached.wait(WAIT)
-    status = desk.status()
+    status = operator.status()
     assert (status["round"], status["attempt"]) == (0, 1)
     assert status["phase"] in ("gathering", "averaging")
-    told = clients(desk)
-    total = told["site-0"]["sends_bytes"]
-    assert told["site-0"]["receives_bytes"] == total > told["site-1"]["received_bytes"]
+    told = clients(operator)
+    total = told["site-0"]["send_total_bytes"]
+    assert told["site-0"]["receive_total_bytes"] == total > told["site-1"]["received_bytes"]
     assert told["site-0"]["held_for"] == "site-1"
     assert not told["site-1"]["held_for"]
-    assert (told["site-0"]["works"], told["site-1"]["works"]) == (False, True)
+    assert (told["site-0"]["is_working"], told["site-1"]["is_working"]) == (False, True)
     assert status["memory"]["peak_bytes"] == job.rounds.peak_bytes(2)
 
 
@@ -113,23 +113,25 @@ def test_a_client_that_trains_works_and_one_that_is_done_does_not(
     job.extras["spool"] = tmp_path / "spool"
     job.site(0)
     job.site(1, executor_=WholeExecutor(train))
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert began.wait(WAIT)
     until = time.monotonic() + WAIT
-    while not (told := clients(desk))["site-1"]["works"]:  # the model has just gone down to it
+    while not (told := clients(operator))["site-1"][
+        "is_working"
+    ]:  # the model has just gone down to it
         assert time.monotonic() < until
-    assert not told["site-0"]["works"]
+    assert not told["site-0"]["is_working"]
     goes_on.set()
     job.report()
-    assert not any(each["works"] for each in clients(desk).values())
+    assert not any(each["is_working"] for each in clients(operator).values())
 
 
 def test_rounds_that_are_done_are_told_with_who_was_in_them(make: Callable[..., Watched]) -> None:
     job = make(num_rounds=2)
     job.site(0), job.site(1)
-    desk = job.begin(2)
+    operator = job.begin(2)
     job.reports()
-    status = desk.status()
+    status = operator.status()
     assert (status["phase"], status["rounds_done"], status["updates"]) == ("done", 2, 4)
     assert [each["contributors"] for each in status["last_rounds"]] == [("site-0", "site-1")] * 2
 
@@ -140,7 +142,7 @@ def test_a_client_that_is_gone_is_told_as_lost(
     job = make(min_clients=1, wait_time_after_min_received=0.0)
     gate, site = job.gated(1)
     other, _ = job.gated(0)
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert gate.reached.wait(WAIT)
     assert other.reached.wait(WAIT)
     site.leave()
@@ -148,8 +150,8 @@ def test_a_client_that_is_gone_is_told_as_lost(
     gate.opens.set()
     other.opens.set()
     job.report()
-    assert clients(desk)["site-1"]["presence"] == "lost"
-    (trouble,) = desk.status()["troubles"]
+    assert clients(operator)["site-1"]["presence"] == "lost"
+    (trouble,) = operator.status()["troubles"]
     assert (trouble["peer"], trouble["round"]) == ("site-1", 0)
 
 
@@ -164,14 +166,14 @@ def test_an_aborted_job_ends_soon_and_the_last_model_stands(
     job.extras["spool"] = tmp_path / "spool"
     gate, site = job.gated(1)
     job.site(0)
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert gate.reached.wait(WAIT)
-    desk.answer({"do": "abort", "reason": "wrong data"})
+    operator.answer({"do": "abort", "reason": "wrong data"})
     error = job.failure()
     assert isinstance(error, JobAborted)
     assert error.reason == "wrong data"
     job.assert_unchanged()
-    assert desk.status()["phase"] == "failed"
+    assert operator.status()["phase"] == "failed"
     gate.opens.set()
     job.federation.server.__exit__(type(error), error, None)
     with pytest.raises(StreamAborted, match="aborted by the operator: wrong data"):
@@ -200,30 +202,30 @@ def test_a_job_that_waits_for_a_lost_client_can_be_aborted(make: Callable[..., W
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
-def test_a_client_that_is_thrown_out_does_not_count_and_the_others_go_on(
+def test_a_client_that_is_excluded_does_not_count_and_the_others_go_on(
     gather: str, make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     job = make(gather=gather, min_clients=1, wait_time_after_min_received=600.0)
     job.extras["spool"] = tmp_path / "spool"
     gate, site = job.gated(1)
     other, _ = job.gated(0)
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert gate.reached.wait(WAIT)
     assert other.reached.wait(WAIT)
-    desk.answer({"do": "drop", "client": "site-1", "reason": "its data is poisoned"})
+    operator.answer({"do": "drop", "client": "site-1", "reason": "its data is poisoned"})
     gate.opens.set()
     other.opens.set()
     report = job.report()
     assert set(report.weights) == {"site-0"}
     assert "its data is poisoned" in report.failures["site-1"]
     job.assert_mean_of(0)
-    with pytest.raises(StreamAborted, match="thrown out by the operator: its data is poisoned"):
+    with pytest.raises(StreamAborted, match="excluded by the operator: its data is poisoned"):
         site.done.result(WAIT)
-    assert "poisoned" in clients(desk)["site-1"]["thrown_out"]
+    assert "poisoned" in clients(operator)["site-1"]["excluded"]
 
 
 @pytest.mark.parametrize("when", [EventKind.UPDATE_ARRIVED, EventKind.BEFORE_AGGREGATION])
-def test_a_client_is_thrown_out_though_its_update_is_stored(
+def test_a_client_is_excluded_though_its_update_is_stored(
     when: EventKind, make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     def throw_out(event: RoundEvent) -> None:
@@ -240,7 +242,7 @@ def test_a_client_is_thrown_out_though_its_update_is_stored(
     job.assert_mean_of(0)
 
 
-def test_a_client_that_is_thrown_out_while_it_is_away_is_not_waited_for(
+def test_a_client_that_is_excluded_while_it_is_away_is_not_waited_for(
     make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     def throw_out(event: RoundEvent) -> None:
@@ -260,7 +262,7 @@ def test_a_client_that_is_thrown_out_while_it_is_away_is_not_waited_for(
     assert "its data is poisoned" in job.report().failures["site-1"]
 
 
-def test_too_few_after_a_client_was_thrown_out_fail_the_round(make: Callable[..., Watched]) -> None:
+def test_too_few_after_a_client_was_excluded_fail_the_round(make: Callable[..., Watched]) -> None:
     job = make(wait_time_after_min_received=600.0)
     gate, _ = job.gated(1)
     job.site(0)
@@ -272,17 +274,17 @@ def test_too_few_after_a_client_was_thrown_out_fail_the_round(make: Callable[...
     job.assert_unchanged()
 
 
-def test_who_was_thrown_out_comes_back_only_when_readmitted(make: Callable[..., Watched]) -> None:
+def test_who_was_excluded_comes_back_only_when_readmitted(make: Callable[..., Watched]) -> None:
     job = make()
     job.site(1)
     job.federation.peer("site-1")
     job.prepare()
-    desk = JobDesk(job.federation.server, job.rounds, Memory())
-    desk.answer({"do": "drop", "client": "site-1", "reason": "no"})
+    operator = JobOperator(job.federation.server, job.rounds, Memory())
+    operator.answer({"do": "drop", "client": "site-1", "reason": "no"})
     job.federation.wait_left("site-1")
-    with pytest.raises(StreamAborted, match="thrown out by the operator: no"):
+    with pytest.raises(StreamAborted, match="excluded by the operator: no"):
         job.site(1)
-    desk.answer({"do": "readmit", "client": "site-1"})
+    operator.answer({"do": "readmit", "client": "site-1"})
     job.site(1)
     assert job.federation.peer("site-1").is_here
 
@@ -295,16 +297,16 @@ def test_who_is_out_keeps_the_first_reason_and_who_is_not_is_told_so(
     job.site(1)
     job.federation.peer("site-1")
     job.prepare()
-    desk = JobDesk(job.federation.server, job.rounds, Memory())
-    desk.answer({"do": "drop", "client": "site-1", "reason": "its data is poisoned"})
+    operator = JobOperator(job.federation.server, job.rounds, Memory())
+    operator.answer({"do": "drop", "client": "site-1", "reason": "its data is poisoned"})
     job.federation.wait_left("site-1")
-    again = desk.answer({"do": "drop", "client": "site-1", "reason": "and late"})["done"]
-    assert again.startswith("site-1 is out already, thrown out by the operator: its data is pois")
-    assert "poisoned" in clients(desk)["site-1"]["thrown_out"]
-    was_not = desk.answer({"do": "readmit", "client": "site-7"})["done"]
-    assert was_not == "site-7 was not thrown out, and nothing changes; thrown out: site-1"
+    again = operator.answer({"do": "drop", "client": "site-1", "reason": "and late"})["done"]
+    assert again.startswith("site-1 was already excluded by the operator: its data is pois")
+    assert "poisoned" in clients(operator)["site-1"]["excluded"]
+    was_not = operator.answer({"do": "readmit", "client": "site-7"})["done"]
+    assert was_not == "site-7 was not excluded, so nothing changes; excluded clients: site-1"
     assert ledger.barred == job.federation.server.barred != {}
-    assert desk.answer({"do": "readmit", "client": "site-1"})["done"] == "site-1 is let in again"
+    assert operator.answer({"do": "readmit", "client": "site-1"})["done"] == "site-1 is readmitted"
     assert ledger.barred == job.federation.server.barred == {}
 
 
@@ -318,15 +320,15 @@ def test_a_ledger_that_cannot_be_written_does_not_let_anybody_stay(
     job.federation.peer("site-1")
     job.prepare()
     job.extras["ledger"].parent.rmdir()
-    desk = JobDesk(job.federation.server, job.rounds, Memory())
-    with pytest.raises(StoreError, match="site-1 is thrown out until this server ends: "):
-        desk.answer({"do": "drop", "client": "site-1"})
+    operator = JobOperator(job.federation.server, job.rounds, Memory())
+    with pytest.raises(StoreError, match="site-1 is excluded, but only until this server ends: "):
+        operator.answer({"do": "drop", "client": "site-1"})
     job.federation.wait_left("site-1")
-    with pytest.raises(StreamAborted, match="thrown out"):
+    with pytest.raises(StreamAborted, match="excluded"):
         job.site(1)
 
 
-def test_a_job_that_goes_on_neither_lets_in_nor_waits_for_who_was_thrown_out(
+def test_a_job_that_goes_on_neither_lets_in_nor_waits_for_who_was_excluded(
     make: Callable[..., Watched], tmp_path: Path
 ) -> None:
     job = make(min_clients=1, wait_for_clients_seconds=600.0)
@@ -343,7 +345,7 @@ def test_a_job_that_goes_on_neither_lets_in_nor_waits_for_who_was_thrown_out(
     assert set(job.report().weights) == {"site-0"}
 
 
-def test_nobody_who_is_not_here_is_thrown_out(make: Callable[..., Watched]) -> None:
+def test_nobody_who_is_not_here_is_excluded(make: Callable[..., Watched]) -> None:
     job = make()
     job.site(1)
     job.federation.peer("site-1")
@@ -359,10 +361,10 @@ def test_an_order_that_is_none_is_refused(
     job = make()
     gate, _ = job.gated(1)
     job.site(0)
-    desk = job.begin(2)
+    operator = job.begin(2)
     assert gate.reached.wait(WAIT)
     with pytest.raises(ControlError):
-        desk.answer(question)
+        operator.answer(question)
     gate.opens.set()
     assert set(job.report().weights) == {"site-0", "site-1"}  # it was not aborted
 
@@ -399,15 +401,19 @@ def test_a_rate_is_what_came_since_the_question_before() -> None:
 
 def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
     stopped: list[str] = []
-    desk = TransferDesk(TrafficCounter(), Memory(), stopped.append)
-    assert desk.answer({"do": "status"})["phase"] == "waiting for a sender"
-    desk.told("site-1", "receiving", 3, 9)
-    status = desk.answer({"do": "status"})
-    assert (status["peer"], status["received_bytes"], status["receives_bytes"]) == ("site-1", 3, 9)
-    desk.answer({"do": "abort", "reason": "no"})
+    operator = TransferOperator(TrafficCounter(), Memory(), stopped.append)
+    assert operator.answer({"do": "status"})["phase"] == "waiting for a sender"
+    operator.update("site-1", "receiving", 3, 9)
+    status = operator.answer({"do": "status"})
+    assert (status["peer"], status["received_bytes"], status["receive_total_bytes"]) == (
+        "site-1",
+        3,
+        9,
+    )
+    operator.answer({"do": "abort", "reason": "no"})
     assert stopped == ["no"]
     with pytest.raises(ControlError):
-        desk.answer({"do": "drop", "client": "site-1"})
+        operator.answer({"do": "drop", "client": "site-1"})
 
 
 @pytest.mark.parametrize("streams", [0, 1])
@@ -416,10 +422,10 @@ def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams
         def totals(self) -> dict[tuple[str, str], Totals]:
             return {("site-1", "received"): Totals(bytes=3, streams=streams)}
 
-    desk = TransferDesk(Known(), Memory(), lambda why: None)
-    desk.told("site-1", "receiving", 3, 9)
+    operator = TransferOperator(Known(), Memory(), lambda why: None)
+    operator.update("site-1", "receiving", 3, 9)
     expected = "receiving" if streams else "waiting for the next sender"
-    assert desk.status()["phase"] == expected
+    assert operator.status()["phase"] == expected
 
 
 def test_the_model_before_is_what_an_aborted_first_round_leaves(

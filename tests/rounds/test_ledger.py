@@ -292,7 +292,7 @@ def test_a_full_disk_fails_the_commit_and_leaves_ledger_and_model_as_they_were(
     assert [path.name for path in place.file.parent.glob("*.part")] == []
 
 
-def test_who_was_thrown_out_is_so_in_a_resumed_run_until_readmitted(place: Place) -> None:
+def test_who_was_excluded_is_so_in_a_resumed_run_until_readmitted(place: Place) -> None:
     first = place.ledger()
     first.bar("site-1", "poisoned")
     first.bar("site-2", "late")
@@ -309,7 +309,7 @@ def test_a_job_that_begins_anew_begins_with_everybody(place: Place) -> None:
     assert place.ledger(resume=False).barred == {}
 
 
-def test_a_ledger_from_before_anybody_could_be_thrown_out_is_read(place: Place) -> None:
+def test_a_ledger_from_before_anybody_could_be_excluded_is_read(place: Place) -> None:
     place.run(place.ledger(), 1)
     facts = decode_checked_json(place.file.read_bytes(), place.file)
     del facts["barred"]

@@ -20,7 +20,7 @@ from streamlink.cli import app, main
 from streamlink.config import RoundConfig
 from streamlink.errors import StreamAborted, StreamlinkError
 from streamlink.operate.control import ControlServer
-from streamlink.operate.status import Reception
+from streamlink.operate.status import StartingOperator
 from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport
 from tests.support.commands import Command, streamlink
@@ -81,7 +81,7 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
         assert (told["job"], told["round"]) == ("job", 0)
         assert [each["name"] for each in told["clients"]] == ["site-1"]
         assert "site-1: here, has " in said("status", "--store", store)
-        assert "the last whole model stands" in said("abort", "--store", store, "--reason", "bad")
+        assert "the last whole model stays" in said("abort", "--store", store, "--reason", "bad")
         assert server.end() == 1
         site.opens.set()
         error = site.done.exception(WAIT)
@@ -94,8 +94,8 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
     assert (last["event"], last["exit_code"]) == ("failed", 1)
     assert "aborted by the operator: bad" in last["message"]
     answer = said("status", "--store", store, code=1)
-    assert "nothing runs here; by " in answer
-    assert "model.rounds.json job 'job' is not over, and goes on with streamlink server" in answer
+    assert "no process listens here, but by " in answer
+    assert "model.rounds.json job 'job' is not over; resume it with streamlink server" in answer
     assert not list(tmp_path.glob("*.control"))
 
 
@@ -119,12 +119,12 @@ def test_who_watches_a_job_is_told_how_it_ended(
             assert watch.end() == code
         server.end()
         site.client.close()
-    told = {0: "job 'job' has ended, with all its rounds", 1: "job 'job' is not over"}
+    told = {0: "job 'job' has ended: all its rounds are done", 1: "job 'job' is not over"}
     assert told[code] in watch.log
 
 
 @pytest.mark.processes
-def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_resumes(
+def test_a_client_that_was_excluded_stays_out_of_a_server_that_was_killed_and_resumes(
     store: Path, tmp_path: Path
 ) -> None:
     words = ("server", "--store", store, "--listen", "127.0.0.1:0", "--min-clients", 2)
@@ -137,13 +137,13 @@ def test_a_client_that_was_thrown_out_stays_out_of_a_server_that_was_killed_and_
         return client.start()
 
     with Command(streamlink(*words), tmp_path) as server, closing(join(server)):
-        assert "thrown out" in said("abort", "--store", store, "--client", "site-1")
+        assert "excluded" in said("abort", "--store", store, "--client", "site-1")
         server.interrupt(signal.SIGKILL)
         assert server.end() == -9
     with Command(streamlink(*words, "--resume"), tmp_path) as server:
-        with pytest.raises(StreamAborted, match="thrown out by the operator: no reason given"):
+        with pytest.raises(StreamAborted, match="excluded by the operator: no reason given"):
             join(server)
-        assert "site-1: thrown out" in said("status", "--store", store)
+        assert "site-1: excluded" in said("status", "--store", store)
         server.interrupt()
         assert server.end() == 130
 
@@ -163,11 +163,11 @@ def test_a_second_server_of_a_store_is_refused(store: Path) -> None:
     with ControlServer(f"{store}.control", dict):
         answer = said("server", "--store", store, "--listen", "127.0.0.1:0", "--resume", code=2)
     assert answer.startswith("error: ")
-    assert "one works on this store already" in answer
+    assert "one uses this store already" in answer
 
 
 def test_a_process_that_is_still_starting_says_so(tmp_path: Path) -> None:
-    reception = Reception()
+    reception = StartingOperator()
     with ControlServer(tmp_path / "here", reception.answer):
         words = ("abort", "--control", tmp_path / "here")
         assert "still starting; ask again in a moment" in said(*words, code=1)
@@ -232,7 +232,7 @@ def test_a_sender_hears_that_its_receiver_was_aborted_while_it_sent(tmp_path: Pa
         threading.Thread(target=run, daemon=True).start()
         assert begun.wait(WAIT)
         told = json.loads(said("status", "--store", tmp_path / "copy", "--json"))
-        assert told["receives_bytes"] == 16_000_000
+        assert told["receive_total_bytes"] == 16_000_000
         said("abort", "--store", tmp_path / "copy", "--reason", "wrong model")
         assert receiver.end() == 1
         assert "waiting for the next sender" not in receiver.log

@@ -96,11 +96,11 @@ def test_a_whole_job_goes_on_without_its_streams(model: Path, tmp_path: Path) ->
 
 
 def test_a_watch_that_nobody_reads_ends(tmp_path: Path) -> None:
-    facts = {"program": "receive", "received_bytes": 0, "receives_bytes": 9}
+    facts = {"program": "receive", "received_bytes": 0, "receive_total_bytes": 9}
     with ControlServer(tmp_path / "control", lambda order: facts):
         command = streamlink("status", "--control", tmp_path / "control", "--watch", "--json")
         with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE) as watching:
             assert watching.stdout is not None
-            assert json.loads(watching.stdout.readline())["receives_bytes"] == 9
+            assert json.loads(watching.stdout.readline())["receive_total_bytes"] == 9
             watching.stdout.close()
             assert watching.wait() == 0

@@ -80,7 +80,7 @@ def test_a_source_is_itself() -> None:
         ([np.zeros(3)], "a list"),
         (b"model", "a bytes"),
         (print, "a builtin_function"),
-        (MemoryStore, "MemoryStore is a class; pass one of its objects"),
+        (MemoryStore, "MemoryStore is a class; pass an instance of it"),
         ({"w": "text"}, "'w' is a str"),
         (torch.optim.SGD([torch.zeros(1)]), "a SGD"),
     ],
@@ -162,7 +162,7 @@ def frozen() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        (7, "an int, which no model can go into"),
+        (7, "an int, into which no model can be received"),
         ([], "a list"),
         (pattern_model(SPEC), "a GeneratedModel"),
         (ArrayModel, "ArrayModel is a class"),
@@ -206,7 +206,7 @@ def test_a_store_is_itself() -> None:
 
 @pytest.mark.parametrize("what", [arrays(), None, pattern_model(SPEC), MemoryStore])
 def test_what_is_no_store_is_refused_in_words(what: Any) -> None:
-    with pytest.raises(ModelError, match=r"no store; .*MemoryStore|MemoryStore is a class"):
+    with pytest.raises(ModelError, match=r"not a store; .*MemoryStore|MemoryStore is a class"):
         as_store(what)
 
 

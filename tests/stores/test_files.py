@@ -55,7 +55,7 @@ def test_short_writes_and_reads_are_gone_on_with(
 
 def test_reading_beyond_the_end_tells_what_is_missing(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
-    with pytest.raises(CorruptStore, match="the file ends 4 bytes early"):
+    with pytest.raises(CorruptStore, match="the file ends 4 bytes too early"):
         files.read_into(fd, memoryview(bytearray(6)), 8, path)
     os.close(fd)
 
@@ -107,16 +107,16 @@ def test_a_flusher_starts_writeback_and_syncs_now_and_then(
 def test_a_flusher_stops_at_the_reserve(path: Path) -> None:
     flusher = files.Flusher(7, path.parent, 1 << 60)
     flusher.wrote(0, 1 << 20)
-    with pytest.raises(StoreFull, match=r"that stay free .reserve_bytes."):
+    with pytest.raises(StoreFull, match=r"that must stay free .reserve_bytes."):
         flusher.wrote(1 << 20, 32 << 20)
 
 
 def test_steps_are_counted() -> None:
     told: list[int] = []
     steps = files.Steps(told.append)
-    steps.tell()
-    steps.tell()
-    files.Steps(None).tell()
+    steps.done()
+    steps.done()
+    files.Steps(None).done()
     assert told == [1, 2]
 
 

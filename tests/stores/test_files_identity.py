@@ -56,5 +56,5 @@ def test_another_file_of_that_name_is_told_and_a_removed_one_is_not(path: Path, 
     identity.require_there(path)
     path.write_bytes(b"1234")
     identity.require_same(fd, path)
-    with pytest.raises(SourceChanged, match="took the place"):
+    with pytest.raises(SourceChanged, match="another file replaced"):
         identity.require_there(path)

@@ -48,7 +48,7 @@ def test_what_changed_is_told_with_the_tensor_and_the_byte_where_its_block_begin
     arrays, source = guarded()
     arrays["t2"][6] = 3
     source.read(0, 2 * BLOCK_BYTES)
-    with pytest.raises(SourceChanged, match="which reaches to tensor 't2'") as caught:
+    with pytest.raises(SourceChanged, match="up to tensor 't2'") as caught:
         source.read(2 * BLOCK_BYTES, 1)
     assert (caught.value.tensor, caught.value.inside) == ("t1", 2 * BLOCK_BYTES - 12)
 

@@ -58,5 +58,5 @@ def test_what_another_user_left_half_written_is_found() -> None:
         with with_rights():
             aside.touch(0o444)
             place.chmod(0o777)
-        with pytest.raises(StoreError, match=f"{aside}: no: this file is left over"):
+        with pytest.raises(StoreError, match=f"{aside}: no: this file is a leftover"):
             require_replaceable(place / "model.slz", aside, "no")

@@ -288,7 +288,7 @@ class StoreContract:
 
     def test_a_prepared_model_takes_no_more(self, store: ModelStore) -> None:
         sink = self.prepared(store, content(pattern_model(self.spec)))
-        with pytest.raises(StoreError, match="prepared, and takes no more"):
+        with pytest.raises(StoreError, match="prepared and accepts no more bytes"):
             sink.write(0, memoryview(b"1234"))
         sink.discard()
 

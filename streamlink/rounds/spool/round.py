@@ -167,7 +167,7 @@ class SpooledRound:
             if name in rule.asked:
                 self._drop(name, error, spool, rule)
         for name in (rule.arrived | rule.away(now=now)) & self._server.barred.keys():
-            self._forget(name, self._thrown_out(name), spool, rule)
+            self._forget(name, self._excluded(name), spool, rule)
 
     def _forget(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
         """Leave out a client whose update is stored, wholly or in part."""
@@ -175,9 +175,9 @@ class SpooledRound:
         spool.drop(name)
         self._drop(name, error, spool, rule)
 
-    def _thrown_out(self, name: str) -> StreamAborted:
+    def _excluded(self, name: str) -> StreamAborted:
         # No reason: an operator has readmitted it since. What it had sent stays out of this round.
-        reason = self._server.barred.get(name, "thrown out by the operator")
+        reason = self._server.barred.get(name, "excluded by the operator")
         return StreamAborted(AbortCode.CANCELLED, reason, by_peer=False)
 
     def _drop(self, name: str, error: StreamlinkError, spool: Spool, rule: SpoolRule) -> None:
@@ -279,7 +279,7 @@ class SpooledRound:
         self._plan.stop.check()
         for update in updates:
             if self._server.is_barred(update.peer):
-                raise ContributorFailed(update.peer, self._thrown_out(update.peer))
+                raise ContributorFailed(update.peer, self._excluded(update.peer))
 
     def _contributor(self, name: str, update: StoredUpdate) -> StoredSource:
         facts = FilterContext(self._attempt, name, update.update)
@@ -294,7 +294,7 @@ class SpooledRound:
         why = "train_timeout passed" if rule.is_late(now=self._clock()) else "the others failed"
         raise QuorumNotReached(
             f"round {self._attempt.round}: {len(rule.arrived)} of {self._plan.rules.min_clients} "
-            f"updates came (min_clients), and {why}; the last whole model stands",
+            f"updates came (min_clients), and {why}; the last whole model stays",
             self._failures,
         )
 

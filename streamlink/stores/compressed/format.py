@@ -1,15 +1,14 @@
-"""The format of a compressed model file (``.slz``): what its bytes mean, and nothing else.
+"""The layout of a compressed model file (``.slz``): encoding and decoding, no I/O but reads.
 
     head      16 bytes: magic, version, block size
-    frames    one for each 1 MiB block of the logical line, in the order in which they were written
+    frames    one for each block of 1 MiB, in the order in which they were written
     spec      JSON: [[name, dtype, [dimensions]], ...]
-    index     28 bytes a block: where its frame is, how long it is, the block's block hashes
-    footer    136 bytes: where spec and index are, sizes, checksums, magic
+    index     28 bytes for each block: offset and length of its frame, the block's hash
+    footer    136 bytes: positions of spec and index, sizes, checksums, magic
 
-A frame is a zstd frame, or the block itself, uncompressed, where its length is the block's: a
-compressed frame is only ever stored when it is shorter. Between frames there may be dead ones (a
-block that was written twice). Integers are little-endian. A file without a whole footer is no
-model.
+A frame is a zstd frame, or the raw block if it has the length of the block: a compressed frame is
+stored only if it is shorter. There may be dead frames, of blocks that were written twice. Integers
+are little-endian. The footer is written last, so a file without a valid footer is not a model.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from streamlink.stores.files import read_bytes
 __all__ = ["HEAD", "MAGIC", "Contents", "encode_tail", "index_bytes", "new_index", "read_contents"]
 
 MAGIC = b"STREAMLZ"
-"""The first eight bytes of every such file."""
+"""The first eight bytes of the file."""
 
 _VERSION = 1
 _HEAD = struct.Struct("<8sII")
-_FOOTER = struct.Struct("<QQQQQ16s16s32sQ8s")  # the last number is the checksum of what precedes it
+_FOOTER = struct.Struct("<QQQQQ16s16s32sQ8s")  # the last integer is the checksum of all before it
 _FOOTER_MAGIC = b"ZLMAERTS"
 _INDEX = np.dtype([("offset", "<u8"), ("length", "<u4"), ("hash", "u1", (BLOCK_HASH_BYTES,))])
 
 HEAD = _HEAD.pack(MAGIC, _VERSION, BLOCK_BYTES)
-"""The first bytes of a file this version writes; the frames follow."""
+"""The head of a file of this version; the frames follow."""
 
 Index = npt.NDArray[Any]
 """One record (offset, length, hash) for each block."""
@@ -51,19 +50,19 @@ Index = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file says about itself: the model's spec, and the index of its blocks."""
+    """The model's spec, and the index of its blocks."""
 
     spec: ModelSpec
     index: Index
 
 
 def index_bytes(spec: ModelSpec) -> int:
-    """Return how long the index of such a model is (bytes)."""
+    """Return the length of the index of such a model (bytes)."""
     return block_count(spec.nbytes) * _INDEX.itemsize
 
 
 def new_index(spec: ModelSpec) -> Index:
-    """Return an index with a zero record for each block of the model (length 0: not written)."""
+    """Return an index with a zero record for each block (length 0: not written yet)."""
     return np.zeros(block_count(spec.nbytes), _INDEX)
 
 
@@ -87,14 +86,14 @@ def encode_tail(spec: ModelSpec, index: Index, offset: int) -> bytes:
 
 
 def read_contents(fd: int, path: Path) -> Contents:
-    """Read and check all but the frames of an open file.
+    """Read and check everything but the frames of an open file.
 
     Raises:
-        CorruptStore: it is no such file, is damaged, or was cut short.
+        CorruptStore: it is not such a file, is damaged, or was cut short.
     """
     file_bytes = os.fstat(fd).st_size
     if file_bytes < _HEAD.size + _FOOTER.size:
-        raise CorruptStore(f"{file_bytes} bytes are no compressed model", path=str(path))
+        raise CorruptStore(f"{file_bytes} bytes are too few for a compressed model", path=str(path))
     _check_head(read_bytes(fd, _HEAD.size, 0, path), path)
     footer = read_bytes(fd, _FOOTER.size, file_bytes - _FOOTER.size, path)
     if footer[-8:] != _FOOTER_MAGIC or _with_checksum(footer) != footer:
@@ -124,7 +123,7 @@ def _with_checksum(footer: bytes) -> bytes:
 def _check_head(head: bytes, path: Path) -> None:
     magic, version, block_bytes = _HEAD.unpack(head)
     if magic != MAGIC:
-        raise CorruptStore("it is no compressed model", path=str(path))
+        raise CorruptStore("it is not a compressed model", path=str(path))
     if (version, block_bytes) != (_VERSION, BLOCK_BYTES):
         raise CorruptStore(
             f"it has version {version} and blocks of {block_bytes} bytes; this program reads "
@@ -159,4 +158,8 @@ def _check_index(index: Index, spec: ModelSpec, frames_end: int, path: Path) -> 
     is_good &= (offsets <= frames_end) & (lengths <= frames_end - np.minimum(offsets, frames_end))
     if not is_good.all():
         block = int(np.flatnonzero(~is_good)[0])
-        raise CorruptStore("its index is wrong", path=str(path), offset=block * BLOCK_BYTES)
+        raise CorruptStore(
+            f"its index places the frame of block {block} outside the frames",
+            path=str(path),
+            offset=block * BLOCK_BYTES,
+        )

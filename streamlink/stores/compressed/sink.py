@@ -1,9 +1,9 @@
-"""The sink of a compressed model: blocks are packed and appended as they come.
+"""The sink of a compressed model: it compresses blocks and appends them as they arrive.
 
-A payload that covers whole blocks is compressed where it lies. What covers a block in part goes
-into one buffer of 1 MiB, which is appended when another block is touched; a block that is touched
-again is read back, merged and appended anew. So writes in any order work, and those in order are
-the fast ones.
+A payload that covers whole blocks is compressed without a copy. A partly covered block is collected
+in one buffer of 1 MiB, which is appended when another block is written. A block that is written
+again is read back, merged, and appended anew: the file is append-only, as in a log-structured file
+system. So writes work in any order, and writes in order are fast.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class CompressedSink:
         return self._spec
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Pack ``payload`` block by block.
+        """Compress and append ``payload``, block by block.
 
         Raises:
             StoreFull: the disk has no room above its reserve.
@@ -91,7 +91,8 @@ class CompressedSink:
         self._require_open()
         if self._is_prepared:
             raise StoreError(
-                f"{self._path}: this model is prepared, and takes no more: commit or discard it"
+                f"{self._path}: this model is prepared and accepts no more bytes: "
+                "commit or discard it"
             )
         start, stop = offset, offset + payload.nbytes
         with disk_errors(self._path, "writing the model"):
@@ -115,30 +116,30 @@ class CompressedSink:
         return root_hash(self._spec, [self._index["hash"].tobytes()])
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Append spec, index and footer, and bring all to the disk.
+        """Append spec, index and footer, and make the file durable.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stands.
+            disk failed. The old model stays.
         """
         self._prepare(Steps(progress))
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Prepare what is not prepared, and take the final name.
+        """Prepare the model if it is not prepared, and rename the file to its final name.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stands.
+            disk failed. The old model stays.
         """
         steps = Steps(progress)
         self._prepare(steps)
         with disk_errors(self._path, "committing the model"):
             replace(self._temporary, self._path)
         self._close()
-        steps.tell()
+        steps.done()
 
     def discard(self) -> None:
-        """Remove what this attempt wrote. The model under the final name is never touched."""
+        """Remove the file of this attempt. The model under the final name is never touched."""
         if self._is_open and _is_at(self._temporary, self._fds[0]):
             with disk_errors(self._path, "discarding an attempt"):
                 remove(self._temporary)
@@ -153,13 +154,13 @@ class CompressedSink:
             self._flush()
             self._write_tail(steps)
             os.fsync(self._fds[0])
-            steps.tell()
+            steps.done()
         self._is_prepared = True
 
     def _begin(self, reserve: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Nobody knows yet how far the blocks shrink, but the index will need its room. Looking
-        # before it is made, an absurd spec costs nothing.
+        # The compressed size is unknown, but the index needs its room. This check comes before the
+        # index is allocated: a hostile spec of petabytes must not allocate memory.
         require_free(self._path.parent, index_bytes(self._spec), reserve)
         self._index = new_index(self._spec)
         self._fds.append(_open_locked(self._temporary))
@@ -171,7 +172,7 @@ class CompressedSink:
     def _append(self, block: int, data: memoryview) -> None:
         """Store a whole block at the end of the file."""
         if self._buffered == block:
-            self._buffered = _NO_BLOCK  # what is buffered of it is older
+            self._buffered = _NO_BLOCK  # this whole block supersedes its buffered part
         frame = self._packer.pack(data)
         write_all(self._fds[0], frame, self._end)
         self._index[block] = self._end, len(frame), np.frombuffer(block_hash_of(data), np.uint8)
@@ -179,14 +180,14 @@ class CompressedSink:
         self._end += len(frame)
 
     def _merge(self, block: int, start: int, piece: memoryview) -> None:
-        """Put part of a block into the buffer, which holds that block afterwards."""
+        """Copy part of a block into the buffer, which holds that block afterwards."""
         if self._buffered != block:
             self._flush()
             self._fetch(block)
         self._buffer[start : start + piece.nbytes] = piece
 
     def _fetch(self, block: int) -> None:
-        """Fill the buffer with what was stored of a block; there may be nothing yet."""
+        """Load a block into the buffer; it may not have been stored yet."""
         length = int(self._index["length"][block])
         if length:
             start, stop = block_range(block, self._spec.nbytes)
@@ -207,11 +208,11 @@ class CompressedSink:
         tail = memoryview(encode_tail(self._spec, self._index, self._end))
         for start in range(0, len(tail), _WRITE_BYTES):
             write_all(self._fds[0], tail[start : start + _WRITE_BYTES], self._end + start)
-            steps.tell()
+            steps.done()
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise StoreError(f"{self._path}: this attempt was committed or discarded already")
+            raise StoreError(f"{self._path}: this sink was already committed or discarded")
 
     def _close(self) -> None:
         self._is_open = False
@@ -219,7 +220,7 @@ class CompressedSink:
 
 
 class _Packer:
-    """Compresses blocks, and learns from the last one whether that is worth trying."""
+    """Compresses blocks, and samples blocks first if the previous one was incompressible."""
 
     def __init__(self, level: int, min_saving: float) -> None:
         self._compressor = zstandard.ZstdCompressor(level=level)
@@ -227,7 +228,7 @@ class _Packer:
         self._raw_in_a_row = 0
 
     def pack(self, block: memoryview) -> bytes | memoryview:
-        """Return the block's frame, or the block itself where that is not much longer."""
+        """Return the block's frame, or the raw block if compression does not save enough."""
         if self._looks_random(block):
             return block
         frame = self._compressor.compress(block)
@@ -238,10 +239,10 @@ class _Packer:
         return block
 
     def _looks_random(self, block: memoryview) -> bool:
-        """After a block that did not shrink, ask a sample of the next before working on all of it.
+        """After an incompressible block, compress a sample of the next before the whole block.
 
-        Compressing random float32 in vain is ten times slower than storing it. A sample misses
-        repeats that lie far apart, so now and then a block is tried for real.
+        Compressing random float32 in vain is ten times slower than storing it. A sample cannot see
+        repetitions that are far apart, so every 16th block is compressed completely.
         """
         if not self._raw_in_a_row or block.nbytes < BLOCK_BYTES:
             return False
@@ -257,17 +258,18 @@ class _Packer:
 
 
 def partial_path(path: Path) -> Path:
-    """Return where a compressed model is written before it takes its name."""
+    """Return the temporary name under which a compressed model is written."""
     return path.with_name(path.name + ".part")
 
 
 def _open_locked(path: Path) -> int:
-    """Open the temporary file for writing, ours alone."""
+    """Open the temporary file for writing, and lock it."""
     while True:
         fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             lock(fd, path)
-            # Between open and lock its writer may have published it under the final name.
+            # Between our open and our lock another writer may have renamed this file to its final
+            # name: then we would hold the lock of a published model, so we open the name again.
             if _is_at(path, fd):
                 return fd
         except BaseException:

@@ -1,7 +1,7 @@
-"""Models larger than the disk would hold: one file of zstd blocks, written once and then only read.
+"""``CompressedStore``: one model in one file of zstd blocks, replaced atomically.
 
-``CompressedStore`` publishes each new model by fsync and rename, so its file is always one whole
-model. ``slz`` describes the format, ``packing`` writes it.
+The file is written under another name and published by fsync and rename, so it is always one whole
+model. After that it is only read.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _RESERVED_SHARE, _LARGEST_RESERVE = 16, 1 << 30
 
 
 class CompressedSource:
-    """Reads a compressed model; every block is decoded once for all readers and verified.
+    """Reads a compressed model. Each block is decoded once for all readers, and verified.
 
-    The file stays open and so readable while it is replaced.
+    The file stays open, so a commit can replace it.
 
     Args:
         path: the file.
-        cache_blocks: decoded blocks kept for other readers (count). Price: 1 MiB each.
+        cache_blocks: number of decoded blocks to cache for other readers. Price: 1 MiB each.
 
     Raises:
-        CorruptStore: it is no such file, is damaged, or was cut short.
+        CorruptStore: it is not such a file, is damaged, or was cut short.
         StoreError: it cannot be opened.
     """
 
@@ -78,8 +78,8 @@ class CompressedSource:
         """Return ``[offset, offset + length)`` as views into decoded blocks.
 
         Raises:
-            CorruptStore: a block is not what was stored.
-            SourceChanged: the same, and the file was written to or cut short since it was opened.
+            CorruptStore: a block is damaged.
+            SourceChanged: a block differs because the file was modified since it was opened.
             StoreError: the source is closed.
         """
         return self._blocks.read(offset, length)
@@ -89,23 +89,23 @@ class CompressedSource:
         return bytes(self._index["hash"][block])
 
     def digest(self) -> str:
-        """Return the model's digest, from the stored hashes."""
+        """Return the model's digest, from the stored block hashes."""
         return root_hash(self._spec, [self._index["hash"].tobytes()])
 
     def identity(self) -> str:
-        """Return a name for these very bytes: their digest."""
+        """Return a name for the content: its digest."""
         return self.digest()
 
     def watch(self) -> Check:
         """Return a check for changes since the file was opened.
 
-        It raises ``SourceChanged`` where the file was written to or cut short. That another one
-        took its name is no change: each block is proven to be of the model that was opened.
+        It raises ``SourceChanged`` if the file was modified or cut short. A store that was replaced
+        is no change: each block is verified to belong to the model that was opened.
         """
         return self._check
 
     def close(self) -> None:
-        """Close the file and let go of decoded blocks; to be called when no read is under way."""
+        """Close the file and drop cached blocks; call it when no thread reads."""
         self._closer()
         self._blocks.clear()
 
@@ -143,11 +143,14 @@ class CompressedSource:
             raise corrupt_block(self._spec, block, self._path, str(error)) from error
 
     def _decode(self, frame: bytes, expected: int) -> bytes:
-        # A damaged frame could claim any size; look before memory is taken for it.
+        # Decompression bomb: a damaged frame could declare any size, so it is checked before memory
+        # is allocated for it.
         if zstandard.frame_content_size(frame) != expected:
-            raise zstandard.ZstdError("the frame holds another number of bytes")
+            raise zstandard.ZstdError("the frame declares another number of bytes")
         try:
-            decoder = self._decoders.pop()  # one thread at a time may use a decoder
+            # A decoder is not thread-safe. ``list.pop`` and ``append`` are atomic in CPython, so
+            # this pool needs no lock.
+            decoder = self._decoders.pop()
         except IndexError:
             decoder = zstandard.ZstdDecompressor()
         try:
@@ -160,17 +163,17 @@ class CompressedSource:
 class CompressedStore:
     """Holds one model in one file, ``<name>.slz``.
 
-    One writer at a time; a second one is refused. Readers are not disturbed by it.
+    One writer at a time; a second writer is refused. Readers may read during a write.
 
     Args:
-        path: the file; its directory is made by the first ``begin``.
-        level: zstd's. Higher is smaller and slower to write.
+        path: the file; its directory is created by the first ``begin``.
+        level: zstd's compression level. Higher is smaller, and slower to write.
         cache_blocks: see ``CompressedSource``.
-        reserve_bytes: must stay free on the disk (bytes); writing stops with ``StoreFull`` before,
-            since nobody knows how far a model shrinks. ``None``: a sixteenth of the model, 1 GiB at
-            most.
+        reserve_bytes: how many bytes must stay free on the disk. Writing stops with ``StoreFull``
+            at that limit, because the compressed size is not known in advance. None: a sixteenth of
+            the model, at most 1 GiB.
         min_saving: the share by which a block must shrink to be stored compressed. Below an eighth,
-            as with random float32, decoding costs more than the bytes are worth.
+            as with random float32, decoding costs more time than reading the raw block.
     """
 
     def __init__(
@@ -188,15 +191,15 @@ class CompressedStore:
         self._min_saving = min_saving
 
     def open(self) -> CompressedSource:
-        """Return the last whole model; raises as ``CompressedSource`` does."""
+        """Return the last committed model; raises as ``CompressedSource`` does."""
         return CompressedSource(self._path, self._cache_blocks)
 
     def begin(self, spec: ModelSpec) -> CompressedSink:
-        """Return a sink for the next model; what a crashed attempt left is overwritten.
+        """Return a sink for the next model; the leftover of a crashed attempt is overwritten.
 
         Raises:
             StoreFull: less than ``reserve_bytes`` are free.
-            StoreError: another writer is at work.
+            StoreError: another writer uses the store.
         """
         reserve = self._reserve
         if reserve is None:
@@ -204,11 +207,11 @@ class CompressedStore:
         return CompressedSink(self._path, spec, self._level, reserve, self._min_saving)
 
     def check_writable(self) -> None:
-        """Find out whether a model could be stored here; raises ``StoreError`` if not."""
+        """Raise ``StoreError`` if a model cannot be stored here."""
         require_replaceable(self._path, partial_path(self._path), "no model can be stored here")
 
     def expire(self, seconds: float) -> None:
-        """Remove what an attempt interrupted longer ago than ``seconds`` has left.
+        """Remove the leftover of a crashed attempt if nobody changed it for ``seconds``.
 
         Raises:
             StoreError: it cannot be removed.

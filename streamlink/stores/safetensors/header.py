@@ -1,7 +1,7 @@
-"""The header of one safetensors file: eight bytes of length, then JSON that places every tensor.
+"""The header of a safetensors file: eight bytes of length, then JSON with each tensor's position.
 
-A header comes from outside and is believed in nothing: each way in which it can lie about the file
-is refused here, so that the stores above may compute with its offsets.
+A header is untrusted input. Every contradiction between header and file is refused here, so that
+the stores may compute with its offsets.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_header(fd: int, path: Path) -> ShardHeader:
     """Read and check the header of an open file.
 
     Raises:
-        CorruptStore: it is no safetensors file, or header and file contradict each other.
+        CorruptStore: it is not a safetensors file, or header and file contradict each other.
         StoreError: a tensor's dtype is not supported.
     """
     file_bytes = os.fstat(fd).st_size
@@ -64,11 +64,11 @@ def read_header(fd: int, path: Path) -> ShardHeader:
 def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]]:
     """Return (header, file offset of each tensor) of a file that holds ``tensors``.
 
-    Wider elements come first in the file, so that every tensor is aligned to its elements: readers
-    that map the file need that. The JSON keeps the order given.
+    Tensors with wider elements come first in the file, so that every tensor is aligned to its
+    elements; readers that map the file need that. The JSON keeps the given order.
 
     Raises:
-        StoreError: a tensor has the one name the format keeps for itself.
+        StoreError: a tensor has the one name that the format reserves.
     """
     begins = _place(tensors)
     entries = {
@@ -80,7 +80,7 @@ def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]
         for tensor, begin in zip(tensors, begins, strict=True)
     }
     if _METADATA in entries:
-        raise StoreError(f"safetensors keeps the name {_METADATA!r} for itself; rename the tensor")
+        raise StoreError(f"safetensors reserves the name {_METADATA!r}; rename the tensor")
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     start = 8 + len(text)
@@ -89,18 +89,18 @@ def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]
 
 def _header_length(fd: int, file_bytes: int, path: Path) -> int:
     if file_bytes < 8:
-        raise CorruptStore(f"{file_bytes} bytes are no safetensors file", path=str(path))
+        raise CorruptStore(f"{file_bytes} bytes are too few for a safetensors file", path=str(path))
     (length,) = struct.unpack("<Q", read_bytes(fd, 8, 0, path))
     if length > MAX_HEADER_BYTES:
         raise CorruptStore(
-            f"not a safetensors file, or a header of {length} bytes, which is above the limit of "
+            f"not a safetensors file, or its header of {length} bytes is above the limit of "
             f"{MAX_HEADER_BYTES}",
             path=str(path),
         )
     if length > file_bytes - 8:
         raise CorruptStore(
-            f"a header of {length} bytes in a file of {file_bytes}: not a safetensors file, or "
-            "one that was cut short",
+            f"not a safetensors file, or one that was cut short: its header says {length} bytes, "
+            f"and the whole file has {file_bytes}",
             path=str(path),
         )
     return int(length)
@@ -114,7 +114,7 @@ def _parse_entry(name: str, entry: Any, path: Path) -> tuple[TensorSpec, int, in
         raise corrupt("its entry does not have exactly dtype, shape and data_offsets")
     shape, offsets = entry["shape"], entry["data_offsets"]
     if not _is_counts(shape) or not _is_counts(offsets) or len(offsets) != 2:
-        raise corrupt("its shape or data_offsets are not lists of whole numbers of at least 0")
+        raise corrupt("its shape or data_offsets are not lists of integers of at least 0")
     try:
         tensor = TensorSpec(name, str(entry["dtype"]), tuple(shape))
     except UnsupportedDtype as error:
@@ -123,19 +123,22 @@ def _parse_entry(name: str, entry: Any, path: Path) -> tuple[TensorSpec, int, in
         raise corrupt(str(error)) from error
     begin, end = offsets
     if end - begin != tensor.nbytes:
-        raise corrupt(f"data_offsets hold {end - begin} bytes, its shape needs {tensor.nbytes}")
+        raise corrupt(f"its data_offsets span {end - begin} bytes, its shape needs {tensor.nbytes}")
     return tensor, begin, end
 
 
 def _is_counts(value: Any) -> bool:
-    # ``type``, because True is an int too.
+    # ``type`` and not ``isinstance``: JSON's true is an int in Python.
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 
 def _check_cover(
     tensors: list[TensorSpec], ranges: list[tuple[int, int]], data_bytes: int, path: Path
 ) -> None:
-    """Check that the tensors lie end to end and fill the file exactly."""
+    """Check that the tensors are adjacent and fill the file exactly.
+
+    The format demands it: a gap could hide data, and an overlap could make two tensors share bytes.
+    """
     position = 0
     for index in sorted(range(len(ranges)), key=ranges.__getitem__):
         begin, end = ranges[index]
@@ -150,7 +153,7 @@ def _check_cover(
     if position != data_bytes:
         kind = "was cut short" if data_bytes < position else "has bytes that belong to no tensor"
         raise CorruptStore(
-            f"{data_bytes} bytes of data where its header says {position}: the file {kind}",
+            f"it has {data_bytes} bytes of data and its header says {position}: the file {kind}",
             path=str(path),
         )
 

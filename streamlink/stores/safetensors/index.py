@@ -1,7 +1,11 @@
-"""The index JSON of a directory of safetensors shards, in the form Hugging Face gives it.
+"""The index of a directory of safetensors shards, and the sidecar file with the block hashes.
 
-It maps each tensor to the file that holds it. Replacing it is what makes a new model visible, so it
-is also the one place that says which of the directory's files are alive.
+The index is JSON in the format of Hugging Face: it maps each tensor to the file that holds it. It
+is the commit point: replacing it makes a new model visible. So it alone decides which files of the
+directory are live; all other files of ours are leftovers.
+
+The sidecar holds the model's block hashes. Layout, little-endian: magic (8 bytes), bytes of the
+model (u64), the spec's digest (32), the block hashes (16 each), and the xxh3-128 of all that (16).
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ class ShardIndex:
     Attributes:
         weight_map: tensor → file name, in logical order.
         total_bytes: bytes of all tensors.
-        digests: name of the file with the block hashes, ``""`` for none.
+        digests: name of the sidecar with the block hashes, ``""`` for none.
     """
 
     weight_map: Mapping[str, str]
@@ -80,8 +84,8 @@ class ShardIndex:
 
         Raises:
             FileNotFoundError: there is none.
-            CorruptStore: it is no index, is damaged, or names files outside the directory. Damage
-                is told by a checksum, which an index that another tool made does not have.
+            CorruptStore: it is not an index, is damaged, or names files outside the directory.
+                Damage is detected by a checksum, which an index of another tool does not have.
         """
         path = directory / INDEX_NAME
         parsed = parse_json(patiently(path.read_bytes), path)
@@ -96,17 +100,17 @@ class ShardIndex:
         is_ours = _DIGESTS in facts or _CHECKSUM in facts or any(map(_OURS.fullmatch, names))
         if is_ours and facts.get(_CHECKSUM) != _checksum(weight_map, facts):
             raise CorruptStore(
-                "it is not what was written: its checksum differs or is gone", path=str(path)
+                "the index is damaged: its checksum is wrong or missing", path=str(path)
             )
         return cls(weight_map, digests=digests)
 
     def write(self, directory: Path, generation: str) -> None:
-        """Replace the directory's index, durably and at once."""
+        """Replace the directory's index, atomically and durably."""
         self.prepare(directory, generation)
         publish_index(directory, generation)
 
     def prepare(self, directory: Path, generation: str) -> None:
-        """Bring the next index to the disk, under a name of its own; ``publish_index`` follows."""
+        """Write the next index to the disk under a temporary name, for ``publish_index``."""
         temporary = directory / next_index_name(generation)
         metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
         metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
@@ -120,22 +124,26 @@ class ShardIndex:
 
 
 def next_index_name(generation: str) -> str:
-    """Return the name of an index that is not published yet."""
+    """Return the temporary name of an index that is not published yet."""
     return f"model-{generation}.index.json.part"
 
 
 def publish_index(directory: Path, generation: str) -> None:
-    """Replace the directory's index with the prepared one, durably and at once."""
+    """Replace the directory's index with the prepared one, atomically and durably."""
     replace(directory / next_index_name(generation), directory / INDEX_NAME)
 
 
 def new_generation() -> str:
-    """Return a name part that no earlier attempt in any directory is likely to have had."""
+    """Return a random part for the names of one attempt's files.
+
+    Random and not a counter: files of an earlier attempt may still be open for reading, and their
+    names must not be used again.
+    """
     return secrets.token_hex(4)
 
 
 def generation_of(name: str) -> str:
-    """Return the part that the names of one attempt's files share; ``""`` for a file not ours."""
+    """Return the part that the names of one attempt's files share; ``""``: it is not our file."""
     match = _OURS.fullmatch(name)
     return match[1] if match else ""
 
@@ -148,10 +156,10 @@ def shard_name(generation: str, number: int, count: int) -> str:
 def remove_dead_files(
     directory: Path, superseded: Collection[str] = (), *, spared: str = ""
 ) -> None:
-    """Remove what the present index does not name: leftovers of ours, and ``superseded`` files.
+    """Remove our files that the present index does not name, and ``superseded`` files.
 
-    Files of the generation ``spared`` stay. Where there is an index that cannot be read, nothing is
-    removed: its shards may be all there is.
+    Files of the generation ``spared`` stay. If the index is damaged, nothing is removed, because
+    the shards may still be rescued.
     """
     try:
         alive = ShardIndex.read(directory).files
@@ -167,7 +175,7 @@ def remove_dead_files(
 
 
 def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:
-    """Write a new sidecar and bring it to the disk."""
+    """Write a new sidecar, durably."""
     head = _HASHES_HEAD.pack(_HASHES_MAGIC, spec.nbytes, spec.digest)
     data = head + hashes
     fd = patiently(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -179,7 +187,7 @@ def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:
 
 
 def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
-    """Return all hashes in order, joined.
+    """Return all block hashes in order, joined.
 
     Raises:
         FileNotFoundError: there is no such sidecar.
@@ -193,23 +201,23 @@ def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
         os.close(fd)
     body, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
     if len(data) != expected or xxhash.xxh3_128_digest(body) != checksum:
-        raise CorruptStore("the digests are damaged or of another model", path=str(path))
+        raise CorruptStore("the block hashes are damaged or of another model", path=str(path))
     if body[: _HASHES_HEAD.size] != _HASHES_HEAD.pack(_HASHES_MAGIC, spec.nbytes, spec.digest):
-        raise CorruptStore("these are the digests of another model", path=str(path))
+        raise CorruptStore("these are the block hashes of another model", path=str(path))
     return body[_HASHES_HEAD.size :]
 
 
 def _checksum(weight_map: Mapping[str, str], facts: Mapping[str, Any]) -> str:
-    """Return the checksum of what an index says, in its order, however the JSON is laid out."""
-    said = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
-    return xxhash.xxh3_128_hexdigest(json.dumps(said).encode())
+    """Return the checksum of an index's content, which does not depend on white space."""
+    content = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
+    return xxhash.xxh3_128_hexdigest(json.dumps(content).encode())
 
 
 def _checked_type(name: object) -> str:
-    return name if isinstance(name, str) else "/"  # what is no text is refused as a path is
+    return name if isinstance(name, str) else "/"  # refused by ``_require_plain_name``
 
 
 def _require_plain_name(name: str, path: Path) -> None:
-    # The index comes from outside and must not make us open or remove anything elsewhere.
+    # Path traversal: the index is untrusted, and must not make us open or remove files elsewhere.
     if "/" in name or "\\" in name or "\0" in name or name in (".", "..") or ".." in name:
-        raise CorruptStore(f"it names {name!r}, which is no plain file name", path=str(path))
+        raise CorruptStore(f"it names {name!r}, which is not a plain file name", path=str(path))

@@ -1,13 +1,14 @@
-"""The journal of a model that arrives: what of it would survive this process.
+"""The journal of a model that is being received, which makes the transfer resumable.
 
-A transfer that may take hours keeps, beside its shards, one file that only grows. Its head says
-which model of which sender this is; each record after it says that all bytes below a *mark* are on
-the disk, and what the digests of their blocks are. Who comes after a crash goes on at the last
-record that is whole, and can tell a byte that has changed since.
+A transfer may take hours. Beside its shards it keeps an append-only file. The head identifies the
+model and its sender. Each record states a *mark* (a high-water mark: all bytes below it are durable
+in the shards) and the hashes of the blocks below it. After a crash the transfer resumes at the last
+complete record, and a byte that changed since is detected. A torn record at the end fails its
+checksum and is ignored, as in any write-ahead log.
 
 Layout, little-endian: magic (8 bytes), length of the description (u32), the description as JSON,
-xxh3-128 of all that (16). Then records: mark (u64), the hashes of the blocks between the mark
-before and this one (16 each), xxh3-128 of the mark before and all that (16).
+xxh3-128 of all that (16). Then records: mark (u64), the hashes of the blocks between the previous
+mark and this one (16 each), xxh3-128 of the previous mark and all that (16).
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ _NAME = re.compile(r"model-([0-9a-f]{8})\.partial")
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What an attempt has left, as its journal tells.
+    """A partial model, as its journal describes it.
 
     Attributes:
-        generation: the part that the names of its files have in common.
-        identity: what the sender called its model; one that comes back calls it the same.
+        generation: the common part of the names of its files.
+        identity: the sender's name for the model's content; the same after a restart.
         spec: the tensors.
-        shard_bytes: how the model was cut into shards (bytes).
-        mark: all bytes below are on the disk.
+        shard_bytes: how the model is cut into shards (bytes).
+        mark: all bytes below it are durable.
         hashes: of the blocks below ``mark``, joined.
-        length: bytes of the journal that are whole; what follows was being written.
+        length: bytes of the journal up to the last complete record.
     """
 
     generation: str
@@ -78,17 +79,20 @@ class Journal:
     def create(
         cls, directory: Path, generation: str, identity: str, spec: ModelSpec, shard_bytes: int
     ) -> Journal:
-        """Begin the journal of a new attempt, and bring its name to the disk."""
+        """Create the journal of a new attempt, durably."""
         tensors = [(each.name, each.dtype, each.shape) for each in spec.tensors]
         about = {"identity": identity, "shard_bytes": shard_bytes, "tensors": tensors}
         text = json.dumps(about, separators=(",", ":")).encode()
         head = _MAGIC + _LENGTH.pack(len(text)) + text
         head += xxhash.xxh3_128_digest(head)
         path = directory / partial_name(generation)
+        # O_EXCL: the name is random, so an existing file would be another attempt's.
         fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         journal = cls(fd, 0, len(head))
         try:
             write_all(fd, head, 0)
+            # First the content, then the name: a name that survives a power failure without its
+            # content would be taken for a damaged journal.
             os.fsync(fd)
             sync_directory(directory)
         except BaseException:
@@ -98,7 +102,7 @@ class Journal:
 
     @classmethod
     def reopen(cls, directory: Path, partial: Partial) -> Journal:
-        """Go on where an attempt stopped; a record that was being written is cut off."""
+        """Open the journal of an interrupted attempt, and truncate an incomplete record."""
         fd = patiently(os.open, directory / partial_name(partial.generation), os.O_RDWR)
         journal = cls(fd, partial.mark, partial.length)
         try:
@@ -109,7 +113,11 @@ class Journal:
         return journal
 
     def advance(self, mark: int, hashes: bytes) -> None:
-        """Say that all bytes below ``mark`` are on the disk; ``hashes``: of the blocks since."""
+        """Record that all bytes below ``mark`` are durable, with the hashes of the blocks since.
+
+        The caller has synced the shards before: data first, then the record that vouches for it, as
+        in a checkpoint. A record must never cover bytes that a crash can still lose.
+        """
         record = _MARK.pack(mark) + hashes
         record += _checksum(self._mark, record)
         write_all(self._fds[0], record, self._length)
@@ -129,12 +137,12 @@ def partial_name(generation: str) -> str:
 
 
 def find_partials(directory: Path) -> Iterator[Partial]:
-    """Yield what attempts have left in ``directory``, unless they came to their end after all.
+    """Yield the partial models in ``directory``, without those that were committed.
 
-    Journals that are damaged are skipped.
+    Damaged journals are skipped, with a line in the log.
 
     Raises:
-        StoreError: one cannot be read; names it.
+        StoreError: a journal cannot be read; names it.
     """
     alive = _living(directory)
     for name in sorted(patiently(os.listdir, directory)):
@@ -143,11 +151,11 @@ def find_partials(directory: Path) -> Iterator[Partial]:
             try:
                 yield _read(directory / name, match[1])
             except (CorruptStore, ModelError) as error:
-                logger.info("%s: this interrupted transfer cannot go on: %s", directory, error)
+                logger.info("%s: an interrupted transfer cannot be resumed: %s", directory, error)
 
 
 def _living(directory: Path) -> set[str]:
-    """Return the generations that the present index names: a journal may outlive its commit."""
+    """Return the generations in the present index: a crash may leave a journal after the commit."""
     try:
         names = ShardIndex.read(directory).files
     except (FileNotFoundError, CorruptStore):
@@ -157,8 +165,10 @@ def _living(directory: Path) -> set[str]:
 
 def _read(path: Path, generation: str) -> Partial:
     if path.is_dir():
-        raise StoreError(f"{path}: a directory is in the place of a transfer's journal; remove it")
-    with disk_errors(path, "reading how far an interrupted transfer came"):
+        raise StoreError(
+            f"{path}: this is a directory, and the journal of a transfer should be here; remove it"
+        )
+    with disk_errors(path, "reading the journal of an interrupted transfer"):
         fd = patiently(os.open, path, os.O_RDONLY)
         try:
             data = read_bytes(fd, os.fstat(fd).st_size, 0, path)
@@ -169,7 +179,7 @@ def _read(path: Path, generation: str) -> Partial:
         spec = ModelSpec(tuple(TensorSpec(*tensor) for tensor in about["tensors"]))
         identity, shard_bytes = str(about["identity"]), int(about["shard_bytes"])
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptStore(f"its description is none: {error}", path=str(path)) from error
+        raise CorruptStore(f"its description is invalid: {error}", path=str(path)) from error
     mark, hashes, length = _records(data, start, spec.nbytes)
     return Partial(generation, identity, spec, shard_bytes, mark, hashes, length)
 
@@ -178,7 +188,7 @@ def _head(data: bytes, path: Path) -> tuple[dict[str, Any], int]:
     """Return the description and where the records begin."""
     begin = len(_MAGIC) + _LENGTH.size
     if len(data) < begin or not data.startswith(_MAGIC):
-        raise CorruptStore("this is no journal of a transfer", path=str(path))
+        raise CorruptStore("this is not the journal of a transfer", path=str(path))
     end = begin + _LENGTH.unpack_from(data, len(_MAGIC))[0]
     if data[end : end + _CHECKSUM_BYTES] != xxhash.xxh3_128_digest(data[:end]):
         raise CorruptStore("its head is damaged", path=str(path))
@@ -186,7 +196,7 @@ def _head(data: bytes, path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _records(data: bytes, start: int, nbytes: int) -> tuple[int, bytes, int]:
-    """Return (mark, hashes, end) of the records from ``start`` on, up to the last whole one."""
+    """Return (mark, hashes, end) of the records from ``start`` up to the last complete one."""
     mark, hashes = 0, bytearray()
     while start + _MARK.size <= len(data):
         (following,) = _MARK.unpack_from(data, start)

@@ -1,6 +1,6 @@
-"""Where the logical line lies in a set of files: which shard, at which offset, for how long.
+"""Maps logical ranges to positions in a set of files: shard, offset, length.
 
-Neighbouring tensors that are neighbours in a file too form one *run*, so that a model of many small
+Adjacent tensors that are also adjacent in a file form one *run*, so that a model of many small
 tensors is read and written in large pieces.
 """
 
@@ -24,7 +24,7 @@ class Layout:
 
     Args:
         spec: the model.
-        places: one place for each tensor.
+        places: the file position of each tensor.
     """
 
     def __init__(self, spec: ModelSpec, places: Sequence[FilePosition]) -> None:
@@ -58,10 +58,10 @@ class Layout:
 
 
 def split_into_shards(tensors: Sequence[TensorSpec], shard_bytes: int) -> list[list[TensorSpec]]:
-    """Fill shards in order up to ``shard_bytes`` of data each; at least one shard, maybe empty.
+    """Fill shards in order with up to ``shard_bytes`` of data each; there is at least one shard.
 
-    A larger tensor gets a shard of its own. A shard is also full when its header, which readers
-    load whole, would grow beyond what they accept.
+    A tensor that is larger gets its own shard. A shard is also full when its header, which readers
+    load completely, reaches 32 MiB: well below the limit of the safetensors library.
     """
     shards: list[list[TensorSpec]] = [[]]
     data = header = 0
@@ -78,5 +78,5 @@ def split_into_shards(tensors: Sequence[TensorSpec], shard_bytes: int) -> list[l
 
 
 def _entry_bytes(tensor: TensorSpec) -> int:
-    """Return at least how long the tensor's entry in a header is (escapes: six bytes a letter)."""
+    """Return an upper bound of the tensor's entry in a header (JSON escapes need six bytes)."""
     return 6 * len(tensor.name) + 21 * len(tensor.shape) + 100

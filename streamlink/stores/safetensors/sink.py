@@ -1,11 +1,12 @@
 """The sink of a safetensors directory: shards under new names, published by renaming the index.
 
-Until that rename the old model is untouched; after it the old shards are removed. A process killed
-at any point leaves either the old model or the new one, and files that the next attempt removes.
+Until the rename the old model is untouched; after it the old shards are removed. A process that is
+killed at any point leaves either the old or the new model, and files that the next attempt removes
+(shadow paging: the index is the root, and the rename switches it).
 
-An attempt with an ``identity`` is kept instead: a journal (``partial``) says how far it is on the
-disk, and a later process goes on from there. Its shards end in ``.part`` and get their headers last
-of all, so that no tool takes them for a model.
+An attempt with an ``identity`` can be resumed: ``journal`` records which bytes are durable, and a
+later process continues from there. The shards of such an attempt end in ``.part`` and get their
+headers last, so that no tool takes them for a model.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ __all__ = ["SafetensorsSink"]
 logger = logging.getLogger("streamlink.stores")
 
 DURABLE_BYTES = 64 << 20
-"""How much may have to be sent again after a crash of the receiver (bytes)."""
+"""The most that is sent again after a crash of the receiver (bytes)."""
 
 _PART = ".part"
 
@@ -72,16 +73,16 @@ _PART = ".part"
 class SafetensorsSink:
     """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin`` and ``resume``.
 
-    Bytes are hashed as they come in order; a block that came in other ways is read back by
-    ``commit``.
+    Bytes that arrive in order are hashed as they arrive; ``commit`` reads back and hashes the other
+    blocks.
 
     Args:
         directory: of the store.
         spec: the tensors.
         shard_bytes: see ``SafetensorsStore``.
         reserve: see ``SafetensorsStore``.
-        identity: what the sender calls the model; empty: a crash loses all of it.
-        partial: what an earlier attempt left, to go on with.
+        identity: the sender's name for the content; empty: the attempt cannot be resumed.
+        partial: the partial model of an earlier attempt, to resume.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class SafetensorsSink:
             with disk_errors(directory, "beginning a new model"):
                 self._begin(identity, partial)
         except BaseException:
-            with suppress(StoreError):  # what stood in the way of beginning is what is told
+            with suppress(StoreError):  # the first error is the one to report
                 self.discard()
             raise
 
@@ -135,7 +136,7 @@ class SafetensorsSink:
         self._require_open()
         if self._is_prepared:
             raise StoreError(
-                f"{self._directory}: this model is prepared, and takes no more: "
+                f"{self._directory}: this model is prepared and accepts no more bytes: "
                 "commit or discard it"
             )
         taken = 0
@@ -150,67 +151,67 @@ class SafetensorsSink:
                 self._note_progress(self._journal, offset, taken)
 
     def digest(self) -> str | None:
-        """Return the digest the model will have; ``None`` where the commit has to find it out."""
+        """Return the digest the model will have; None: only the commit can compute it."""
         if next(self._tracker.unknown(), None) is not None:
             return None
         return root_hash(self._spec, [self._tracker.hashes])
 
     @property
     def durable(self) -> int:
-        """All bytes below would survive this process, for ``resume`` to find (bytes)."""
+        """The high-water mark: ``resume`` continues from this byte after a crash."""
         return self._durable
 
     def saved(self) -> Iterator[memoryview]:
-        """Yield the durable bytes in order, read back and verified, in one buffer used again.
+        """Yield the durable bytes in order, read back and verified, in one reused buffer.
 
         Raises:
-            CorruptStore: a block is not what was written.
+            CorruptStore: a block was damaged since it was written.
         """
         return self._verified(self._durable)
 
     @property
     def whole(self) -> int:
-        """All blocks below came whole and without a gap (bytes); 0 once this is closed."""
+        """The end of the complete blocks without a gap from the start (bytes); 0 once closed."""
         if not self._is_open:
             return 0
         first = next(self._tracker.unknown(), block_count(self._spec.nbytes))
         return min(self._spec.nbytes, first * BLOCK_BYTES)
 
     def written(self) -> Iterator[memoryview]:
-        """Yield the bytes below ``whole`` as ``saved`` does those that are durable.
+        """Yield the bytes below ``whole``, read back and verified as by ``saved``.
 
         Raises:
-            CorruptStore: a block is not what was written.
+            CorruptStore: a block was damaged since it was written.
         """
         return self._verified(self.whole)
 
     def suspend(self) -> None:
-        """Let go of the attempt, and keep what has come in order for ``resume``.
+        """Close the attempt and keep the bytes that arrived in order, for ``resume``.
 
         An attempt without an identity is discarded.
         """
         if self._journal is None:
             self.discard()
         elif self._is_open:
-            with suppress(OSError):  # what is not durable by now comes again
+            with suppress(OSError):  # bytes that are not durable are sent again
                 self._advance(self._journal)
             self._close()
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Bring everything to the disk under its final names, with an index that nobody reads yet.
+        """Make everything durable under its final name, except that the index is not published.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stands.
+            disk failed. The old model stays.
         """
         self._prepare(Steps(progress))
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Prepare what is not prepared, replace the index, remove the old shards.
+        """Prepare the model if it is not prepared, replace the index, and remove the old shards.
 
         Raises:
             StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stands.
+            disk failed. The old model stays.
         """
         steps = Steps(progress)
         self._prepare(steps)
@@ -219,10 +220,10 @@ class SafetensorsSink:
             publish_index(self._directory, self._generation)
             remove_dead_files(self._directory, self._superseded)
         self._close()
-        steps.tell()
+        steps.done()
 
     def discard(self) -> None:
-        """Remove what this attempt wrote. The model that the index names is never touched."""
+        """Remove the files of this attempt. The model that the index names is never touched."""
         try:
             if self._is_open and self._lock:
                 with disk_errors(self._directory, "discarding an attempt"):
@@ -231,7 +232,7 @@ class SafetensorsSink:
         finally:
             self._close()
         if self._has_made_directory:
-            with suppress(OSError):  # not empty: it holds a model by now
+            with suppress(OSError):  # not empty: another attempt has stored a model in it
                 self._directory.rmdir()
 
     # --- beginning ------------------------------------------------------------------
@@ -241,9 +242,8 @@ class SafetensorsSink:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         self._make_room(partial)
-        self._tracker = BlockHashTracker(
-            self._spec.nbytes
-        )  # after: an absurd spec must cost nothing
+        # After the check for free space: a hostile spec of petabytes must not allocate memory.
+        self._tracker = BlockHashTracker(self._spec.nbytes)
         self._suffix = _PART if identity or partial else ""
         self._lay_out()
         if partial is not None:
@@ -273,7 +273,7 @@ class SafetensorsSink:
         if partial is None:
             for other in find_partials(self._directory):
                 logger.info(
-                    "%s: removing what came of another transfer, %d of %d bytes",
+                    "%s: removing the partial model of another transfer, %d of %d bytes",
                     self._directory,
                     other.mark,
                     other.spec.nbytes,
@@ -302,7 +302,7 @@ class SafetensorsSink:
         self._layout = Layout(self._spec, places)
 
     def _create_shards(self) -> None:
-        """Make the shards of their full size, still empty."""
+        """Create the shards with their full size, as sparse files."""
         for name, size in zip(self._names, self._sizes, strict=True):
             path = self._directory / (name + self._suffix)
             self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
@@ -312,20 +312,23 @@ class SafetensorsSink:
         for fd, header in zip(self._fds, self._headers, strict=True):
             write_all(fd, header, 0)
 
-    # --- an attempt that is kept ------------------------------------------------------
+    # --- an attempt that can be resumed -----------------------------------------------
 
     def _keep(self, journal: Journal) -> None:
         self._journal = journal
         weakref.finalize(self, journal.close)
 
     def _go_on(self, partial: Partial) -> None:
-        """Take the shards and the marks of an attempt that was interrupted."""
+        """Open the shards and the journal of an interrupted attempt."""
         for name, size in zip(self._names, self._sizes, strict=True):
             path, final = self._directory / (name + self._suffix), self._directory / name
-            if final.exists():  # a commit had begun
+            if final.exists():  # it was interrupted during its commit
                 os.replace(final, path)
             if not path.exists() or path.stat().st_size != size:
-                raise CorruptStore("a file of the interrupted transfer is gone", path=str(path))
+                raise CorruptStore(
+                    "this file of the interrupted transfer is missing or has the wrong size",
+                    path=str(path),
+                )
             self._fds.append(patiently(os.open, path, os.O_RDWR))
         self._keep(Journal.reopen(self._directory, partial))
         for block in range(block_count(partial.mark)):
@@ -337,13 +340,13 @@ class SafetensorsSink:
     def _note_progress(self, journal: Journal, offset: int, length: int) -> None:
         if offset == self._front:
             self._front += length
-        # The first marks come early, so that small models and slow links have some, too.
+        # The first marks come early, so that small models and slow links have marks, too.
         step = min(DURABLE_BYTES, max(BLOCK_BYTES, self._durable))
         if self._front - self._durable >= step:
             self._advance(journal)
 
     def _advance(self, journal: Journal) -> None:
-        """Bring what came in order to the disk, and say so in the journal."""
+        """Sync the bytes that arrived in order, then record that in the journal."""
         front = self._front
         mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
         fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
@@ -362,11 +365,11 @@ class SafetensorsSink:
     # --- the end ------------------------------------------------------------------------
 
     def _hash_unknown(self, steps: Steps) -> None:
-        """Read back the blocks that did not come in order, to know their hashes."""
+        """Read back and hash the blocks that did not arrive in order."""
         buffer = memoryview(bytearray(min(self._spec.nbytes, BLOCK_BYTES)))
         for block in self._tracker.unknown():
             self._tracker.set(block, block_hash_of(self._read_back(block, buffer)))
-            steps.tell()
+            steps.done()
 
     def _verified(self, nbytes: int) -> Iterator[memoryview]:
         buffer = memoryview(bytearray(min(BLOCK_BYTES, nbytes)))
@@ -379,7 +382,7 @@ class SafetensorsSink:
                 yield view
 
     def _read_back(self, block: int, buffer: memoryview) -> memoryview:
-        """Return what the files hold of a block, in ``buffer``."""
+        """Return a block as it is in the files, in ``buffer``."""
         start, stop = block_range(block, self._spec.nbytes)
         view, filled = buffer[: stop - start], 0
         for shard, place, length in self._layout.pieces(start, stop - start):
@@ -399,28 +402,29 @@ class SafetensorsSink:
                 self._write_headers()
             for fd in self._fds:
                 sync_data(fd)
-                steps.tell()
+                steps.done()
             if self._journal is not None:
                 self._mark(self._journal, self._spec.nbytes)
             self._take_names()
         self._is_prepared = True
 
     def _take_names(self) -> None:
-        """Give all files their final names, which the present index does not mention."""
+        """Give all files their final names, which the present index does not mention yet."""
         digests = f"model-{self._generation}.digests"
         write_block_hashes(self._directory / digests, self._spec, self._tracker.hashes)
         for name in self._names if self._suffix else ():
             os.replace(self._directory / (name + self._suffix), self._directory / name)
-        # The names of shards and digests must be durable before an index that relies on them.
+        # The names of shards and sidecar must be durable before the index that refers to them. Else
+        # a power failure could keep the index and lose a shard.
         sync_directory(self._directory)
         self._superseded = _files_of_present_model(self._directory)
         index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
         index.prepare(self._directory, self._generation)
 
     def _remove_own(self) -> None:
-        """Remove this attempt's files by their names, which takes no descriptor and frees some.
+        """Remove this attempt's files by name, which works also without a free descriptor.
 
-        Once the index may name them, only whoever reads it can tell.
+        Once the rename of the index was tried, the index may name them: then it decides.
         """
         if self._is_publishing:
             return
@@ -432,7 +436,7 @@ class SafetensorsSink:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise StoreError(f"{self._directory}: this attempt was committed or discarded already")
+            raise StoreError(f"{self._directory}: this sink was already committed or discarded")
 
     def _close(self) -> None:
         self._is_open = False
@@ -442,9 +446,9 @@ class SafetensorsSink:
 
 
 def _files_of_present_model(directory: Path) -> set[str]:
-    """Return the names that a new index makes superfluous.
+    """Return the names of files that a new index supersedes.
 
-    A single file is among them, because many tools prefer it to an index.
+    ``model.safetensors`` is one of them, because many tools prefer it to an index.
     """
     if not (directory / INDEX_NAME).exists():
         return {SINGLE_NAME}

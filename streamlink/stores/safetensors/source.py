@@ -1,8 +1,6 @@
-"""Models as safetensors files: the format users already hold their weights in.
+"""``SafetensorsSource``: reads a model from one safetensors file, or from shards with an index.
 
-``SafetensorsSource`` reads one file, or a directory with one file or with shards and an index, by
-``pread`` and never through a map, so resident memory stays flat. ``SafetensorsStore`` replaces the
-model in a directory atomically: new shards under new names, then one rename of the index.
+It reads with ``pread`` and never maps a file, so resident memory stays flat.
 """
 
 from __future__ import annotations
@@ -40,19 +38,19 @@ _IDLE_BUFFER_BYTES = 8 << 20
 
 
 class SafetensorsSource:
-    """Reads a model from safetensors files, which stay open and so readable while replaced.
+    """Reads a model from safetensors files. The files stay open, so a commit can replace them.
 
-    The logical order is that of the index, or of the header where there is no index. A directory
-    written by ``SafetensorsStore`` has block hashes: its bytes are read and verified in whole
-    blocks of 1 MiB, also where a range covers only part of one.
+    The logical order is that of the index, or of the header if there is no index. A directory
+    written by ``SafetensorsStore`` has block hashes: blocks of 1 MiB are read completely and
+    verified, also for a range that covers only part of a block.
 
-    Files of others have no digests: a bit that flipped on their disk is not noticed. ``streamlink
-    export`` copies them into a store that has. A file that is written to while it is open is
-    noticed with and without digests; see ``watch``.
+    Files of other tools have no block hashes: a bit that flipped on the disk is not detected.
+    ``streamlink export`` copies them into a store with hashes. A file that is modified while it is
+    open is detected with and without hashes; see ``watch``.
 
     Args:
         path: a file, or a directory with ``model.safetensors`` or ``model.safetensors.index.json``.
-        cache_blocks: verified blocks kept for other readers (count). Price: 1 MiB each.
+        cache_blocks: number of verified blocks to cache for other readers. Price: 1 MiB each.
 
     Raises:
         CorruptStore: files, headers and index contradict each other.
@@ -80,11 +78,11 @@ class SafetensorsSource:
         return self._spec
 
     def read(self, offset: int, length: int) -> Payload:
-        """Read ``[offset, offset + length)``, verified where there are block hashes.
+        """Read ``[offset, offset + length)``, verified if there are block hashes.
 
         Raises:
-            CorruptStore: a block is not what was stored.
-            SourceChanged: the same, and its file was written to or cut short since it was opened.
+            CorruptStore: a block is damaged.
+            SourceChanged: a block differs because its file was modified since it was opened.
             StoreError: the source is closed.
         """
         self._spec.check_range(offset, length)
@@ -93,25 +91,26 @@ class SafetensorsSource:
         return (self._read_plain(offset, length).toreadonly(),) if length else ()
 
     def block_hash(self, block: int) -> bytes | None:
-        """Return a block's stored hash, ``None`` where the files came without digests."""
+        """Return a block's stored hash; None: the files have no block hashes."""
         if self._hashes is None:
             return None
         return self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
 
     def digest(self) -> str:
-        """Return the model's digest: from the hashes where stored, else by reading everything."""
+        """Return the model's digest: from the block hashes, or else by reading everything."""
         if self._hashes is None:
             return digest_of(self)
         return root_hash(self._spec, [self._hashes])
 
     def identity(self) -> str:
-        """Return a name for these very bytes, found without reading them.
+        """Return a name for the content, found without reading it.
 
-        The digest where it is stored; else what the files are called, and when they were written.
+        It is the digest if that is stored; else a hash of names, inodes, sizes and times of the
+        files.
         """
         if self._hashes is not None:
             return self.digest()
-        # Not the device: its number may be another one after a restart of the machine.
+        # Without the device: its number may differ after the machine was restarted.
         about = [
             (file.name, identity.inode, identity.nbytes, identity.mtime_ns)
             for file, identity in zip(self._files, self._identities, strict=True)
@@ -121,14 +120,14 @@ class SafetensorsSource:
     def watch(self) -> Check:
         """Return a check for changes since the files were opened.
 
-        It raises ``SourceChanged`` where one of them was written to or cut short. Where there are
-        no digests, also where another file took its name; a store that was replaced meanwhile is no
-        change, since each block is proven to be of the model that was opened.
+        It raises ``SourceChanged`` if a file was modified or cut short, and, without block hashes,
+        if another file took its name. With block hashes a store that was replaced is no change:
+        each block is verified to belong to the model that was opened.
         """
         return self._check
 
     def close(self) -> None:
-        """Close the files and let go of blocks; to be called when no read is under way."""
+        """Close the files and drop cached blocks; call it when no thread reads."""
         self._closer()
         self._blocks.clear()
 
@@ -144,7 +143,12 @@ class SafetensorsSource:
         self._set_layout(header.tensors, [(0, offset) for offset in header.offsets])
 
     def _open_indexed(self) -> None:
-        """Open what the index names; once more from the start if a writer replaced it meanwhile."""
+        """Open the files that the index names.
+
+        A writer may replace the index between our read of it and the open of a shard, and then
+        remove that shard. So a missing file is an error only if the index is still the same;
+        otherwise it starts again with the new index.
+        """
         while True:
             index = ShardIndex.read(self._path)
             try:
@@ -180,8 +184,12 @@ class SafetensorsSource:
         except FileNotFoundError:
             if ShardIndex.read(self._path) != index:
                 raise
-            # Somebody copied only shards and index: readable, just not verified.
-            logger.warning("%s: %s is gone, so nothing is verified", self._path, index.digests)
+            # Somebody copied only shards and index: the model can be read, but not verified.
+            logger.warning(
+                "%s: the file with the block hashes, %s, is missing: reads are not verified",
+                self._path,
+                index.digests,
+            )
             return None
 
     def _set_layout(self, tensors: Iterable[TensorSpec], places: list[tuple[int, int]]) -> None:
@@ -198,7 +206,7 @@ class SafetensorsSource:
         named = set(index.weight_map.items())
         missing = sorted(named.difference(found))
         name, file = missing[0] if missing else sorted(set(found) - named)[0]
-        where = "names it, but this file does not hold it" if missing else "does not name it"
+        where = "names it, but this file does not have it" if missing else "does not name it"
         return CorruptStore(f"the index {where}", path=str(self._path / file), tensor=name)
 
     def _load(self, block: int) -> memoryview:
@@ -233,7 +241,7 @@ class SafetensorsSource:
             except CorruptStore:
                 self._require_unchanged(shard, offset)
                 raise
-            if self._hashes is None:  # after the read: what was changed before it is noticed
+            if self._hashes is None:  # checked after the read, or a change between would be missed
                 self._require_unchanged(shard, offset)
 
     def _require_unchanged(self, shard: int, offset: int) -> None:

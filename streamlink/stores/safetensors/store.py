@@ -1,8 +1,6 @@
-"""Models as safetensors files: the format users already hold their weights in.
+"""``SafetensorsStore``: one model in a directory, replaced atomically.
 
-``SafetensorsSource`` reads one file, or a directory with one file or with shards and an index, by
-``pread`` and never through a map, so resident memory stays flat. ``SafetensorsStore`` replaces the
-model in a directory atomically: new shards under new names, then one rename of the index.
+A commit writes new shards under new names, then renames the new index over the old one.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ _IDLE_BUFFER_BYTES = 8 << 20
 class SafetensorsStore:
     """Holds one model as safetensors shards in a directory that Hugging Face tools can load.
 
-    One writer at a time; a second one is refused. Readers are not disturbed by it.
+    One writer at a time; a second writer is refused. Readers may read during a write.
 
     Args:
-        directory: made by the first ``begin``.
-        shard_bytes: most data in one shard (bytes); a larger tensor gets one of its own.
+        directory: created by the first ``begin``.
+        shard_bytes: the most data in one shard (bytes); a larger tensor gets its own shard.
         cache_blocks: see ``SafetensorsSource``.
-        reserve_bytes: must stay free on the disk (bytes).
+        reserve_bytes: how many bytes must stay free on the disk.
     """
 
     def __init__(
@@ -53,36 +51,36 @@ class SafetensorsStore:
         self._reserve = reserve_bytes
 
     def open(self) -> SafetensorsSource:
-        """Return the last whole model; raises as ``SafetensorsSource`` does."""
+        """Return the last committed model; raises as ``SafetensorsSource`` does."""
         return SafetensorsSource(self._directory, self._cache_blocks)
 
     def begin(self, spec: ModelSpec, identity: str = "") -> SafetensorsSink:
-        """Return a sink for the next model. What crashed attempts left behind is removed first.
+        """Return a sink for the next model. Leftovers of crashed attempts are removed first.
 
         Args:
             spec: the tensors.
-            identity: what the sender calls its model. Where there is one, the sink says how far it
-                is ``durable``, and a later ``resume`` goes on from there. Price: each 64 MiB are
-                brought to the disk before the next are taken.
+            identity: the sender's name for the content. With it the sink keeps a journal of what is
+                ``durable``, and ``resume`` continues from there. Price: after each 64 MiB the sink
+                waits until they are on the disk.
 
         Raises:
             StoreFull: the disk has no room for another copy; says how much is needed.
-            StoreError: another writer is at work.
+            StoreError: another writer uses the store.
         """
         return SafetensorsSink(
             self._directory, spec, self._shard_bytes, self._reserve, identity=identity
         )
 
     def check_writable(self) -> None:
-        """Find out whether a model could be stored here; raises ``StoreError`` if not."""
+        """Raise ``StoreError`` if a model cannot be stored here."""
         require_writable(self._directory, "no model can be stored here")
 
     def resume(self, spec_digest: bytes, identity: str) -> SafetensorsSink | None:
-        """Return the sink of an interrupted attempt at this very model; ``None``: there is none.
+        """Return the sink of an interrupted transfer of the same model; None: there is none.
 
         Raises:
             StoreFull: the disk has no room for the rest.
-            StoreError: another writer is at work.
+            StoreError: another writer uses the store.
         """
         if not identity or not self._directory.is_dir():
             return None
@@ -93,10 +91,10 @@ class SafetensorsStore:
         return None
 
     def expire(self, seconds: float) -> None:
-        """Remove what attempts interrupted longer ago than ``seconds`` have left.
+        """Remove partial models that nobody changed for ``seconds``.
 
         Raises:
-            StoreError: it cannot be removed.
+            StoreError: one cannot be removed.
         """
         expire_partials(self._directory, seconds)
 
@@ -106,7 +104,7 @@ class SafetensorsStore:
                 self._directory, partial.spec, partial.shard_bytes, self._reserve, partial=partial
             )
         except CorruptStore as error:
-            logger.warning("%s; the transfer begins again", error)
+            logger.warning("%s; the transfer starts again from the first byte", error)
             return None
 
 

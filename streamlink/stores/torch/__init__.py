@@ -1,8 +1,8 @@
 """PyTorch tensors as a model.
 
-``model`` is the source and sink, ``tensors`` examines tensors, ``staging`` copies from and to those
-that are on a device or strided. PyTorch is an optional dependency: nothing outside this folder
-imports it, and the folder is imported only by programs that have tensors already.
+``model`` is the source and sink, ``tensors`` examines tensors, ``staging`` copies those that are on
+a device or strided. PyTorch is an optional dependency: nothing outside this folder imports it, and
+this folder is imported only by programs that have tensors already.
 """
 
 from streamlink.stores.torch.model import TorchModel

@@ -1,11 +1,8 @@
-"""Models in PyTorch: a module's own tensors, read where they lie and received into place.
+"""``TorchModel``: the tensors of a PyTorch module, read and filled in place.
 
-``TorchModel`` is for tensors what ``ArrayModel`` is for arrays. Runs of contiguous tensors in host
-memory *are* an ``ArrayModel`` over the same memory; runs of others are ``StagedTensors``, which go
-through a bounded buffer. There is never a second model, nor a second whole tensor.
-
-PyTorch is an extra: only this module, ``staged`` and ``tensors`` import it, and nobody them unless
-there are tensors at hand.
+It is for tensors what ``ArrayModel`` is for NumPy arrays. Runs of contiguous tensors in host memory
+are handled by an ``ArrayModel`` over the same memory; runs of others by ``StagedTensors``, through
+a bounded buffer. There is never a second copy of the model, nor of a whole tensor.
 """
 
 from __future__ import annotations
@@ -32,10 +29,10 @@ from streamlink.stores.torch.tensors import (
     Tensor,
     array_of,
     checked,
+    inform_autograd,
     moved,
     obstacle,
     require_disjoint,
-    tell_autograd,
     ties,
     versions,
 )
@@ -53,32 +50,32 @@ def _needs_staging(tensor: Tensor) -> bool:
 class TorchModel:
     """The tensors of a module, or named tensors, as a source and as a sink that fills them.
 
-    Parameters, persistent buffers and counters travel, in the order and under the names of
-    ``state_dict()``. Make it when the module is where it shall stay: ``.to()``, ``.half()`` and
-    ``load_state_dict(assign=True)`` give a module other memory, and then it is refused. Tensors
-    must not change while someone holds a view of them, so do not train while a model is sent: an
-    optimizer's step meanwhile raises ``SourceChanged``, told by PyTorch's version counters. They
-    do not count what is written through ``.data`` or a NumPy view, and inference tensors have
-    none; of those only the digest at the other end tells, and not all.
+    It covers parameters, persistent buffers and counters, in the order and under the names of
+    ``state_dict()``. Make it after the last ``.to()``, ``.half()`` or
+    ``load_state_dict(assign=True)``: these give a module new memory, and then reads and writes are
+    refused. Tensors must not be modified while someone holds a view of them, so do not train while
+    a model is sent. PyTorch's version counters detect an optimizer step (``SourceChanged``). They
+    do not count writes through ``.data`` or a NumPy view, and inference tensors have no counter;
+    such changes are detected by the digest at the receiver only, and not always.
 
-    *Tied weights*, two names of the very same memory, travel once, under the first name. The other
-    end, and any file, know the first name only; ``tied`` tells the others.
+    *Tied weights*, two names of the same memory, are sent once, under the first name. The receiver
+    and files know the first name only; ``tied`` maps the other names to it.
 
-    *Autograd* notices: what was computed from the old values cannot be differentiated any more.
+    *Autograd* is informed of every write: backward through results of the old values raises.
 
-    *On a device* a range is copied to host memory, and from it, with synchronous copies on the
-    current stream; whoever computes on another one synchronizes first. The code for devices is
-    tested with tensors in host memory, through the same copies; it was not run on a GPU.
+    *On a device*, ranges are copied to and from host memory synchronously on the current stream. A
+    program that computes on another stream must synchronize first. The device code is tested with
+    tensors in host memory, through the same copies; it was not run on a GPU.
 
     Args:
         model: a module, or name → tensor in logical order. Any shape and strides.
-        staging_bytes: host memory held while tensors on a device, or strided ones, are filled,
-            and the most that one copy from or to them moves; at least 16. Reading them lends as
-            many bytes as were asked for.
+        staging_bytes: host memory for filling tensors on a device and strided tensors, and the
+            largest single copy from or to them; at least 16. A read needs host memory for the
+            bytes that it returns.
 
     Raises:
-        UnsupportedDtype: a tensor's elements cannot travel.
-        ModelError: an entry is no tensor with memory of its own (sparse, meta, partly shared ...).
+        UnsupportedDtype: the dtype of a tensor is not supported.
+        ModelError: an entry is not a tensor with its own memory (sparse, meta, partly shared, ...).
         ValueError: ``staging_bytes`` is too small.
     """
 
@@ -109,17 +106,17 @@ class TorchModel:
 
     @property
     def spec(self) -> ModelSpec:
-        """The tensors, in logical order, each piece of memory once."""
+        """The tensors, in logical order; of tied weights the first name only."""
         return self._spec
 
     @property
     def tied(self) -> dict[str, str]:
-        """Each name that does not travel, to the name under which its memory does."""
+        """Each tied name that is not sent, mapped to the name under which its memory is sent."""
         return dict(self._tied)
 
     @property
     def is_torn(self) -> bool:
-        """Whether a model has begun to arrive and is not committed: part old, part new."""
+        """Whether a model began to arrive and is not committed: part old, part new."""
         return self._is_torn
 
     def read(self, offset: int, length: int) -> Payload:
@@ -127,24 +124,25 @@ class TorchModel:
 
         Raises:
             TornModel: the tensors are part old model, part new.
-            ModelError: the module was moved or cast since.
+            ModelError: the module was moved or cast since this object was made.
         """
         self._spec.check_range(offset, length)
         if self._is_torn:
             raise TornModel(
-                "these tensors hold part of an old and part of a new model, because a transfer "
-                "into them did not finish; receive the model again, or load it from a store"
+                "these tensors are part old model, part new model, because a transfer into them "
+                "did not finish; receive the model again, or load it from a store"
             )
-        if offset == 0:  # where whoever reads a model begins; to look each time would be dear
+        if offset == 0:  # the first read of a transfer; checking every read would cost too much
             self._require_unmoved()
         payloads = (part.read(at, stop - at) for part, at, stop in self._under(offset, length))
         return tuple(itertools.chain.from_iterable(payloads))
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Copy ``payload`` into the tensors, which are torn from now on until ``commit``.
+        """Copy ``payload`` into the tensors, which are torn from then on until ``commit``.
 
         Raises:
-            ModelError: a tensor cannot be filled, or the module was moved or cast since.
+            ModelError: a tensor cannot be filled, or the module was moved or cast since this object
+                was made.
         """
         self._spec.check_range(offset, payload.nbytes)
         if payload.nbytes == 0:
@@ -161,7 +159,7 @@ class TorchModel:
     def lend(self, offset: int, nbytes: int) -> memoryview | None:
         """Return the memory of a range within one contiguous tensor in host memory.
 
-        All tensors are torn from now on until ``commit``.
+        All tensors are torn from then on until ``commit``.
 
         Raises:
             ModelError: as ``write`` does.
@@ -172,7 +170,7 @@ class TorchModel:
             return None
         part, start, stop = under[0]
         if not isinstance(part, ArrayModel):
-            return None  # it has no host memory to stay in
+            return None  # staged tensors have no host memory of their own
         if self._is_torn:
             return part.lend(start, stop - start)
         self._require_fillable()
@@ -182,7 +180,7 @@ class TorchModel:
         return view
 
     def filled(self, offset: int, nbytes: int) -> None:
-        """Take note that lent bytes are here and verified."""
+        """Record that a lent range holds verified bytes."""
         self._spec.check_range(offset, nbytes)
         for part, start, stop in self._under(offset, nbytes):
             assert isinstance(part, ArrayModel), "only host memory is lent"
@@ -190,18 +188,18 @@ class TorchModel:
         self._written.add(offset, offset + nbytes)
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Check that all of it was written; the tensors stay torn until ``commit``.
+        """Check that every byte was written; the tensors stay torn until ``commit``.
 
         Raises:
-            StoreError: part of them was never written.
+            StoreError: some bytes were never written.
         """
         require_complete(self._written, self._spec)
 
     def commit(self, progress: Progress | None = None) -> None:
-        """Declare the tensors whole.
+        """End the torn state: the tensors hold the new model.
 
         Raises:
-            StoreError: part of them was never written.
+            StoreError: some bytes were never written.
         """
         require_complete(self._written, self._spec)
         for part in self._parts:
@@ -210,15 +208,15 @@ class TorchModel:
         self._is_torn = False
 
     def discard(self) -> None:
-        """Forget what was written; tensors that were torn stay torn until a whole model is in."""
+        """Drop the record of writes; torn tensors stay torn until a model is committed."""
         for part in self._parts:
             part.discard()
         self._end()
 
     def watch(self) -> Check:
-        """Return a check that raises ``SourceChanged`` where a tensor was written to since.
+        """Return a check that raises ``SourceChanged`` if a tensor was modified since this call.
 
-        See above for writes that PyTorch does not count.
+        The class documentation names the writes that PyTorch does not count.
         """
         noted = versions(self._tensors)
 
@@ -230,29 +228,29 @@ class TorchModel:
         return check
 
     def close(self) -> None:
-        """Nothing is held but the tensors, and host memory for those on a device."""
+        """Free the host memory used for tensors on a device and for strided tensors."""
         for part in self._parts:
             part.close()
 
     def _require_fillable(self) -> None:
-        """Find what cannot be filled before any tensor has been touched."""
+        """Check all tensors before the first one is modified."""
         if self._obstacle:
             raise ModelError(self._obstacle)
         self._require_unmoved()
 
     def _tear(self) -> None:
         self._is_torn = True
-        tell_autograd(self._tensors.values())
+        inform_autograd(self._tensors.values())
 
     def _end(self) -> None:
         self._written.clear()
         if self._is_torn:
-            tell_autograd(self._tensors.values())  # of results made since the first byte
+            inform_autograd(self._tensors.values())  # for results computed since the first byte
 
     def _under(
         self, offset: int, length: int
     ) -> Iterator[tuple[ArrayModel | StagedTensors, int, int]]:
-        """Yield (part, start, stop) for each part under a range, as ``ModelSpec.spans`` does."""
+        """Yield (part, start, stop) for each part in a range, as ``ModelSpec.spans`` does."""
         stop = offset + length
         index = bisect_right(self._starts, offset) - 1
         while offset < stop:
@@ -265,25 +263,28 @@ class TorchModel:
     def _require_unmoved(self) -> None:
         if name := moved(self._tensors, self._now()):
             raise ModelError(
-                f"tensor {name!r} is not where it was when this TorchModel was made: its module "
+                f"tensor {name!r} has other memory than when this TorchModel was made: its module "
                 "was moved or cast since (.to(), .half(), load_state_dict(assign=True)); "
                 "make a new TorchModel"
             )
 
 
 def _require_no_copies(tensors: Mapping[str, Tensor], again: Mapping[str, Tensor]) -> None:
-    """Find what a hook copies: filling a copy would be lost. Each ``state_dict()`` has its own."""
+    """Refuse entries that a hook copies, because filling a copy would have no effect.
+
+    A copy is recognized by its memory, which differs in each ``state_dict()``.
+    """
     if name := moved(tensors, again):
         raise ModelError(
             f"tensor {name!r} is a copy that state_dict() made, not the module's own memory; "
-            "pass the tensors themselves, name → tensor"
+            "pass the tensors themselves as a dict, name → tensor"
         )
 
 
 def _parts(
     tensors: Mapping[str, Tensor], is_staged: Callable[[Tensor], bool], staging_bytes: int
 ) -> Iterator[ArrayModel | StagedTensors]:
-    """Yield a model for each run of tensors that are handled alike."""
+    """Yield one model for each run of tensors that are handled in the same way."""
     for staged, run in itertools.groupby(tensors.items(), lambda item: is_staged(item[1])):
         if staged:
             yield StagedTensors(dict(run), staging_bytes)

@@ -1,7 +1,7 @@
-"""Tensors that are on a device or strided, read and written through host memory, piece by piece.
+"""Reads and writes tensors on a device, or strided ones, through a bounded staging buffer.
 
-``TorchModel`` hands every run of such tensors to a ``StagedTensors``. What it moves at once is
-bounded, whatever a tensor's size and strides.
+``TorchModel`` uses one ``StagedTensors`` for each run of such tensors. The bytes copied at once are
+bounded, whatever the size and strides of a tensor.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["StagedTensors"]
 
 
 class StagedTensors:
-    """Consecutive tensors of one model, copied from and to host memory with PyTorch's own copy.
+    """Consecutive tensors of one model, copied from and to host memory by PyTorch.
 
-    A contiguous tensor is a line of bytes. Of another one, a range of elements is cut into *boxes*,
-    views that need no copy of the tensor. Reads may come from several threads at once.
+    A contiguous tensor is handled as flat bytes. Of a strided tensor, a range of elements is cut
+    into *boxes*: rectangular views, which need no copy of the tensor. Several threads may read.
 
     Args:
         tensors: name → tensor, checked, on any device.
@@ -38,7 +38,7 @@ class StagedTensors:
         self._pool = BufferPool(staging_bytes)
 
     def read(self, offset: int, length: int) -> Payload:
-        """Return one view of host memory lent for it; ``length`` is not 0."""
+        """Return one view of pooled host memory with the bytes; ``length`` is not 0."""
         view = self._pool.take(length)
         host = torch.frombuffer(view, dtype=torch.uint8)
         filled = 0
@@ -48,7 +48,7 @@ class StagedTensors:
         return (view,)
 
     def write(self, offset: int, payload: memoryview) -> None:
-        """Copy ``payload`` to the device; it may be reused after the return."""
+        """Copy ``payload`` to the device; the caller may reuse the buffer afterwards."""
         if self._staging is None:
             self._staging = torch.empty(self._staging_bytes, dtype=torch.uint8)
         taken, data = 0, np.frombuffer(payload, np.uint8)
@@ -59,18 +59,18 @@ class StagedTensors:
             taken += stop - start
 
     def commit(self) -> None:
-        """Let go of the staging buffer."""
+        """Free the staging buffer."""
         self._staging = None
 
     discard = commit
 
     def close(self) -> None:
-        """Let go of idle buffers as well."""
+        """Free the idle buffers as well."""
         self.commit()
         self._pool = BufferPool(self._staging_bytes)
 
     def _boxes(self, offset: int, length: int) -> Iterator[tuple[Tensor, int, int]]:
-        """Yield (box, start, stop): the range is bytes ``[start, stop)`` of each box in turn."""
+        """Yield (box, start, stop): the range consists of bytes ``[start, stop)`` of each box."""
         for index, start, stop in self.spec.spans(offset, length):
             tensor = self._tensors[index]
             itemsize = tensor.element_size()
@@ -84,9 +84,10 @@ class StagedTensors:
 
 
 def _line_of(tensor: Tensor) -> Tensor:
-    """Return a contiguous tensor as flat bytes, another one as integers, both without a copy."""
+    """Return a contiguous tensor as flat bytes, a strided one as integers, both without a copy."""
     if tensor.is_contiguous():
-        # Where a dimension has one element, or none, its stride may be anything: it is given anew.
+        # A dimension with at most one element may have any stride, which ``view`` would refuse;
+        # ``as_strided`` sets a regular one.
         return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
     return integers(tensor)
 
@@ -96,10 +97,11 @@ def _cut(first: int, last: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def _boxes(tensor: Tensor, first: int, last: int) -> Iterator[Tensor]:
-    """Yield views that hold elements ``[first, last)`` in C order: at most two for each dimension.
+    """Yield views that together hold elements ``[first, last)`` in C order.
 
-    A range that begins and ends inside a row is the rest of that row, whole rows, and the beginning
-    of another one; a row is cut in the same way.
+    A range consists of the rest of its first row, whole rows, and the beginning of its last row; a
+    partial row is cut in the same way, one dimension lower. So there are at most two partial boxes
+    for each dimension.
     """
     if tensor.dim() == 1:
         yield tensor[first:last]
@@ -118,7 +120,7 @@ def _boxes(tensor: Tensor, first: int, last: int) -> Iterator[Tensor]:
 
 
 def _read_box(box: Tensor, start: int, host: Tensor) -> None:
-    """Copy bytes of a box, from ``start`` on, until ``host`` is full."""
+    """Copy the bytes of a box from ``start`` on, until ``host`` is full."""
     itemsize = box.element_size()
     is_whole = host.numel() == box.numel() * itemsize
     if is_whole and host.storage_offset() % itemsize == 0:
@@ -128,9 +130,9 @@ def _read_box(box: Tensor, start: int, host: Tensor) -> None:
 
 
 def _write_box(box: Tensor, start: int, host: Tensor) -> None:
-    """Copy ``host`` into a box, from byte ``start`` on; elements cut in two keep their other part.
+    """Copy ``host`` into a box from byte ``start`` on; cut elements keep their other bytes.
 
-    ``host`` begins where its storage does, so it can be seen as elements.
+    ``host`` begins at the start of its storage, so it is aligned and can be viewed as elements.
     """
     if host.numel() < box.numel() * box.element_size():
         whole = _flat_copy(box)
@@ -140,5 +142,5 @@ def _write_box(box: Tensor, start: int, host: Tensor) -> None:
 
 
 def _flat_copy(box: Tensor) -> Tensor:
-    """Return a box as flat bytes in host memory; what has the size of a box is bounded."""
+    """Return a copy of a box as flat bytes in host memory; the size of a box is bounded."""
     return box.clone(memory_format=torch.contiguous_format).cpu().reshape(-1).view(torch.uint8)

@@ -1,7 +1,7 @@
-"""What a ``torch.Tensor`` is to streamlink: its dtype, its memory, and who else has that memory.
+"""Examines PyTorch tensors: dtype, memory, and which tensors share memory.
 
-``TorchModel`` asks here before it touches anything, so that whatever cannot travel, or would be
-filled wrongly, is refused in words that name the tensor. Nothing here reads or writes an element.
+``TorchModel`` uses it before it reads or writes anything, so that a tensor that is not supported,
+or that would be filled incorrectly, is refused by name. Nothing here reads or writes an element.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ __all__ = [
     "Tensor",
     "array_of",
     "checked",
+    "inform_autograd",
     "integers",
     "moved",
     "obstacle",
     "require_disjoint",
     "spec_of",
-    "tell_autograd",
     "ties",
     "versions",
 ]
 
 Tensor = Any
-"""A ``torch.Tensor``; PyTorch may be missing where types are checked."""
+"""A ``torch.Tensor``; ``Any``, because type checkers may run without PyTorch."""
 
 _NAMES = {
     torch.bool: "BOOL",
@@ -54,40 +54,40 @@ _NAMES = {
     torch.complex64: "C64",
 }
 
-# NumPy knows neither BF16 nor FP8, and a copy of floats or bools may not keep every bit: all
-# tensors are handled as integers of their width.
+# All tensors are handled as integers of the same width: NumPy has neither BF16 nor FP8, and copying
+# floats or bools may change bits (signaling NaNs, bools other than 0 and 1).
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 _ADDRESSED = frozenset({"cpu", "cuda"})
 
 
 def checked(name: str, entry: Tensor) -> Tensor:
-    """Return an entry of a state dict without its history.
+    """Return an entry of a state dict, detached from autograd.
 
     Raises:
-        UnsupportedDtype: its elements cannot travel.
-        ModelError: it is no tensor, or none with memory of its own.
+        UnsupportedDtype: its dtype is not supported.
+        ModelError: it is not a tensor, or has no memory of its own.
     """
     if not isinstance(entry, torch.Tensor):
         raise ModelError(
-            f"entry {name!r} is a {type(entry).__name__}, not a tensor, and only tensors travel; "
-            "pass those alone: TorchModel({name: each for name, each in "
-            "module.state_dict().items() if isinstance(each, torch.Tensor)}), and bring the rest "
-            "to the other end in some other way"
+            f"entry {name!r} is a {type(entry).__name__}, not a tensor, and only tensors can be "
+            "sent; pass the tensors alone: TorchModel({name: each for name, each in "
+            "module.state_dict().items() if isinstance(each, torch.Tensor)}), and send the rest "
+            "in another way"
         )
     if fault := _fault(entry):
         raise ModelError(f"tensor {name!r} {fault}")
     if entry.dtype not in _NAMES:
         raise UnsupportedDtype(
-            f"tensor {name!r}: dtype {entry.dtype} cannot travel: {_advice(entry)}"
+            f"tensor {name!r}: dtype {entry.dtype} is not supported: {_advice(entry)}"
         )
     return entry.detach()
 
 
 def _fault(tensor: Tensor) -> str:
-    """Return why a tensor's memory is not its values, as the end of a sentence; ``""`` if it is."""
+    """Return why a tensor's memory does not hold its values (the end of a sentence), or ``""``."""
     if torch.nn.parameter.is_lazy(tensor):
-        return "has no shape yet, since its module is lazy; run the module once"
+        return "has no shape yet, because its module is lazy; run the module once"
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"is a {type(tensor).__name__}, not plain memory; pass the plain tensors under it"
     if tensor.layout is not torch.strided:
@@ -108,17 +108,18 @@ def _advice(tensor: Tensor) -> str:
     if tensor.is_quantized:
         return "it is quantized; pass tensor.int_repr(), and the scales as tensors of their own"
     if tensor.dtype.is_complex:
-        return "of the complex types only complex64 is supported; pass torch.view_as_real(tensor)"
-    return f"supported are {', '.join(str(each) for each in _NAMES)}; or pass a view as torch.uint8"
+        return "complex64 is the only complex type; pass torch.view_as_real(tensor)"
+    names = ", ".join(str(each) for each in _NAMES)
+    return f"the supported ones are {names}; or pass a view as torch.uint8"
 
 
 def spec_of(name: str, tensor: Tensor) -> TensorSpec:
-    """Return what a checked tensor is called here."""
+    """Return the spec of a checked tensor."""
     return TensorSpec(name, _NAMES[tensor.dtype], tuple(tensor.shape))
 
 
 def integers(tensor: Tensor) -> Tensor:
-    """Return a view of a tensor, of any strides, as integers of its width."""
+    """Return a view of a tensor, of any strides, as integers of the same width."""
     return tensor.view(_INTEGERS[tensor.element_size()])
 
 
@@ -128,15 +129,15 @@ def array_of(tensor: Tensor) -> npt.NDArray[Any]:
     return array.view(DTYPES[_NAMES[tensor.dtype]])
 
 
-def tell_autograd(tensors: Iterable[Tensor]) -> None:
-    """Count a change, so that a backward pass over the values before it fails, as it must."""
+def inform_autograd(tensors: Iterable[Tensor]) -> None:
+    """Increment the version counters, so that a backward pass over the old values raises."""
     for tensor in tensors:
         if not tensor.is_inference():
             torch.autograd.graph.increment_version(tensor)
 
 
 def versions(tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Return how often each tensor was written to, as PyTorch counts; not of inference tensors."""
+    """Return PyTorch's version counter of each tensor; inference tensors have none."""
     counted = ((name, each) for name, each in tensors.items() if not each.is_inference())
     return {name: each._version for name, each in counted}
 
@@ -144,23 +145,23 @@ def versions(tensors: Mapping[str, Tensor]) -> dict[str, int]:
 # --- who shares memory with whom --------------------------------------------
 
 
-def _identity(tensor: Tensor) -> tuple[object, ...]:
-    """Return what is equal for two names of the very same elements, laid out in the same way."""
+def _layout_key(tensor: Tensor) -> tuple[object, ...]:
+    """Return a key that is equal for two tensors with the same elements in the same layout."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     strides = tuple(stride for size, stride in sizes if size > 1)
     return tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), strides
 
 
 def ties(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return each further name of the very same memory → the first one."""
+    """Return each further name of the same memory, mapped to the first name."""
     firsts: dict[tuple[object, ...], str] = {}
     filled = ((name, tensor) for name, tensor in tensors.items() if tensor.numel())
-    found = {name: firsts.setdefault(_identity(tensor), name) for name, tensor in filled}
+    found = {name: firsts.setdefault(_layout_key(tensor), name) for name, tensor in filled}
     return {name: first for name, first in found.items() if name != first}
 
 
 def require_disjoint(tensors: Mapping[str, Tensor]) -> None:
-    """Raise ``ModelError`` that names two tensors with some bytes in common, if there are such."""
+    """Raise ``ModelError`` if two tensors have bytes in common; it names both."""
     places: defaultdict[str, list[tuple[str, tuple[int, int]]]] = defaultdict(list)
     for name, tensor in tensors.items():
         if tensor.numel():
@@ -176,15 +177,16 @@ def _require_disjoint(
     pair = first_overlap(spans, lambda one, two: _shares(tensors[names[one]], tensors[names[two]]))
     if pair is not None:
         raise ModelError(
-            f"tensors {names[pair[0]]!r} and {names[pair[1]]!r} share part of their memory, or see "
-            "it differently; pass one of them alone, or a copy (tensor.clone())"
+            f"tensors {names[pair[0]]!r} and {names[pair[1]]!r} share part of their memory, or "
+            "view the same memory differently; pass one of them alone, or a copy (tensor.clone())"
         )
 
 
 def _span(tensor: Tensor) -> tuple[str, int, int]:
     """Return (address space, first byte, byte after the last)."""
     place, start = str(tensor.device), tensor.data_ptr()
-    if tensor.device.type not in _ADDRESSED:  # elsewhere a pointer may be a handle plus an offset
+    # On other devices a pointer may be a handle plus an offset, comparable within a storage only.
+    if tensor.device.type not in _ADDRESSED:
         place += f" {tensor.untyped_storage().data_ptr()}"
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     last = sum((size - 1) * stride for size, stride in sizes)
@@ -192,7 +194,10 @@ def _span(tensor: Tensor) -> tuple[str, int, int]:
 
 
 class _Footprint:
-    """Where a tensor's elements lie, for NumPy's search for common bytes. Nothing is ever read."""
+    """The addresses of a tensor's elements, for ``np.shares_memory``, which reads no element.
+
+    So it also works for memory of a device.
+    """
 
     def __init__(self, tensor: Tensor) -> None:
         itemsize = tensor.element_size()
@@ -206,33 +211,33 @@ class _Footprint:
 
 
 def _shares(one: Tensor, other: Tensor) -> bool:
-    """Tell whether two tensors have bytes in common; what is too hard to tell counts as yes."""
+    """Tell whether two tensors have a byte in common; yes if that takes too long to find out."""
     return shares(np.asarray(_Footprint(one)), np.asarray(_Footprint(other)))
 
 
 def moved(tensors: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> str | None:
-    """Return the first name whose memory is not the same in ``now``; ``None`` if all are."""
+    """Return the first name whose memory differs in ``now``; None: all are the same."""
     for name, tensor in tensors.items():
-        if name not in now or _identity(now[name]) != _identity(tensor):
+        if name not in now or _layout_key(now[name]) != _layout_key(tensor):
             return name
     return None
 
 
 def obstacle(tensors: Mapping[str, Tensor]) -> str:
-    """Return why one of the tensors cannot be filled (it can still be read), or ``""``."""
-    name = next((name for name, tensor in tensors.items() if _meets_itself(tensor)), None)
+    """Return why a tensor cannot be filled, although it can be read, or ``""``."""
+    name = next((name for name, tensor in tensors.items() if _may_self_overlap(tensor)), None)
     if name is None:
         return ""
     return (
-        f"tensor {name!r} has several elements in the same memory (it was expanded) and cannot be "
-        "filled; pass a copy of it (tensor.contiguous())"
+        f"tensor {name!r} has several elements at the same address (it was expanded) and cannot "
+        "be filled; pass a copy of it (tensor.contiguous())"
     )
 
 
-def _meets_itself(tensor: Tensor) -> bool:
-    """Tell whether elements of a tensor may lie in the same place; never of slices and transposes.
+def _may_self_overlap(tensor: Tensor) -> bool:
+    """Tell whether two elements of a tensor may share memory; slices and transposes never do.
 
-    They cannot where each stride is longer than all that the shorter ones reach.
+    They cannot if each stride is longer than the extent of all shorter strides together.
     """
     if tensor.numel() == 0:
         return False

@@ -113,7 +113,7 @@ def test_nobody_is_waited_for_whom_an_operator_excluded() -> None:
     rule.begin(NAMES)
     rule.fail("site-1", LOST)
     rule.lose(["site-1"], now=0.0)
-    out = StreamAborted(AbortCode.CANCELLED, "thrown out by the operator: noise", by_peer=False)
+    out = StreamAborted(AbortCode.CANCELLED, "excluded by the operator: noise", by_peer=False)
     rule.exclude("site-1", out)
     assert rule.lost == []
     assert rule.begin(NAMES) == ["site-2", "site-3"]

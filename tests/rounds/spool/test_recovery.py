@@ -76,7 +76,7 @@ def test_what_is_of_no_use_any_more_is_removed(tmp_path: Path, facts: dict[str, 
     assert not (tmp_path / "spool").exists()
 
 
-def test_the_update_of_who_was_thrown_out_is_removed(tmp_path: Path) -> None:
+def test_the_update_of_who_was_excluded_is_removed(tmp_path: Path) -> None:
     path = stored(tmp_path)
     stored(tmp_path, 1, peer="site-2")
     assert [each.peer for each in found(tmp_path, without={"site-1"})] == ["site-2"]

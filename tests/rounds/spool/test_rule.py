@@ -74,7 +74,7 @@ def test_a_client_that_came_back_is_one_that_was_asked() -> None:
     assert not rule.away(now=4.0)
 
 
-def test_one_that_arrived_and_is_thrown_out_ends_the_grace_time_of_the_others() -> None:
+def test_one_that_arrived_and_is_excluded_ends_the_grace_time_of_the_others() -> None:
     rule = a_rule(min_clients=2, grace=10.0)
     rule.arrive("site-1", now=1.0)
     rule.arrive("site-2", now=2.0)
@@ -86,7 +86,7 @@ def test_one_that_arrived_and_is_thrown_out_ends_the_grace_time_of_the_others() 
     assert rule.is_enough
 
 
-def test_one_more_than_enough_that_is_thrown_out_leaves_the_grace_time_as_it_is() -> None:
+def test_one_more_than_enough_that_is_excluded_leaves_the_grace_time_as_it_is() -> None:
     rule = a_rule(min_clients=1, grace=10.0)
     rule.arrive("site-1", now=1.0)
     rule.arrive("site-2", now=2.0)
@@ -94,7 +94,7 @@ def test_one_more_than_enough_that_is_thrown_out_leaves_the_grace_time_as_it_is(
     assert rule.seconds_left(now=6.0) == 5.0
 
 
-def test_one_that_is_away_and_thrown_out_is_not_waited_for() -> None:
+def test_one_that_is_away_and_excluded_is_not_waited_for() -> None:
     rule = a_rule(min_clients=1, grace=10.0)
     rule.drop("site-1", is_gone=True, now=1.0)
     rule.forget("site-1")

@@ -124,7 +124,7 @@ def test_the_systems_limit_on_file_size_is_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_nothing_is_begun_below_the_reserve(tmp_path: Path) -> None:
-    with pytest.raises(StoreFull, match=r"that stay free .reserve_bytes."):
+    with pytest.raises(StoreFull, match=r"that must stay free .reserve_bytes."):
         CompressedStore(tmp_path / "m.slz", reserve_bytes=1 << 60).begin(float_spec(1))
     assert names_in(tmp_path) == set()
 
@@ -150,7 +150,7 @@ def test_writing_stops_when_the_free_space_falls_below_the_reserve(
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     store = CompressedStore(tmp_path / "m.slz")
     first = store.begin(float_spec(1))
-    with pytest.raises(StoreError, match="another writer is at work"):
+    with pytest.raises(StoreError, match="another writer uses this store"):
         store.begin(float_spec(1))
     fill(first, b"1234", [])
     first.commit()
@@ -180,7 +180,7 @@ def test_a_file_published_while_it_was_being_locked_is_left_alone(
 def test_a_finished_attempt_takes_nothing_more(tmp_path: Path) -> None:
     sink = CompressedStore(tmp_path / "m.slz").begin(float_spec(1))
     sink.discard()
-    with pytest.raises(StoreError, match="committed or discarded already"):
+    with pytest.raises(StoreError, match="already committed or discarded"):
         sink.write(0, memoryview(np.zeros(4, np.uint8).data))
 
 

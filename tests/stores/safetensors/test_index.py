@@ -42,7 +42,7 @@ def test_names_outside_the_directory_are_refused(tmp_path: Path, name: object) -
         {"weight_map": {}, "metadata": {"streamlink_digests": name}},
     ):
         (tmp_path / INDEX_NAME).write_text(json.dumps(index))
-        with pytest.raises(CorruptStore, match="no plain file name"):
+        with pytest.raises(CorruptStore, match="not a plain file name"):
             ShardIndex.read(tmp_path)
 
 

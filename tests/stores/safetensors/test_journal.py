@@ -128,7 +128,10 @@ def test_the_next_attempt_removes_it_and_says_so(
     mark = interrupted(tmp_path)
     with caplog.at_level(logging.INFO):
         a_store(tmp_path).begin(SPEC, "two").discard()
-    assert f"removing what came of another transfer, {mark} of {SPEC.nbytes} bytes" in caplog.text
+    assert (
+        f"removing the partial model of another transfer, {mark} of {SPEC.nbytes} bytes"
+        in caplog.text
+    )
     assert names_in(tmp_path) == set()
 
 
@@ -175,7 +178,7 @@ def test_a_journal_with_a_damaged_head_is_none(
     flip(journal, offset)
     with caplog.at_level(logging.INFO):
         assert again(tmp_path) is None
-    assert "cannot go on" in caplog.text
+    assert "cannot be resumed" in caplog.text
 
 
 def test_a_missing_file_lets_it_begin_again(
@@ -184,7 +187,7 @@ def test_a_missing_file_lets_it_begin_again(
     interrupted(tmp_path)
     next(tmp_path.glob("*.part")).unlink()
     assert again(tmp_path) is None
-    assert "is gone" in caplog.text
+    assert "is missing" in caplog.text
     assert names_in(tmp_path) == set()
 
 
@@ -261,7 +264,7 @@ def test_only_the_rest_has_to_fit_on_the_disk(
 def test_only_one_writer_goes_on(tmp_path: Path) -> None:
     sink = a_store(tmp_path).begin(SPEC, "one")
     write(sink, 0, MiB)
-    with pytest.raises(StoreError, match="another writer is at work"):
+    with pytest.raises(StoreError, match="another writer uses this store"):
         again(tmp_path)
     assert sink.durable == MiB
 
@@ -292,7 +295,7 @@ def test_a_directory_in_place_of_a_journal_is_named(tmp_path: Path) -> None:
     store = SafetensorsStore(tmp_path)
     wrong = tmp_path / "model-01234567.partial"
     wrong.mkdir()
-    said = f"{wrong}: a directory is in the place of a transfer"
+    said = f"{wrong}: this is a directory, and the journal of a transfer should be here"
     for identity in ("", "name"):
         with pytest.raises(StoreError, match=said):
             store.begin(SPEC, identity)

@@ -142,7 +142,7 @@ def test_the_systems_limit_on_file_size_is_a_full_disk(tmp_path: Path) -> None:
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     store = SafetensorsStore(tmp_path)
     first = store.begin(float_spec(1))
-    with pytest.raises(StoreError, match="another writer is at work"):
+    with pytest.raises(StoreError, match="another writer uses this store"):
         store.begin(float_spec(1))
     fill(first, b"1234", [])
     first.commit()
@@ -153,9 +153,9 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 def test_a_finished_attempt_takes_nothing_more(tmp_path: Path) -> None:
     sink = SafetensorsStore(tmp_path).begin(float_spec(1))
     sink.discard()
-    with pytest.raises(StoreError, match="committed or discarded already"):
+    with pytest.raises(StoreError, match="already committed or discarded"):
         sink.write(0, memoryview(b"1234"))
-    with pytest.raises(StoreError, match="committed or discarded already"):
+    with pytest.raises(StoreError, match="already committed or discarded"):
         sink.commit()
 
 

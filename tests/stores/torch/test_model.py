@@ -125,7 +125,7 @@ class TorchStore:
 
             def write(self, offset: int, payload: memoryview) -> None:
                 if self.is_prepared:
-                    raise StoreError("it is prepared, and takes no more")
+                    raise StoreError("it is prepared and accepts no more bytes")
                 model.write(offset, payload)
 
             def prepare(self, progress: Any = None) -> None:
@@ -365,7 +365,7 @@ def test_a_module_that_has_other_memory_now_is_refused(move: Callable[[Any], Non
     move(net)
     with pytest.raises(ModelError, match="make a new TorchModel"):
         model.read(0, 1)
-    with pytest.raises(ModelError, match=r"tensor 'embed\.weight' is not where it was"):
+    with pytest.raises(ModelError, match=r"tensor 'embed\.weight' has other memory than"):
         model.write(0, memoryview(b"x"))
     assert not model.is_torn
 
@@ -518,7 +518,7 @@ def test_elements_in_one_place_are_read_but_not_filled(
     other = torch.zeros(1)
     model = model_of({"a": other, "w": tensor}, way)
     assert content(model, 5) == bytes_of(other) + bytes_of(tensor)
-    with pytest.raises(ModelError, match="tensor 'w' has several elements in the same memory"):
+    with pytest.raises(ModelError, match="tensor 'w' has several elements at the same address"):
         model.write(0, memoryview(b"1234"))
     assert not model.is_torn
     assert other[0] == 0
