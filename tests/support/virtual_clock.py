@@ -16,7 +16,7 @@ from typing import TypeVar
 
 __all__ = ["VirtualClock"]
 
-_POLL_SECONDS = 0.0005  # of real time: a thread that ends tells nobody
+_POLL_SECONDS = 0.002  # of real time: a thread that ends tells nobody
 _EPOCH = 1_800_000_000.0
 
 T = TypeVar("T")
