@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
     "metrics": frozenset({"operate", "link"}),
-    "testing": frozenset({"model", "clock"}),
+    "testing": frozenset({"config", "clock", "executors", "link", "model", "rounds"}),
     "public": ANYTHING,
     "__init__": ANYTHING,
     "__main__": frozenset({"cli"}),

@@ -31,6 +31,7 @@ __all__ = [
     "new_listener",
 ]
 
+_GRACE_SECONDS = 1.0  # as the gRPC carrier gives its calls
 _MOST_MESSAGES = 16  # that wait in one direction of a call
 
 _Serve = Callable[[ServerCall], Iterator[bytes]]
@@ -192,9 +193,10 @@ class MemoryNetwork:
         return self._port
 
     def stop(self) -> None:
-        """See ``Listener``."""
+        """See ``Listener``. Calls get a moment to deliver what was sent, such as an abort."""
         with self._changed:
             self._hub = None
+            self._changed.wait_for(lambda: not self._calls, _GRACE_SECONDS)
             calls = list(self._calls)
         for call in calls:
             call.end_as(CallEnd.BROKEN)
@@ -233,6 +235,7 @@ class MemoryNetwork:
             finally:
                 with self._changed:
                     self._calls.discard(call)
+                    self._changed.notify_all()
 
         threading.Thread(target=run, name="memory-serve", daemon=True).start()
         return call
