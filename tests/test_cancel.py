@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ import numpy as np
 import pytest
 
 import streamlink as sl
+from benchmarks.relay import Relay
 from streamlink.errors import Cancelled, StreamAborted
 from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.fleet import Fleet
+from streamlink.link.client import ClientLink
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores import MemoryStore
-from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, config, initial
+from streamlink.testing import memory_address
+from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, config, echo, initial
+from tests.support.public_types import public_names, raised_by
 
 NOBODY = "127.0.0.1:9"
 
@@ -207,6 +212,104 @@ def test_a_client_ends_while_it_waits_for_tasks() -> None:
         assert cancelled(done)
         client.close()
         federation.wait_left("site-1")
+
+
+def test_a_link_ends_while_it_waits_for_its_end() -> None:
+    with Federation() as federation:
+        for wait in ("wait", "wait_finished"):
+            token = sl.CancelToken()
+            link = ClientLink(federation.address, name=wait, serve=echo, config=SMALL, cancel=token)
+            done = started(getattr(link.start(), wait))
+            federation.peer(wait)
+            token.cancel("enough")
+            assert cancelled(done)
+            link.close()
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["while it closes", "before"])
+def test_a_client_that_closes_does_not_wait_for_a_server_that_is_mute(is_late: bool) -> None:
+    token, work = sl.CancelToken(), StreamingExecutor(lambda t, at, v: v)
+    with Federation() as federation, Relay("127.0.0.1", federation.server.port) as relay:
+        client = Client(f"127.0.0.1:{relay.port}", "site-1", work, SMALL, cancel=token).start()
+        federation.peer("site-1")
+        relay.stall()
+        if is_late:
+            token.cancel("enough")
+        done = started(client.close)
+        token.cancel("enough")
+        done.result(WAIT)
+
+
+def test_a_server_ends_while_it_waits_for_clients() -> None:
+    token = sl.CancelToken()
+    with sl.Server(memory_address(), SMALL, cancel=token) as server:
+        waits = [started(server.wait_for_peers, 1, WAIT), started(server.wait_for_peer, "a", WAIT)]
+        token.cancel("enough")
+        assert all(cancelled(done) for done in waits)
+
+
+def _cancel(token: sl.CancelToken, done: int) -> None:
+    token.cancel("enough")
+
+
+def test_a_copy_ends_between_two_pieces(tmp_path: Path) -> None:
+    model = {"w": np.arange(1 << 12, dtype="f4")}
+    for call in (lambda **how: sl.copy_model(model, tmp_path, **how), partial(sl.digest_of, model)):
+        token = sl.CancelToken()
+        with pytest.raises(Cancelled, match="enough"):
+            call(piece_bytes=64, progress=partial(_cancel, token), cancel=token)
+    assert not list(tmp_path.glob("*.index.json"))
+
+
+@pytest.mark.parametrize("call", ["wait_for_clients", "run_round"])
+def test_each_step_of_a_job_ends(call: str) -> None:
+    token, opens = sl.CancelToken(), threading.Event()
+
+    def work(tensor: sl.TensorSpec, start: int, values: Array) -> Array:
+        token.cancel("enough")
+        opens.wait(WAIT)
+        return values
+
+    with Federation() as federation:
+        store, rules = MemoryStore(initial(ODD)), sl.RoundConfig(min_clients=1)
+        job = ScatterAndGather(federation.server, store, rules, cancel=token)
+        if call == "run_round":
+            site = federation.client("site-1", StreamingExecutor(work))
+            federation.peer("site-1")
+            assert cancelled(started(job.run_round, 0))
+            opens.set()
+            site.leave()
+        else:
+            done = started(job.wait_for_clients)
+            token.cancel("enough")
+            assert cancelled(done)
+
+
+def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
+    """A call that is new here needs a test above."""
+    known = {name: each for name, each in public_names().items() if name.count(".") == 2}
+    calls = {
+        f"{name.rsplit('.', 1)[1]}.{member}"
+        for name, each in known.items()
+        if isinstance(each, type)
+        for member, function in vars(each).items()
+        if "Cancelled" in set(raised_by(function))
+    }
+    assert calls - {"CancelToken.check"} == {
+        "Client.run",
+        "Client.start",
+        "ClientLink.start",
+        "ClientLink.wait",
+        "ClientLink.wait_finished",
+        "Fleet.run",
+        "ScatterAndGather.run",
+        "ScatterAndGather.run_round",
+        "ScatterAndGather.wait_for_clients",
+        "Server.wait_for_peer",
+        "Server.wait_for_peers",
+    }
+    ending = (sl.send, sl.receive, sl.copy_model, sl.digest_of)
+    assert all("Cancelled" in set(raised_by(function)) for function in ending)
 
 
 @pytest.mark.parametrize("is_of_the_server", [True, False], ids=["the server's", "the job's"])

@@ -193,6 +193,9 @@ class ScatterAndGather:
 
         Raises:
             RoundError: fewer than ``min_clients`` connected.
+            JobAborted: an operator has ended the job.
+            Cancelled: the token was.
+            RuntimeError: the server does not listen.
         """
         config, ledger = self._config, self._ledger
         count, seconds = config.wait_for_clients, config.wait_for_clients_seconds
@@ -219,6 +222,13 @@ class ScatterAndGather:
         Args:
             number: of the round.
             is_last: no round follows at once, so the new model is not sent early (duplex).
+
+        Raises:
+            QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stands.
+            JobAborted: an operator has ended the job.
+            Cancelled: the token was.
+            StoreError: the model cannot be read or stored.
+            RuntimeError: the server does not listen.
         """
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(EventKind.ROUND_STARTED, first)
