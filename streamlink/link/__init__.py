@@ -8,9 +8,10 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.client import ClientLink
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.server import Peer, Server
 from streamlink.link.transfer import Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind

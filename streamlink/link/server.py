@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
 from typing import Self
 
@@ -16,24 +15,23 @@ from streamlink.errors import (
     Cancelled,
     JobAborted,
     RoundError,
-    StreamAborted,
     StreamlinkError,
 )
 from streamlink.extent import Extent
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Reply
-from streamlink.protocol.stats import CREDIT, NETWORK, NOTHING, StreamStats
+from streamlink.protocol.frames import NO_ENTRIES, Attempt
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.connect import hub_at
 from streamlink.transport.hub import Hub
-from streamlink.transport.session import PendingReply, Session
+from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
 
-__all__ = ["Exchange", "Peer", "Server", "is_peers_turn"]
+__all__ = ["Peer", "Server"]
 
 
 _CHECK_SECONDS = 1.0  # a wait for clients calls its ``check`` this often
@@ -53,83 +51,6 @@ def _last_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return "the server was stopped"
     return f"the server failed: {abort_reason(error)}"
-
-
-def is_peers_turn(down: StreamStats, up: StreamStats) -> bool:
-    """Return whether the peer has all that it was sent, and none of its answer waits here.
-
-    Then it works, or what it has done is on its way. ``down`` is sent here, ``up`` received.
-    """
-    has_what_was_sent = down.stalled_by == CREDIT or 0 < down.extent.stop == down.consumed_bytes
-    is_awaited = up.stalled_by in (NOTHING, NETWORK) and not up.is_all_received
-    return has_what_was_sent and is_awaited and not (down.in_flight_bytes or up.in_flight_bytes)
-
-
-class Exchange:
-    """One request to one client, with the model that goes with it and the one expected back."""
-
-    def __init__(
-        self,
-        asked: Peer,
-        session: Session,
-        pending: PendingReply,
-        outgoing: SendTransfer,
-        incoming: ReceiveTransfer,
-    ) -> None:
-        self.peer_name = session.peer
-        self.outgoing = outgoing
-        self.incoming = incoming
-        self._asked = asked
-        self._session = session
-        self._pending = pending
-
-    def request_complete(self) -> None:
-        """The client has the whole model: the stage *processing* begins."""
-        self._session.request_complete(self._pending)
-
-    def reply_began(self) -> None:
-        """The first byte of the answer has arrived: the stage *processing* has ended."""
-        self._session.reply_began(self._pending)
-
-    def wait_reply(self, seconds: float) -> Reply | None:
-        """Return the client's answer; None: not within ``seconds``.
-
-        Raises:
-            StreamlinkError: the session ended, or the request ran into its deadline.
-        """
-        try:
-            return self._pending.result(timeout=seconds)
-        except StreamlinkError:
-            raise  # one of ours may be a TimeoutError, too
-        except FutureTimeout:
-            return None
-
-    @property
-    def failure(self) -> StreamlinkError | None:
-        """Why this request has failed, if it has: session, deadline, or the client's task."""
-        if not self._pending.done() or self._pending.cancelled():
-            return None
-        error = self._pending.exception()
-        if error is None and (told := self._pending.result().error):
-            error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer_name)
-        return error if isinstance(error, StreamlinkError) else None
-
-    def is_good_for(self, peer: Peer) -> bool:
-        """Whether the request was sent to ``peer``, and neither it nor its streams have failed."""
-        errors = (self.failure, self.outgoing.error, self.incoming.error)
-        return peer is self._asked and not any(errors)
-
-    def end(self, code: AbortCode, reason: str) -> None:
-        """Cancel the request: both streams are aborted, and its update does not count."""
-        self._session.cancel(self._pending, reason)
-        for transfer in (self.outgoing, self.incoming):
-            transfer.abort(code, reason)
-        self.close()
-
-    def close(self) -> None:
-        """Release streams that have ended."""
-        for transfer in (self.outgoing, self.incoming):
-            transfer.hand_to(self._session.withdraw)
 
 
 class Peer:

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from streamlink.errors import StreamlinkError
-from streamlink.link.server import Exchange, is_peers_turn
+from streamlink.link.exchange import Exchange, is_peers_turn
 from streamlink.link.transfer import WAITING
 
 __all__ = [

@@ -21,8 +21,9 @@ from typing import Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link import Attempt, Update
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_transfer import ReceiveTransfer
-from streamlink.link.server import Exchange, Peer
+from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.scatter import Scatter

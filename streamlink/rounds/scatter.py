@@ -18,9 +18,10 @@ from streamlink.errors import (
 from streamlink.extent import Extent
 from streamlink.filters import FilterContext, filtered, functions_of
 from streamlink.link import Attempt
+from streamlink.link.exchange import Exchange
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.server import Exchange, Peer
+from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
 from streamlink.rounds.aggregate.combiner import ContributorFailed

@@ -18,7 +18,7 @@ from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor, _Ranges
 from streamlink.link import UpdateKind
 from streamlink.link.assignment import Assignment
-from streamlink.link.server import Exchange
+from streamlink.link.exchange import Exchange
 from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource

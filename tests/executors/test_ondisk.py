@@ -14,7 +14,7 @@ from streamlink.errors import StoreError, StoreFull, StreamAborted
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.link import UpdateKind
-from streamlink.link.server import Exchange
+from streamlink.link.exchange import Exchange
 from streamlink.model.copy import copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.part import part_of, part_source

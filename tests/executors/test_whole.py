@@ -16,8 +16,8 @@ from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.whole import WholeExecutor
 from streamlink.link import UpdateKind
+from streamlink.link.exchange import Exchange
 from streamlink.link.send_model import send_model
-from streamlink.link.server import Exchange
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelStore, Payload
 from streamlink.model.part import part_of, part_source

@@ -18,9 +18,10 @@ from streamlink.executors.executor import Executor, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.server import Peer, Server
 from streamlink.link.transfer import Receipt
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model.computed import RangeFunction

@@ -10,7 +10,7 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ChecksumError, RemoteProtocolError
-from streamlink.link.server import Exchange
+from streamlink.link.exchange import Exchange
 from streamlink.protocol import frames as f
 from streamlink.protocol.sender import SendStream
 from streamlink.stores.memory import MemoryStore

@@ -9,7 +9,8 @@ from contextlib import closing
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
-from streamlink.link.server import Exchange, Peer, Server
+from streamlink.link.exchange import Exchange
+from streamlink.link.server import Peer, Server
 from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of

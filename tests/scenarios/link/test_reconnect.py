@@ -18,9 +18,9 @@ from benchmarks.relay import Direction
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link.assignment import Assignment
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.server import Exchange
 from streamlink.link.transfer import Receipt
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost

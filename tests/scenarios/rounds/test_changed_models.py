@@ -15,7 +15,7 @@ from streamlink.errors import CorruptStore, SourceChanged, StreamlinkError
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
-from streamlink.link.server import Exchange
+from streamlink.link.exchange import Exchange
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.scatter import Scatter

@@ -31,9 +31,9 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.client import ClientLink
+from streamlink.link.exchange import Exchange
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.server import Exchange
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
