@@ -19,7 +19,7 @@ def test_every_encoding_is_made_by_name_and_has_a_contract_test(name: str) -> No
 
 
 def test_an_unknown_encoding_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UnknownCodec, match="no encoding 'zstf'; write one or more of zstd"):
+    with pytest.raises(UnknownCodec, match=r"no encoding 'zstf'; write one or more of .*zstd"):
         require_known(("zstd", "zstf"))
     with pytest.raises(UnknownCodec):
         new_codec("")
