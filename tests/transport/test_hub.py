@@ -11,12 +11,59 @@ from streamlink.clock import running_time
 from streamlink.errors import ProtocolError
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
-from streamlink.transport.dialer import Dialer
+from streamlink.transport.carriers import CallEnd, ClientCall
+from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.session import Session
+from tests.support.carrier_contract import DataCarrierContract, Line
 from tests.support.models import float_spec
 from tests.support.peers import SMALL, WAIT, config
+from tests.support.socket_carrier import SocketCarrier, SocketListener
+
+
+class TestADataCarrierOverSockets(DataCarrierContract):
+    """It reads headers before payloads, and needs ``handshake`` and ``attach`` of the hub alone."""
+
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        network = MemoryNetwork(running_time)
+
+        def dial(hub: Hub, name: str) -> Dialer:
+            control = network.carriers().control
+            return Dialer(
+                "memory",
+                SMALL,
+                Carriers(control, Nothing()),
+                name=name,
+                clock=running_time,
+                open_data=lambda offered: SocketCarrier(offered[0].port),
+            )
+
+        line = Line(
+            lambda config, asked: Hub(
+                config,
+                [network.listen],
+                data=[("socket", SocketListener)],
+                on_request=asked,
+                clock=running_time,
+            ).listen(),
+            dial,
+        )
+        yield line
+        line.close()
+
+
+class Nothing:
+    """A carrier that carries nothing: whatever moves has gone over another."""
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        return CallEnd.BROKEN
+
+    def renew(self) -> None:
+        """There is nothing."""
+
+    close = renew
 
 
 class Wire:

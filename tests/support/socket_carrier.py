@@ -1,0 +1,234 @@
+"""A data carrier over TCP, on loopback and in plain text, as ``docs/design.md`` says to add one.
+
+Each frame has its length in front. A chunk's header is read before its payload, which is read into
+memory that the sink lends, where it does. An empty frame: the call has ended, and is not broken.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from streamlink.errors import StreamlinkError
+from streamlink.protocol import frames as f
+from streamlink.transport.carriers import CallEnd, ClientCall
+from streamlink.transport.chunks import CHUNK_HEADER_BYTES, CHUNK_START, decode_header
+from streamlink.transport.framing import DamagedFrame
+from streamlink.transport.hub import Hub
+from streamlink.transport.lending import LendingPump
+from streamlink.transport.pump import Pump
+from streamlink.transport.registry import abort_for
+from streamlink.transport.wire import TransferWire
+
+__all__ = ["SocketCarrier", "SocketListener"]
+
+_LENGTH = struct.Struct("<I")
+_MAX_FRAME_BYTES = 1 << 20
+
+Apart = tuple[f.ChunkHeader, int, memoryview, bool]
+"""A chunk whose payload was read apart: header, hash, payload, whether that is in its place."""
+
+
+class _Line:
+    """One connection; whoever uses it may be cut off from any thread."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.peer = str(connection.getsockname())
+        self.has_ended = False
+
+    # --- as the hub sees who calls: see ``Caller`` ------------------------------------------
+
+    def certified_names(self) -> frozenset[str] | None:
+        return None
+
+    def vouch(self) -> None:
+        """This toy counts no strangers."""
+
+    def cut(self) -> None:
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    # --- frames -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self.cut()
+        self._connection.close()
+
+    def send(self, *buffers: bytes | memoryview) -> None:
+        nbytes = sum(len(each) for each in buffers)
+        self._connection.sendall(_LENGTH.pack(nbytes))
+        for each in buffers:
+            self._connection.sendall(each)
+
+    def send_all(self, frames: Iterator[f.Frame], wire: TransferWire, pump: Pump[Any]) -> None:
+        """Send what has to go out, and how it ended; runs in a thread of its own."""
+        with suppress(OSError):
+            for frame in frames:
+                self.send(*wire.buffers(frame))
+            if pump.is_closed:
+                self.send()
+
+    def whole(self) -> bytes:
+        """Return the next frame, which is no chunk."""
+        return bytes(self._exactly(self._length()))
+
+    def frames(self, pump: Pump[Any], call: int) -> Iterator[bytes | Apart]:
+        """Yield what arrives; ends where the other end has ended the call."""
+        while nbytes := self._length():
+            is_large = nbytes >= CHUNK_HEADER_BYTES and isinstance(pump, LendingPump)
+            first = bytes(self._exactly(CHUNK_HEADER_BYTES if is_large else nbytes))
+            if is_large and first.startswith(CHUNK_START):
+                assert isinstance(pump, LendingPump)
+                yield self._chunk(pump, call, first, nbytes - len(first))
+            else:
+                yield first + self._exactly(nbytes - len(first))
+        self.has_ended = True
+
+    def _chunk(self, pump: LendingPump, call: int, first: bytes, nbytes: int) -> Apart:
+        header, digest = decode_header(first, nbytes)
+        place = pump.place(header, call)
+        payload = memoryview(bytearray(nbytes)) if place is None else place
+        self._fill(payload)
+        return header, digest, payload, place is not None
+
+    def _length(self) -> int:
+        (nbytes,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if nbytes > _MAX_FRAME_BYTES:
+            raise DamagedFrame(f"a frame of {nbytes} bytes")
+        return int(nbytes)
+
+    def _exactly(self, nbytes: int) -> bytearray:
+        raw = bytearray(nbytes)
+        self._fill(memoryview(raw))
+        return raw
+
+    def _fill(self, view: memoryview) -> None:
+        while view.nbytes:
+            got = self._connection.recv_into(view)
+            if not got:
+                raise EOFError
+            view = view[got:]
+
+
+def _read(line: _Line, pump: Pump[Any], call: int, wire: TransferWire) -> bool:
+    """Feed ``pump`` until the call ends; returns whether it was given up for damage."""
+
+    def decode(raw: bytes | Apart) -> f.Frame:
+        if isinstance(raw, bytes):
+            return wire.decode(raw)
+        header, digest, payload, is_in_place = raw
+        views = (payload,) if payload.nbytes else ()
+        return wire.chunk(header, digest, views, is_in_place=is_in_place)
+
+    try:
+        return pump.read(line.frames(pump, call), call, decode)
+    except (OSError, EOFError):
+        return False
+
+
+class SocketListener:
+    """The server's end: ``Hub(config, ..., data=[("socket", SocketListener)])``."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._lines: set[_Line] = set()
+        _start(self._accept)
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def stop(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for line in list(self._lines):
+            line.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                line = _Line(self._socket.accept()[0])
+                self._lines.add(line)
+                _start(self._serve, line)
+
+    def _serve(self, line: _Line) -> None:
+        try:
+            with suppress(OSError, EOFError, DamagedFrame):
+                self._carry(line)
+        finally:
+            self._lines.discard(line)
+            line.close()
+
+    def _carry(self, line: _Line) -> None:
+        with self._hub.handshake(line.cut):
+            first = TransferWire(0).decode(line.whole())
+        wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
+        try:
+            attached = self._hub.attach(first, line)
+        except StreamlinkError as error:
+            line.send(*wire.buffers(abort_for(error)))
+            line.send()
+            return
+        pump, number = attached.pump, attached.number
+        writer = _start(line.send_all, pump.outgoing(number), wire, pump)
+        if not _read(line, pump, number, wire):
+            pump.detach(number)
+        line.cut()
+        writer.join()
+        attached.detach()
+
+
+class SocketCarrier:
+    """The client's end; see ``DataCarrier``."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._is_closed = False
+        self._lines: set[_Line] = set()
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        """See ``DataCarrier``."""
+        if self._is_closed:
+            return CallEnd.BROKEN
+        try:
+            line = _Line(socket.create_connection(("127.0.0.1", self._port)))
+        except OSError:
+            return CallEnd.BROKEN
+        self._lines.add(line)
+        number, wire = call.attach(line.cut), call.wire
+        assert isinstance(wire, TransferWire)
+
+        def frames() -> Iterator[f.Frame]:
+            yield from call.first
+            yield from call.pump.outgoing(number)
+
+        writer = _start(line.send_all, frames(), wire, call.pump)
+        _read(line, call.pump, number, wire)
+        call.pump.detach(number)
+        line.close()
+        writer.join()
+        self._lines.discard(line)
+        return CallEnd.ENDED if line.has_ended else CallEnd.BROKEN
+
+    def renew(self) -> None:
+        """See ``DataCarrier``."""
+        for line in list(self._lines):
+            line.cut()
+
+    def close(self) -> None:
+        """See ``DataCarrier``."""
+        self._is_closed = True
+        self.renew()
+
+
+def _start(run: Callable[..., object], *args: object) -> threading.Thread:
+    thread = threading.Thread(target=run, args=args, daemon=True)
+    thread.start()
+    return thread
