@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.clock import PAUSE_SECONDS, READ_SECONDS, RunningClock
+from streamlink.clock import PAUSE_SECONDS, READ_SECONDS, RunningClock, start_timer
+from tests.support.virtual_clock import VirtualClock
 
 
 class Time:
@@ -89,3 +92,57 @@ def test_a_pause_that_another_thread_takes_up_is_no_time_for_anybody(is_read_bef
     assert clock() == pytest.approx(others[0]) == pytest.approx(100.0 + READ_SECONDS)
     time.now += 0.5
     assert clock() == pytest.approx(100.5 + READ_SECONDS)
+
+
+# --- waiting ----------------------------------------------------------------
+
+
+class Waited(threading.Event):
+    """An event that is never set; waiting for it moves ``time``, and notes for how long."""
+
+    def __init__(self, time: Time, *stops: float) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._time, self._stops = time, list(stops)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits.append(timeout)
+        self._time.now += timeout + (self._stops.pop() if self._stops else 0.0)
+        return False
+
+
+def test_a_pause_that_nobody_else_watches_is_time() -> None:
+    time = Time()
+    clock = RunningClock(time)
+    event = Waited(time)
+    assert not clock.wait(event, 60.0)
+    assert clock() == pytest.approx(160.0)
+    assert clock.missed == 0.0
+    assert max(event.waits) <= READ_SECONDS
+
+
+def test_a_pause_lasts_as_long_where_its_process_stood_still_meanwhile() -> None:
+    time = Time()
+    clock = RunningClock(time)
+    clock.wait(Waited(time, 3600.0), 60.0)
+    assert clock.missed == pytest.approx(3600.0)
+    assert clock() == pytest.approx(160.0, abs=2 * READ_SECONDS)
+
+
+def test_a_pause_ends_with_the_event() -> None:
+    event = threading.Event()
+    event.set()
+    assert RunningClock(Time()).wait(event, 60.0)
+
+
+def test_a_timer_acts_once_its_time_has_come_unless_it_was_cancelled() -> None:
+    acted: list[tuple[str, float]] = []
+    with VirtualClock(0.0).running() as clock:
+        start_timer(clock, 5.0, lambda: acted.append(("first", clock())))
+        late = start_timer(clock, 7.0, lambda: acted.append(("late", clock())))
+        clock.wait(clock.event(), 6.0)
+        late.cancel()
+        clock.join(late)
+        assert clock() == 6.0
+    assert acted == [("first", 5.0)]

@@ -80,6 +80,12 @@ class VirtualClock:
                 self._pass_to(due)
             self._pass_to(until)
 
+    @property
+    def waiting(self) -> int:
+        """How many threads wait (count)."""
+        with self._lock:
+            return len(self._asleep)
+
     def stand_still(self, seconds: float) -> None:
         """Behave as the clock of a process that was stopped for so long."""
         self.missed += seconds
