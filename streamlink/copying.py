@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.link import oneshot
-from streamlink.link.oneshot import Told
+from streamlink.link.oneshot import TransferProgress
 from streamlink.link.transfer import Receipt
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
@@ -36,7 +36,7 @@ def send(
     name: str = "",
     config: LinkConfig | None = None,
     retry: float = 60.0,
-    progress: Told = _ignore,
+    progress: TransferProgress = _ignore,
     guard: bool = False,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
@@ -93,7 +93,7 @@ def receive(
     config: LinkConfig | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
-    progress: Told = _ignore,
+    progress: TransferProgress = _ignore,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
 ) -> Receipt:

@@ -188,7 +188,9 @@ def send(
     typer.echo(outcome(f"{source}: sent to {to}", receipt))
 
 
-def _both(first: oneshot.Told, second: oneshot.Told) -> oneshot.Told:
+def _both(
+    first: oneshot.TransferProgress, second: oneshot.TransferProgress
+) -> oneshot.TransferProgress:
     """Return what tells two listeners how far a transfer is."""
 
     def told(peer: str, phase: str, done: int, total: int) -> None:

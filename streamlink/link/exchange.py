@@ -59,8 +59,8 @@ class Exchange:
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
-        if error is None and (told := self._pending.result().error):
-            error = StreamAborted(AbortCode.TASK_FAILED, told, by_peer=True, who=self.peer_name)
+        if error is None and (reason := self._pending.result().error):
+            error = StreamAborted(AbortCode.TASK_FAILED, reason, by_peer=True, who=self.peer_name)
         return error if isinstance(error, StreamlinkError) else None
 
     def is_good_for(self, peer: object) -> bool:

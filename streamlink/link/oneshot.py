@@ -45,7 +45,7 @@ from streamlink.link.receive_slot import Claim, ReceiveSlot
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.transfer import Receipt, Tell, abort_reason
+from streamlink.link.transfer import OnPhase, Receipt, abort_reason
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.interfaces import (
     Expiring,
@@ -66,7 +66,7 @@ from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
 
-__all__ = ["Told", "receive", "send"]
+__all__ = ["TransferProgress", "receive", "send"]
 
 logger = logging.getLogger("streamlink.transfer")
 
@@ -80,7 +80,7 @@ Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
 """Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
 function that makes a sink for its tensors."""
 
-Told = Callable[[str, str, int, int], None]
+TransferProgress = Callable[[str, str, int, int], None]
 """``progress(peer_name, phase, done, total)``: how far a transfer is (bytes). Any thread may call
 it, also the one that reads the network: a callback that blocks for long costs the connection."""
 
@@ -113,7 +113,7 @@ def receive(
     config: LinkConfig | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
-    progress: Told = _ignore,
+    progress: TransferProgress = _ignore,
     slot: ReceiveSlot | None = None,
     traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
@@ -133,7 +133,7 @@ def receive(
         config: settings of this end.
         on_listening: called with the port, once it can be reached; 0: a Unix socket.
         timeout: how long to wait while no sender is connected (seconds); None: for ever.
-        progress: called with how far it is; see ``Told``.
+        progress: called with how far it is; see ``TransferProgress``.
         slot: of topic ``TOPIC``; whoever closes it ends this call.
         traffic: counts what moves.
         cancel: ends it; what has arrived is kept for another try, as after any other failure.
@@ -172,7 +172,7 @@ def _take_one(
     server: Hub,
     slot: ReceiveSlot,
     into: Into,
-    progress: Told,
+    progress: TransferProgress,
     timeout: float | None,
     listen: str,
     on_transfer: OnTransfer | None,
@@ -200,7 +200,11 @@ def _expire(into: object, config: LinkConfig) -> None:
 
 
 def _take(
-    server: Hub, claim: Claim, into: Into, progress: Told, on_transfer: OnTransfer | None
+    server: Hub,
+    claim: Claim,
+    into: Into,
+    progress: TransferProgress,
+    on_transfer: OnTransfer | None,
 ) -> Receipt:
     session = claim.session
     incoming = claim.transfer = ReceiveTransfer(
@@ -289,7 +293,7 @@ def send(
     name: str = "",
     config: LinkConfig | None = None,
     retry: float = 60.0,
-    progress: Told = _ignore,
+    progress: TransferProgress = _ignore,
     traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
@@ -307,7 +311,7 @@ def send(
         config: settings of this end.
         retry: how long to retry without any progress (seconds); 0: one attempt only, even if the
             connection is refused.
-        progress: called with how far it is; see ``Told``.
+        progress: called with how far it is; see ``TransferProgress``.
         traffic: counts what moves, over all attempts.
         cancel: ends it; the receiver is notified, and keeps what it can for another try.
         on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
@@ -352,7 +356,7 @@ class _Sending:
         name: str,
         config: LinkConfig,
         retry: float,
-        progress: Told,
+        progress: TransferProgress,
         traffic: TrafficCounter,
         cancel: CancelToken,
         on_transfer: OnTransfer | None,
@@ -434,7 +438,9 @@ class _Sending:
         outgoing.hand_to(partial(client.open_transfer, session))
         try:
             with self._cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, _STOPPED)):
-                return send_model(outgoing, self._model, tell=self._teller(), check=self._check)
+                return send_model(
+                    outgoing, self._model, on_phase=self._on_phase(), check=self._check
+                )
         except (ModelError, StoreError):
             outgoing.wait_over(_HEARD_SECONDS)  # else the goodbye overtakes the reason
             raise
@@ -458,7 +464,7 @@ class _Sending:
             raise ConnectFailed(f"{self._to} takes no model: {reply.error or 'no stream'}")
         return _stream_number(reply.metadata[_STREAM], self._to)
 
-    def _teller(self) -> Tell:
+    def _on_phase(self) -> OnPhase:
         total = self._model.spec.nbytes
         return lambda phase, done: self._progress(self._to, phase, done, total)
 

@@ -17,7 +17,7 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.link.receive_transfer import ReceiveTransfer, put_chunk
-from streamlink.link.transfer import WAITING, Receipt, Tell, abort_reason, ignore
+from streamlink.link.transfer import WAITING, OnPhase, Receipt, abort_reason, ignore
 from streamlink.model.interfaces import ModelSink, ResumableSink, is_prompt
 
 __all__ = ["Resume", "SinkFor", "receive_model"]
@@ -32,7 +32,10 @@ Resume = Callable[[bytes], ResumableSink | None]
 
 
 def receive_model(
-    transfer: ReceiveTransfer, sink_for: SinkFor, resume: Resume | None = None, tell: Tell = ignore
+    transfer: ReceiveTransfer,
+    sink_for: SinkFor,
+    resume: Resume | None = None,
+    on_phase: OnPhase = ignore,
 ) -> Receipt:
     """Receive one model into the sink that ``sink_for`` gives, and commit it.
 
@@ -41,26 +44,26 @@ def receive_model(
         sink_for: see ``SinkFor``.
         resume: finds the sink of an interrupted transfer. With it, a sender that leaves after its
             last byte and before it gets the commit is no failure: the model has arrived.
-        tell: called with how far it is.
+        on_phase: called with how far it is.
 
     Raises:
         StreamlinkError: the stream failed, or the sink could not take it; none of it is visible.
     """
     sink: ModelSink | None = None
 
-    def told_waiting() -> None:
+    def report_waiting() -> None:
         if transfer.has_spec:  # else the total is not known yet
-            tell(WAITING, transfer.consumed_bytes)
+            on_phase(WAITING, transfer.consumed_bytes)
 
-    transfer.when_waiting(told_waiting)
+    transfer.when_waiting(report_waiting)
     try:
         if resume is not None:
-            sink = _resumed(transfer, resume, tell)
+            sink = _resumed(transfer, resume, on_phase)
         if sink is None:
             transfer.open()
             sink = sink_for(transfer)
         with transfer.lending(sink):
-            _fill(transfer, sink, tell)
+            _fill(transfer, sink, on_phase)
         sink.commit(lambda _: transfer.committing())
     except BaseException as error:
         transfer.abort(code_of(error), abort_reason(error))
@@ -70,7 +73,7 @@ def receive_model(
     return transfer.commit() if resume is None else _committed(transfer)
 
 
-def _resumed(transfer: ReceiveTransfer, resume: Resume, tell: Tell) -> ModelSink | None:
+def _resumed(transfer: ReceiveTransfer, resume: Resume, on_phase: OnPhase) -> ModelSink | None:
     """Resume where an interrupted transfer of this model stopped, if its bytes are undamaged."""
     transfer.wait_announced()
     sink = resume(transfer.spec_digest)
@@ -78,7 +81,7 @@ def _resumed(transfer: ReceiveTransfer, resume: Resume, tell: Tell) -> ModelSink
         return None
     try:
         # Check before accepting: if the kept bytes are damaged, the sender can still send them all.
-        transfer.recall(sink.spec, sink.saved(), tell)
+        transfer.recall(sink.spec, sink.saved(), on_phase)
         transfer.accept_at(sink.spec, sink.durable)
     except CorruptStore as error:
         logger.warning(
@@ -92,9 +95,9 @@ def _resumed(transfer: ReceiveTransfer, resume: Resume, tell: Tell) -> ModelSink
     return sink
 
 
-def _fill(transfer: ReceiveTransfer, sink: ModelSink, tell: Tell) -> None:
+def _fill(transfer: ReceiveTransfer, sink: ModelSink, on_phase: OnPhase) -> None:
     if is_prompt(sink):
-        transfer.fill(sink, tell)
+        transfer.fill(sink, on_phase)
         return
     keeper = sink if isinstance(sink, ResumableSink) else None
     durable = transfer.resumed_at
@@ -107,7 +110,7 @@ def _fill(transfer: ReceiveTransfer, sink: ModelSink, tell: Tell) -> None:
         if keeper is not None and keeper.durable > durable:
             durable = keeper.durable
             transfer.mark_durable(durable)
-        tell("receiving", chunk.end)
+        on_phase("receiving", chunk.end)
 
 
 def _leave(transfer: ReceiveTransfer, sink: ModelSink, error: BaseException) -> None:

@@ -20,7 +20,7 @@ from streamlink.errors import (
 from streamlink.extent import Extent
 from streamlink.link.description import KnownSpecs, described
 from streamlink.link.throttle import Throttle
-from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
+from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import DigestBuilder
 from streamlink.model.interfaces import Lending, ModelSink, Payload, lends
@@ -199,7 +199,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         lender = lends(sink)
         return nullcontext() if lender is None else self._pump.lending(lender.lend)
 
-    def fill(self, sink: ModelSink, tell: Tell) -> None:
+    def fill(self, sink: ModelSink, on_phase: OnPhase) -> None:
         """Write the whole extent to ``sink``, which ``is_prompt``, in the carrier's reader thread.
 
         Raises:
@@ -209,7 +209,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         def take(chunk: Chunk) -> None:
             self._add_to_digest(chunk)
             put_chunk(sink, chunk)
-            tell("receiving", chunk.end)
+            on_phase("receiving", chunk.end)
 
         while not self.is_complete:
             self._hear(self._pump.fill(take))
@@ -226,7 +226,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             self._check_digest(event.digest)
             self.is_complete = True
 
-    def recall(self, spec: ModelSpec, saved: Iterable[memoryview], tell: Tell = ignore) -> None:
+    def recall(
+        self, spec: ModelSpec, saved: Iterable[memoryview], on_phase: OnPhase = ignore
+    ) -> None:
         """Add the bytes from an interrupted transfer to the digest, before anything is accepted.
 
         Meanwhile the sender is sent *held*, so that no deadline of its expires.
@@ -236,13 +238,13 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             SpecMismatch: they belong to another model than the announced one.
         """
         self._require_announced(spec)
-        self._spec = self._decoder.spec = spec  # before ``tell``, which reports it of the total
+        self._spec = self._decoder.spec = spec  # before ``on_phase``, which reports it of the total
         pulse = self.pulse("reading what came before")
         digest = self._new_digest()
         for view in saved:
             digest.update(view)
             pulse.beat()
-            tell("checking", digest.offset)
+            on_phase("checking", digest.offset)
         self._digest = digest
 
     @property

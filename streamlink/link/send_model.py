@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from streamlink.errors import AbortCode, StreamAborted, code_of
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.throttle import ThrottledCheck
-from streamlink.link.transfer import WAITING, Receipt, Tell, abort_reason, ignore
+from streamlink.link.transfer import WAITING, OnPhase, Receipt, abort_reason, ignore
 from streamlink.model.interfaces import Check, ModelSource, Payload, watch
 from streamlink.protocol.frames import NO_METRICS
 from streamlink.transport.send_pump import Supply
@@ -19,16 +19,16 @@ def send_model(
     transfer: SendTransfer,
     source: ModelSource,
     metrics: Mapping[str, float] = NO_METRICS,
-    tell: Tell | None = None,
+    on_phase: OnPhase | None = None,
     check: Check | None = None,
 ) -> Receipt:
-    """Send the transfer's extent of ``source``; the peer is told of any error here.
+    """Send the transfer's extent of ``source``; an error here aborts the stream, with its reason.
 
     Args:
         transfer: where to.
         source: the bytes.
         metrics: facts about the work on it, sent with the last byte.
-        tell: called with how far it is.
+        on_phase: called with how far it is.
         check: raises where the source has changed; None: what the source has, from now on.
 
     Raises:
@@ -36,7 +36,7 @@ def send_model(
         StreamlinkError: the stream failed, or the source could not be read.
     """
     try:
-        return _send(transfer, source, metrics, tell, check or watch(source))
+        return _send(transfer, source, metrics, on_phase, check or watch(source))
     except BaseException as error:
         transfer.abort(code_of(error), abort_reason(error))
         raise
@@ -46,24 +46,24 @@ def _send(
     transfer: SendTransfer,
     source: ModelSource,
     metrics: Mapping[str, float],
-    tell: Tell | None,
+    on_phase: OnPhase | None,
     check: Check,
 ) -> Receipt:
-    if tell is not None:
-        transfer.when_waiting(lambda: tell(WAITING, transfer.received_bytes))
-    read = source.read if tell is None else _told(source, tell)
+    if on_phase is not None:
+        transfer.when_waiting(lambda: on_phase(WAITING, transfer.received_bytes))
+    read = source.read if on_phase is None else _reporting(source, on_phase)
     supply = _watched(read, ThrottledCheck(check, transfer.clock))
     while True:
         try:
-            transfer.recall(source, tell or ignore)
+            transfer.recall(source, on_phase or ignore)
             transfer.pull(supply)
         finally:
             transfer.stop_pulling()
         check()  # from here on the receiver may commit
         receipt = _finish(transfer, metrics, check)
         if receipt is not None:
-            if tell is not None:
-                tell("sending", transfer.extent.stop)
+            if on_phase is not None:
+                on_phase("sending", transfer.extent.stop)
             return receipt
 
 
@@ -76,9 +76,9 @@ def _finish(transfer: SendTransfer, metrics: Mapping[str, float], check: Check) 
         raise
 
 
-def _told(source: ModelSource, tell: Tell) -> Supply:
+def _reporting(source: ModelSource, on_phase: OnPhase) -> Supply:
     def supply(offset: int, nbytes: int) -> Payload:
-        tell("sending", offset)  # what is asked for now follows what was sent
+        on_phase("sending", offset)  # what is asked for now follows what was sent
         return source.read(offset, nbytes)
 
     return supply

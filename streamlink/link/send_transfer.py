@@ -9,7 +9,7 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.stream import Encoder
 from streamlink.errors import LocalProtocolError
 from streamlink.extent import Extent
-from streamlink.link.transfer import Receipt, Tell, Transfer, ignore
+from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
@@ -113,7 +113,7 @@ class SendTransfer(Transfer[SendPump]):
         """Pull no more, and wait until nobody reads the supply: its source may be closed then."""
         self._pump.stop_pulling()
 
-    def recall(self, source: ModelSource, tell: Tell = ignore) -> None:
+    def recall(self, source: ModelSource, on_phase: OnPhase = ignore) -> None:
         """Wait until the receiver has accepted, and add to the digest what it has already.
 
         Those bytes came from an earlier sender of the same model, so they are read here again.
@@ -133,7 +133,7 @@ class SendTransfer(Transfer[SendPump]):
             pulse.beat()
             for view in source.read(offset, min(BLOCK_BYTES, start - offset)):
                 self._digest.update(view)
-            tell("checking", self._digest.offset)
+            on_phase("checking", self._digest.offset)
 
     def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
         """Report that everything is written, and wait until the receiver has committed it."""

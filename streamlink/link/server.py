@@ -112,7 +112,7 @@ class Peer:
             StreamlinkError: the session has ended.
         """
         config, number = self._session.config, self._server.new_stream_id
-        clock, told = self._session.clock, self._on_transfer
+        clock, on_transfer = self._session.clock, self._on_transfer
         self._known.add(spec)
         outgoing = SendTransfer(
             config,
@@ -123,7 +123,7 @@ class Peer:
             name=f"model to {self.name}, {attempt}",
             attempt=attempt,
             extent=sends,
-            notice=TransferNotice(self.name, "sent", attempt, told, clock=clock),
+            notice=TransferNotice(self.name, "sent", attempt, on_transfer, clock=clock),
         )
         incoming = ReceiveTransfer(
             config,
@@ -134,7 +134,7 @@ class Peer:
             attempt=attempt,
             known=self._known,
             extent=returns,
-            notice=TransferNotice(self.name, "received", attempt, told, clock=clock),
+            notice=TransferNotice(self.name, "received", attempt, on_transfer, clock=clock),
         )
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._session.offer)

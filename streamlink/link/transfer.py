@@ -18,13 +18,13 @@ from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 
-__all__ = ["WAITING", "Pulse", "Receipt", "Tell", "Transfer", "abort_reason", "ignore"]
+__all__ = ["WAITING", "OnPhase", "Pulse", "Receipt", "Transfer", "abort_reason", "ignore"]
 
 P = TypeVar("P", bound=SendPump | ReceivePump)
 R = TypeVar("R")
 
-Tell = Callable[[str, int], None]
-"""``tell(phase, done)``: how far a transfer is. Bytes; any thread may call."""
+OnPhase = Callable[[str, int], None]
+"""``on_phase(phase, done)``: how far a transfer is. Bytes; any thread may call."""
 
 WAITING = "waiting for its connection"
 """The phase of a transfer whose connection was lost and has not come back yet."""

@@ -70,7 +70,7 @@ def test_a_receiver_that_does_not_know_of_what_yet_tells_nobody_that_it_waits() 
             receive_model(
                 model,
                 lambda model: MemoryStore().begin(model.spec),
-                tell=lambda phase, done: told.append(model.spec.nbytes),
+                on_phase=lambda phase, done: told.append(model.spec.nbytes),
             )
 
     receiving, pump = threading.Thread(target=receive), pump_of(model)
