@@ -1,9 +1,9 @@
-"""Settings: frozen, checked when built, passed down; nothing below the command line looks them up.
+"""Settings: frozen, validated when built, and passed down as arguments. There are no globals.
 
 Sizes take ``"4MiB"`` (1024²) or ``"2GB"`` (1000³) as well as plain integers. Seconds are floats.
 Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wait``,
 ``communication_timeout``, ``train_timeout``, ``min_clients``) are kept as they are. Each setting
-that costs memory says its price, and ``peak_bytes`` adds the prices up.
+that costs memory states its price, and ``peak_bytes`` adds the prices up.
 """
 
 from streamlink.config.job import JobConfig, RoundConfig

@@ -12,7 +12,7 @@ __all__ = ["load_yaml", "sections"]
 
 
 def sections(loaded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's sections to add to; one with nothing under its name is empty, not wrong."""
+    """Return a mutable copy of a file's sections; a section without keys is empty, not an error."""
     return {
         name: dict(section) if isinstance(section, dict) else {} if section is None else section
         for name, section in loaded.items()

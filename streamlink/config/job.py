@@ -16,10 +16,10 @@ __all__ = ["JobConfig", "RoundConfig"]
 
 
 class RoundConfig(Settings):
-    """Scatter and gather, with the arguments users of NVIDIA FLARE know."""
+    """Rules for scatter and gather; the names are those of NVIDIA FLARE."""
 
     min_clients: int = Field(default=2, ge=1, le=MAX_CLIENTS)
-    """A round needs this many whole updates (count)."""
+    """The complete updates that a round needs (count)."""
 
     num_rounds: int = Field(default=3, ge=1)
     """How many rounds to run (count)."""
@@ -28,44 +28,46 @@ class RoundConfig(Settings):
     """Number of the first round."""
 
     wait_time_after_min_received: float = Field(default=10.0, ge=0)
-    """Grace for a client that dropped out to come back before the round goes on (seconds)."""
+    """How long a round waits for a lost client to return, and a spooled round with enough updates
+    for late clients (seconds)."""
 
     train_timeout: float = Field(default=0.0, ge=0)
-    """A round ends this long after its task was first offered (seconds); 0: no limit."""
+    """The longest time of a round after its task was first sent (seconds); 0: no limit."""
 
     train_task_name: str = "train"
-    """Name of the task the clients are given."""
+    """Name of the task that is sent to the clients."""
 
     wait_for_clients: int = Field(default=0, ge=0, le=MAX_CLIENTS)
-    """The first round waits for so many clients (count); 0: for ``min_clients``. It begins with
-    ``min_clients`` when they have been waited for long enough."""
+    """The first round waits for this number of clients (count); 0: for ``min_clients``. After
+    ``wait_for_clients_seconds`` it starts with ``min_clients``."""
 
     wait_for_clients_seconds: Seconds = 120.0
-    """How long the first round waits for clients to be there (seconds)."""
+    """How long the first round waits for clients to connect (seconds)."""
 
     gather: Literal["auto", "lockstep", "spool"] = "auto"
-    """How updates are gathered: ``lockstep`` averages as they arrive and needs every one of them,
-    ``spool`` stores each and lets stragglers go; ``auto``: spool where a directory was given for it
-    and more clients are here than ``min_clients``, else lockstep."""
+    """How updates are gathered: ``lockstep`` averages them while they arrive and needs all of them;
+    ``spool`` stores each one and can end without stragglers; ``auto`` is spool if a spool directory
+    is set and more than ``min_clients`` clients are connected, else lockstep."""
 
     weights: Literal["given", "equal"] = "given"
-    """Whose weights count in the mean: those the clients give, such as samples; or all alike."""
+    """The weights in the mean: those that the clients give, such as numbers of samples, or equal
+    weights."""
 
     non_finite: Literal["accept", "reject", "fail"] = "reject"
-    """NaN or infinity in an update: average it (``accept``), go on without that update, which costs
-    a lockstep round an attempt (``reject``), or fail the round (``fail``)."""
+    """NaN or infinity in an update: average it (``accept``), continue without that update
+    (``reject``; a lockstep round then needs a new attempt), or fail the round (``fail``)."""
 
     part: Patterns = ()
-    """Patterns (``*``, ``?``, ``[]``) of the tensors clients send back; empty: all. The others stay
-    as they are. As one text, separated by commas."""
+    """Patterns (``*``, ``?``, ``[]``) of the tensors that clients send back, separated by commas;
+    empty: all. The other tensors do not change."""
 
     duplex_bytes: Size = Field(default=0, ge=0)
-    """Memory for ranges of the next model that go down while updates still come up (bytes); 0: off.
-    It takes a lockstep round, and clients that have room for two models."""
+    """Memory for ranges of the next model that are sent while updates still arrive (bytes); 0: off.
+    It needs lockstep rounds, and clients with memory or disk for two models."""
 
     max_attempts: int = Field(default=3, ge=1)
-    """How many attempts one round may take: one, and one more for each it loses (count). A client
-    that was lost may come back as often within a round."""
+    """Most attempts of one round (count). It also bounds how often a lost client may return within
+    a round."""
 
     @property
     def awaited_clients(self) -> int:
@@ -73,10 +75,10 @@ class RoundConfig(Settings):
         return max(self.min_clients, self.wait_for_clients)
 
     def require_room(self, grpc: GrpcConfig) -> None:
-        """Check that all clients a job waits for can be admitted at once.
+        """Check that all clients that the job waits for can be connected at the same time.
 
         Raises:
-            ValueError: they cannot, so the job would wait in vain; says what to change.
+            ValueError: they cannot, so the job would wait for ever; says what to change.
         """
         if (count := self.awaited_clients) <= grpc.max_clients:
             return
@@ -91,7 +93,7 @@ class RoundConfig(Settings):
 class JobConfig(LinkConfig):
     """All settings of a job: those of its links, and the rules of its rounds.
 
-    One file serves both sides: a client does not look at ``rounds``.
+    One file can be used at both ends: a client ignores ``rounds``.
     """
 
     rounds: RoundConfig = RoundConfig()
@@ -118,20 +120,20 @@ class JobConfig(LinkConfig):
         settings: Sequence[str] = (),
         overrides: Mapping[str, object] | None = None,
     ) -> Self:
-        """Build the settings of a job from where users write them.
+        """Build the settings of a job from a file and from options.
 
-        What is more particular wins: ``overrides`` over ``settings`` over ``file`` over defaults.
+        Precedence: ``overrides``, then ``settings``, then ``file``, then the defaults.
 
         Args:
-            file: YAML with the sections ``stream``, ``timeouts``, ``grpc``, ``security`` and
-                ``rounds``.
-            settings: each ``"section.key=value"``, such as ``"stream.chunk_bytes=4MiB"``; of two
-                for one key the later counts.
-            overrides: ``"section.key"`` to value; None: not given.
+            file: YAML with the sections ``stream``, ``timeouts``, ``grpc``, ``limits``,
+                ``security`` and ``rounds``.
+            settings: each ``"section.key=value"``, such as ``"stream.chunk_bytes=4MiB"``; if a key
+                is given twice, the last value counts.
+            overrides: ``"section.key"`` to value; None: not set.
 
         Raises:
-            ValueError: a setting is not of that form, or the file is no mapping of settings.
-            ValidationError: an unknown key, or a value that is not allowed; both are named.
+            ValueError: a setting is not of that form, or the file is not a mapping of settings.
+            ValidationError: a key is unknown, or a value is not allowed; both are named.
             OSError: the file cannot be read.
         """
         values = sections(load_yaml(file)) if file is not None else {}
@@ -151,5 +153,5 @@ def _put(values: dict[str, Any], name: str, value: object) -> None:
     if not (section and dot and key):
         raise ValueError(f"setting {name!r} names no section; write it as section.key=value")
     there = values.setdefault(section, {})
-    if isinstance(there, dict):  # what is not is refused as a whole, by its name
+    if isinstance(there, dict):  # pydantic refuses a section that is not a mapping, by its name
         there[key] = value

@@ -22,26 +22,28 @@ __all__ = [
 ]
 
 MIN_KEEPALIVE_SECONDS = 10.0
-"""The fastest pace of keepalive pings; every server allows it, so that both ends may differ."""
+"""The shortest interval of keepalive pings. Every server permits it, so both ends may differ."""
 
 MAX_CLIENTS = 4096
-"""The most clients a server can be set to admit at once."""
+"""The highest value of ``max_clients``."""
 
 
 class StreamConfig(Settings):
-    """How a model is cut and how much of it may be on its way."""
+    """The sizes of chunks and windows."""
 
     chunk_bytes: Size = Field(default=2 * MiB, ge=4 * KiB, le=64 * MiB)
     """Largest payload of one chunk (bytes). Both ends use the smaller of their two values."""
 
     min_chunk_bytes: Size = Field(default=64 * KiB, ge=1 * KiB)
-    """Chunk size a stream starts with (bytes); it grows towards ``chunk_bytes`` with the rate."""
+    """Chunk size at the start of a stream (bytes); it grows up to ``chunk_bytes`` with the rate."""
 
     window_bytes: Size = Field(default=16 * MiB, ge=8 * KiB)
-    """Most bytes of one stream sent but not taken (bytes). Price: this much at each end."""
+    """Most bytes of one stream that are sent but not consumed (bytes). Price: this much memory at
+    each end."""
 
     initial_window_bytes: Size = Field(default=1 * MiB, ge=4 * KiB)
-    """Window a stream starts with (bytes); it grows towards ``window_bytes`` with the link."""
+    """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
+    the round-trip time of the link."""
 
     data_listen: Names = ()
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
@@ -55,7 +57,7 @@ class StreamConfig(Settings):
     one more chunk at each end, and what an encoder keeps (zstd: about 2 MiB)."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
-    """How often one chunk may be asked for again before the stream fails (count)."""
+    """How often one damaged chunk is requested again before the stream fails (count)."""
 
     max_spec_bytes: Size = Field(default=64 * MiB, ge=4 * KiB)
     """Largest model description accepted from a peer (bytes)."""
@@ -71,66 +73,68 @@ class StreamConfig(Settings):
 
     @property
     def smallest_chunk_bytes(self) -> int:
-        """The chunk size a stream starts with: never above ``chunk_bytes``."""
+        """The chunk size at the start of a stream: never above ``chunk_bytes``."""
         return min(self.min_chunk_bytes, self.chunk_bytes)
 
     @property
     def stream_bytes(self) -> int:
-        """Memory one stream may hold at one end (bytes): its window, and four chunks under way.
+        """The most memory of one stream at one end (bytes): its window and four chunks.
 
-        The four: one being joined, one inside the carrier, one being read, one being worked on.
+        The four: one being serialized, one inside the carrier, one being read, one being consumed.
         With encodings a fifth: one that is encoded, or decoded, beside its other form.
         """
         return self.window_bytes + (4 + bool(self.encodings)) * self.chunk_bytes
 
 
 class TimeoutConfig(Settings):
-    """Deadlines (seconds). Progress restarts every one of them; only idleness lets them expire."""
+    """Deadlines (seconds). Progress restarts each of them, so they expire only without progress."""
 
     streaming_read_timeout: Seconds = 300.0
-    """Receiver: a chunk is ready and the upper layer takes none for this long (seconds)."""
+    """Receiver: the stream fails if a chunk is ready and the application consumes none for this
+    long (seconds)."""
 
     streaming_ack_wait: Seconds = 300.0
-    """Sender: the oldest chunk is not acknowledged and none else is, for this long (seconds)."""
+    """Sender: the stream fails if no chunk is acknowledged for this long while some are sent
+    (seconds)."""
 
     communication_timeout: Seconds = 300.0
-    """A request stands still in one of its stages sending, processing, receiving (seconds)."""
+    """A request fails if it makes no progress for this long in its present stage: sending,
+    processing or receiving (seconds)."""
 
     open_timeout: Seconds = 30.0
-    """A stream that was offered is not opened or accepted for this long (seconds)."""
+    """A stream fails if the peer does not open or accept it within this time (seconds)."""
 
     heartbeat_interval: Seconds = 5.0
-    """A session that has nothing else to say sends a heartbeat this often (seconds)."""
+    """How often an idle session sends a heartbeat (seconds)."""
 
     session_timeout: Seconds = 30.0
-    """A call that brings nothing at all for a session this long is lost (seconds)."""
+    """A session's call is lost if nothing is received over it for this long (seconds)."""
 
     call_timeout: Seconds = 20.0
-    """A stream's call brings nothing for this long while the other end owes something: it is given
-    up, and the stream goes on over another, on a new connection (seconds). Four times as long until
-    the first bytes have come, and twice as long after each try that brought none."""
+    """A stream's call is closed if nothing is received over it for this long although the peer
+    should send something; the stream then resumes over a new connection (seconds). The time is four
+    times as long until the first bytes arrive, and doubles after each attempt without any bytes."""
 
     reconnect_timeout: Seconds = 30.0
-    """How long a session or stream whose connection is lost may be without one, in sum, since
-    anything last came over it (seconds). The client tries again and again; the server keeps its
-    place. Then what was lost ends with an error at either end. A break may be seen at one end only,
-    and all calls start at the client: so the server leaves one that notices it after
-    ``session_timeout`` time for a try, up to 4/3 of this setting. A greeting, or what was said
-    before, does not count as anything that came."""
+    """How long a session or stream may be without a connection, in total, since it last made
+    progress (seconds). Meanwhile the client reconnects and the server keeps its state; then both
+    ends fail with an error. A handshake, or data that was received before, is not progress. The
+    server waits up to 4/3 of this value, so that a client which notices the break late, after
+    ``session_timeout``, can still reconnect."""
 
     partial_expiry: Seconds = 7 * 24 * 3600.0
-    """How long what an interrupted transfer has left is kept, since its last byte (seconds). Older
-    partial models and spooled updates are removed when a model is received, or a round is spooled,
-    in the same place; never those a living process writes. Price: their room on the disk."""
+    """How long the partial model of an interrupted transfer is kept after its last byte (seconds).
+    Older partial models and spooled updates are removed when a model is received, or a round is
+    spooled, in the same directory; files that a running process writes are never removed. Price:
+    their space on the disk."""
 
     rejoin_timeout: float = Field(default=300.0, ge=0, allow_inf_nan=False)
-    """How long a client whose session was lost without the server's word, because that was killed
-    or was away for longer than ``reconnect_timeout``, tries to begin a new one at the same address
-    (seconds); 0: not at all. A server that says goodbye, or that it failed, ends the client at
-    once."""
+    """How long a client tries to start a new session after its session was lost because the server
+    was killed, or was unreachable for longer than ``reconnect_timeout`` (seconds); 0: not at all.
+    If the server ends the session, with success or with an error, the client ends at once."""
 
     connect_timeout: Seconds = 20.0
-    """How long a client tries to reach the server before it gives up (seconds)."""
+    """How long a client tries to connect to the server before it fails (seconds)."""
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
@@ -143,7 +147,7 @@ class TimeoutConfig(Settings):
 
     @property
     def held_interval(self) -> float:
-        """How often a stream that waits for another peer says so (seconds)."""
+        """How often a stream that waits for another peer reports that to its own peer (seconds)."""
         shortest = min(
             self.streaming_read_timeout,
             self.streaming_ack_wait,
@@ -157,26 +161,27 @@ class GrpcConfig(Settings):
     """The gRPC carrier."""
 
     max_message_bytes: Size = Field(default=64 * MiB + 64 * KiB, ge=16 * KiB)
-    """Largest gRPC message sent or accepted (bytes); chunks shrink to fit the smaller side's."""
+    """Largest gRPC message sent or accepted (bytes); chunks fit the smaller value of both ends."""
 
     keepalive_seconds: float = Field(default=60.0, ge=MIN_KEEPALIVE_SECONDS, allow_inf_nan=False)
-    """Both ends ping an idle connection this often (seconds); set alike from this one place."""
+    """How often both ends ping an idle connection (seconds)."""
 
     keepalive_timeout_seconds: Seconds = 20.0
-    """A ping unanswered for this long closes the connection (seconds)."""
+    """The connection is closed if a ping is not answered within this time (seconds)."""
 
     max_clients: int = Field(default=16, ge=1, le=MAX_CLIENTS)
-    """Server: sessions admitted at once (count). Where it is not set, a job that waits for more
-    clients admits as many. Price: six threads and two streams each."""
+    """Server: most sessions at the same time (count). If it is not set, a job that waits for more
+    clients raises it to that number. Price: six threads and two streams each."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
-    """HTTP/2 window offered per stream (bytes); a link needs about rate x round-trip time."""
+    """HTTP/2 flow-control window of each stream (bytes); a link needs its bandwidth-delay product:
+    rate x round-trip time."""
 
 
 class LimitsConfig(Settings):
-    """What a peer can make this process hold or do, beside the bytes of models. See docs/limits.md.
+    """Limits for what a peer can make this process store or do. See docs/limits.md.
 
-    A peer that goes beyond one of these breaks its stream, or its session, and nothing else.
+    If a peer exceeds a limit, its stream or session fails; nothing else is affected.
     """
 
     max_model_bytes: Size = Field(default=1 << 50, ge=1)
@@ -184,7 +189,8 @@ class LimitsConfig(Settings):
 
     max_tensors: int = Field(default=1 << 18, ge=1)
     """Most tensors in a description accepted from a peer (count). Price: about 1 KiB each, for each
-    client; descriptions remembered from one peer have no more in sum, but for the latest."""
+    client. It also bounds the sum over all descriptions that are cached for one peer, except the
+    latest."""
 
     max_name_bytes: Size = Field(default=1024, ge=1, le=4096)
     """Longest name of a tensor accepted from a peer (bytes)."""
@@ -193,66 +199,66 @@ class LimitsConfig(Settings):
     """Most dimensions of a tensor accepted from a peer (count)."""
 
     max_open_requests: int = Field(default=64, ge=1)
-    """Requests of one peer that may be unanswered at once (count). Price at a client: a thread
+    """Most unanswered requests of one peer at the same time (count). Price at a client: a thread
     each."""
 
     max_silent_calls: int = Field(default=32, ge=1)
-    """Server: calls that may be open before they have said who they are (count); one more ends the
+    """Server: most open calls that have not identified themselves yet (count); one more closes the
     oldest of them. Price: two threads each."""
 
     max_unknown_connections: int = Field(default=256, ge=16)
-    """Server: connections that may be open while nobody has shown on them who they are (count); of
-    more than half of them those that have sent nothing are cut first, the oldest before the others.
-    Fewer where this process may have too few descriptors. Price: a descriptor each."""
+    """Server: most open connections that have not identified themselves yet (count). From half of
+    them on, connections that have sent nothing are closed, the oldest first. The number is lower if
+    this process may open too few file descriptors. Price: a descriptor each."""
 
     frames_per_second: float = Field(default=500.0, gt=0, allow_inf_nan=False)
-    """Small frames a second (count) that a stream or session takes for good, beside those that its
-    chunks explain; eight seconds of them may come at once."""
+    """Small frames per second (count) that a stream or session accepts, besides those that belong
+    to its chunks: a token bucket that holds eight seconds of them."""
 
 
 class SecurityConfig(Settings):
-    """Who the two ends are, and that nobody between them listens or changes anything.
+    """Authentication and encryption of both ends.
 
-    Paths of files only: what is secret stands in them, never in a setting. See docs/security.md.
+    The settings are paths of files, so that no setting holds a secret. See docs/security.md.
     """
 
     certificate: Path | None = None
-    """This end's own certificate, and those between it and the CA (PEM file). A server with one
-    takes TLS only; a client shows it to the server (mutual TLS)."""
+    """This end's certificate with its intermediate certificates (PEM file). A server with a
+    certificate accepts TLS only; a client presents it to the server (mutual TLS)."""
 
     key: Path | None = None
     """Private key of ``certificate`` (PEM file, not encrypted)."""
 
     ca: Path | None = None
-    """The CA that the other end's certificate must come from (PEM file). Client: turns TLS on.
-    Server: every client has to show a certificate, and acts only as the name in it."""
+    """The CA that must have issued the other end's certificate (PEM file). Client: turns TLS on.
+    Server: every client must present a certificate, and may use only the name in it."""
 
     tokens: Path | None = None
-    """Server: the SHA-256 of each site's token by the site's name (YAML or JSON file). Every
-    client has to bring the token of its name, beside its certificate where ``ca`` is given too."""
+    """Server: the SHA-256 of each site's token, by the site's name (YAML or JSON file). Every
+    client must send the token of its name, in addition to a certificate if ``ca`` is set."""
 
     token: Path | None = None
-    """Client: file that holds this site's token and nothing else."""
+    """Client: file with this site's token and nothing else."""
 
     server_name: str | None = None
-    """Client: the name in the server's certificate, where it is not the host of its address.
-    Without ``ca`` it turns TLS on with the public CAs that gRPC knows."""
+    """Client: the name in the server's certificate, if it differs from the host in its address.
+    Without ``ca`` it turns TLS on, with the public CAs that gRPC knows."""
 
     insecure: bool = False
-    """Plain text beyond this machine: whoever is on the way can read and change everything, and a
-    name proves nothing. Without it plain text is for loopback addresses only."""
+    """Permit plain text beyond this machine: anybody on the path can read and change everything,
+    and names prove nothing. Without it plain text is permitted on loopback addresses only."""
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             there, missing = ("key", "certificate") if self.key else ("certificate", "key")
-            raise ValueError(f"{there} is given without {missing}; they belong together")
+            raise ValueError(f"{there} is set without {missing}; set both or none")
         if self.server_name == "":
-            raise ValueError("server_name is empty; leave it out to take the host of the address")
+            raise ValueError("server_name is empty; omit it to use the host of the address")
         tls = [name for name in ("certificate", "ca", "server_name") if getattr(self, name)]
         if self.insecure and tls:
             raise ValueError(
-                f"insecure asks for plain text and {tls[0]} for TLS; give one of them only"
+                f"insecure means plain text and {tls[0]} means TLS; set only one of them"
             )
         return self
 
@@ -261,7 +267,7 @@ class LinkConfig(Settings):
     """Everything one end of a link needs."""
 
     stream: StreamConfig = StreamConfig()
-    """How a model is cut and how much of it may be on its way."""
+    """Sizes of chunks and windows."""
 
     timeouts: TimeoutConfig = TimeoutConfig()
     """Deadlines."""
@@ -270,12 +276,12 @@ class LinkConfig(Settings):
     """The gRPC carrier."""
 
     limits: LimitsConfig = LimitsConfig()
-    """What a peer can make this process hold or do."""
+    """Limits for what a peer can make this process store or do."""
 
     security: SecurityConfig = SecurityConfig()
-    """Certificates, tokens, and whether plain text may leave this machine."""
+    """Certificates, tokens, and permission for plain text."""
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
-        """Read a YAML file of the same keys; unknown ones are refused by pydantic, by name."""
+        """Read a YAML file of the same keys; pydantic refuses unknown keys by name."""
         return cls.model_validate(sections(load_yaml(path)))

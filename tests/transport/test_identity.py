@@ -201,10 +201,10 @@ def test_any_other_takes_it_only_when_asked_by_name_and_with_a_warning(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"key": "k"}, "key is given without certificate"),
-        ({"certificate": "c"}, "certificate is given without key"),
-        ({"insecure": True, "ca": "c"}, "insecure asks for plain text and ca for TLS"),
-        ({"insecure": True, "server_name": "s"}, "plain text and server_name for TLS"),
+        ({"key": "k"}, "key is set without certificate"),
+        ({"certificate": "c"}, "certificate is set without key"),
+        ({"insecure": True, "ca": "c"}, "insecure means plain text and ca means TLS"),
+        ({"insecure": True, "server_name": "s"}, "plain text and server_name means TLS"),
         ({"server_name": ""}, "server_name is empty"),
     ],
 )
