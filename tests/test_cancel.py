@@ -252,6 +252,18 @@ def _cancel(token: sl.CancelToken, done: int) -> None:
     token.cancel("enough")
 
 
+def test_a_server_ends_while_it_waits_until_a_client_has_left() -> None:
+    token, address = sl.CancelToken(), memory_address()
+    with (
+        sl.Server(address, SMALL, cancel=token) as server,
+        ClientLink(address, name="a", serve=echo, config=SMALL),
+    ):
+        assert server.wait_for_peer("a", WAIT)
+        done = started(server.wait_until_left, "a", WAIT)
+        token.cancel("enough")
+        assert cancelled(done)
+
+
 def test_a_copy_ends_between_two_pieces(tmp_path: Path) -> None:
     model = {"w": np.arange(1 << 12, dtype="f4")}
     for call in (lambda **how: sl.copy_model(model, tmp_path, **how), partial(sl.digest_of, model)):
@@ -307,6 +319,7 @@ def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
         "ScatterAndGather.wait_for_clients",
         "Server.wait_for_peer",
         "Server.wait_for_peers",
+        "Server.wait_until_left",
     }
     ending = (sl.send, sl.receive, sl.copy_model, sl.digest_of)
     assert all("Cancelled" in set(raised_by(function)) for function in ending)
