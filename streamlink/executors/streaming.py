@@ -106,7 +106,7 @@ class StreamingExecutor:
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
             try:
-                ranges = _Ranges(incoming.spec, partial(self._map, filters), part)
+                ranges = RangeMapper(incoming.spec, partial(self._map, filters), part)
                 answers = _Answers(incoming, outgoing, ranges)
                 outgoing.pull(answers.supply)
                 answers.finish()
@@ -149,7 +149,9 @@ class _Answers:
     of a range and the departure of its result.
     """
 
-    def __init__(self, incoming: ReceiveTransfer, outgoing: SendTransfer, ranges: _Ranges) -> None:
+    def __init__(
+        self, incoming: ReceiveTransfer, outgoing: SendTransfer, ranges: RangeMapper
+    ) -> None:
         self._incoming = incoming
         self._outgoing = outgoing
         self._ranges = ranges
@@ -209,7 +211,7 @@ class _Answers:
             self._to_release = 0
 
 
-class _Ranges:
+class RangeMapper:
     """Cuts what arrives into ranges of whole elements of one tensor, and maps the part's ranges."""
 
     def __init__(

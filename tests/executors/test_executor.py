@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamlink.errors import ModelError, StreamAborted
 from streamlink.executors.executor import Task, TaskOutcome
-from streamlink.executors.streaming import StreamingExecutor, _Ranges
+from streamlink.executors.streaming import RangeMapper, StreamingExecutor
 from streamlink.link import UpdateKind
 from streamlink.link.assignment import Assignment
 from streamlink.link.exchange import Exchange
@@ -55,7 +55,7 @@ def test_ranges_cut_anywhere_map_as_the_whole_does(
             return noting(tensor, start, values).astype(values.dtype)
 
     data = content(pattern_model(spec))
-    ranges, answer = _Ranges(spec, function), bytearray()
+    ranges, answer = RangeMapper(spec, function), bytearray()
     edges = sorted({0, spec.nbytes, *(cut for cut in cuts if cut < spec.nbytes)})
     for start, stop in itertools.pairwise(edges):
         middle = start + (stop - start) // (extra + 1)

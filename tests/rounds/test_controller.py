@@ -222,8 +222,8 @@ def test_what_the_server_buffers_never_exceeds_a_window_for_each_client() -> Non
         job = ScatterAndGather(federation.server, MemoryStore(initial(spec)), rules)
 
         def sample(tensor: TensorSpec, start: int, values: Array) -> Array:
-            held = [each.incoming.stats for each in job._lockstep.exchanges]
-            most.append(sum(stats.received_bytes - stats.consumed_bytes for stats in held))
+            held = federation.server.traffic.totals().items()
+            most.append(sum(each.in_flight_bytes for (_, way), each in held if way == "received"))
             return values
 
         for number in range(3):

@@ -44,7 +44,8 @@ class Job:
         """What else ``ScatterAndGather`` is given."""
         self.rules = RoundConfig.model_validate({"num_rounds": 1, "min_clients": 2, **rules})
         self.done: Future[list[RoundReport]] = Future()
-        self._opens: list[threading.Event] = []
+        self.at_end: list[threading.Event] = []
+        """What is set at the end, so that a client that waits can leave."""
 
     def site(self, number: int, executor_: object = None, weight: float = 1.0) -> Site:
         return self.federation.client(
@@ -54,7 +55,7 @@ class Job:
 
     def gated(self, number: int, tensor: str = "bf16") -> tuple[Gate, Site]:
         gate = Gate(number, tensor)
-        self._opens.append(gate.opens)
+        self.at_end.append(gate.opens)
         return gate, self.site(number, StreamingExecutor(gate))
 
     def start(self, clients: int) -> None:
@@ -91,6 +92,6 @@ class Job:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for event in self._opens:
+        for event in self.at_end:
             event.set()
         self.federation.__exit__(None, None, None)

@@ -53,7 +53,7 @@ class _Call:
     def _delivered(self, frames: Iterable[f.Frame]) -> Iterator[f.Frame]:
         for frame in frames:
             self._carrier.on_leave(frame)
-            moved = self._carrier.transcode(frame)
+            moved = self._carrier.transcode(self._carrier.change(frame))
             self._carrier.flows.wait()
             if self._is_delivered(moved):
                 yield moved
@@ -70,6 +70,8 @@ class MemoryCarrier:
         self.left, self.right = left, right
         self.on_leave: Callable[[f.Frame], None] = lambda _: None
         """Sees each frame before it is encoded."""
+        self.change: Callable[[f.Frame], f.Frame] = lambda frame: frame
+        """Gives the frame that is sent in the place of another."""
         self.watch: Watch = lambda _: True
         self.lock = threading.RLock()
         self.flows = threading.Event()

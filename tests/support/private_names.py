@@ -25,14 +25,7 @@ SYSTEM |= {"threading"}
 PYTHONS = {"_exit", "_generated"}
 
 DEBT: dict[str, int] = {
-    "executors/test_executor.py": 1,
-    "rounds/aggregate/test_combiner.py": 1,
-    "rounds/aggregate/test_gather.py": 5,
-    "rounds/aggregate/test_mean.py": 4,
-    "rounds/lockstep/test_resume.py": 4,
-    "rounds/spool/test_spool.py": 6,
-    "rounds/test_controller.py": 1,
-    "scenarios/rounds/test_changed_models.py": 4,
+    "scenarios/rounds/test_changed_models.py": 3,
 }
 
 

@@ -22,8 +22,8 @@ from streamlink.link import UpdateKind
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate import combiner
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES, Combiner, ContributorFailed
+from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores.memory import MemoryStore
 from tests.support.disk import peak_of
 from tests.support.models import content, float_spec, model_specs, pattern_model
@@ -369,9 +369,18 @@ def test_the_element_is_counted_in_its_tensor_whatever_the_step() -> None:
     assert failed.value.__cause__.index == 40_001
 
 
-def test_nothing_is_looked_at_where_the_mean_is_finite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combiner, "first_non_finite", None)
-    assert combined(source_of(FINE), [Given(holed(0.0))]) == content(source_of(FINE))
+class Finite(WeightedMean):
+    """Says that its results are finite, whatever they are."""
+
+    def combine(self, *given: Any) -> bool:
+        super().combine(*given)
+        return True
+
+
+def test_nothing_is_looked_at_where_the_mean_is_finite() -> None:
+    with pytest.raises(ContributorFailed):
+        combined(source_of(FINE), [Given(holed(math.nan))])
+    combined(source_of(FINE), [Given(holed(math.nan))], aggregator=Finite)
 
 
 def test_bad_values_of_weight_zero_are_nobodys_concern() -> None:

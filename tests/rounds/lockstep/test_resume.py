@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamlinkError
 from streamlink.executors.executor import Executor, Task
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
+from streamlink.extent import Extent
 from streamlink.filters import FilterContext, FilterFactory, on_floats
 from streamlink.link import Update
-from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.computed import RangeFunction
 from streamlink.model.digest import digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.protocol import frames as f
+from streamlink.protocol.machine import Machine
+from streamlink.protocol.sender import SendStream
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.resume import Answer, PartialUpdate
+from tests.support.arriving import arrive, awaited
 from tests.support.jobs import Job as Rounds
 from tests.support.peers import (
     ODD,
-    SMALL,
     WAIT,
     Array,
     Gate,
     assert_same,
-    executor,
     initial,
     mean_of,
     trained,
@@ -258,10 +259,7 @@ def test_a_client_comes_back_as_often_as_a_round_has_attempts() -> None:
 
 
 def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
-    lost, again = (
-        ReceiveTransfer(SMALL, stream_id=n, peer_name="a", name="update", clock=running_time)
-        for n in (1, 2)
-    )
+    lost, again = awaited(100), awaited(100, 2, Extent(64, 100))
     asked: list[int] = []
 
     class Back:
@@ -276,42 +274,52 @@ def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
             return True
 
     contributor = LiveSource("a", Answer(lost), resume=Back())
-    contributor._announced = Update(is_pure=True), ODD
-    contributor._views.append(memoryview(bytes(100)))
-    contributor.end = 100
+    arrive(contributor, bytes(100), update=Update(is_pure=True))
     contributor.take(64)
     lost.abort(AbortCode.SESSION_LOST, "it is gone")
     contributor.look_after()
     contributor.release(64)  # nobody hears it, and nothing is raised
     assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
     assert (asked, contributor.end, contributor.model) == ([64], 64, again)
-    assert not contributor._views
+    rest = bytes(range(36))
+    arrive(contributor, bytes(64) + rest, begins=64, update=Update(is_pure=True))
+    assert contributor.take(36) == rest  # and nothing of what came before
 
 
-def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    is_disconnected, told, hold = threading.Event(), Future[tuple[str, str]](), ReceiveTransfer.hold
-    stays = executor(0)
+class Holds:
+    """Notes for whom the server holds the client that stays, once the other one has left."""
 
-    def noted(model: ReceiveTransfer, reason: str, waiting_for: str) -> None:
-        hold(model, reason, waiting_for)
-        # Of the one that stays, which passes on what the server says. Until the server has caught
-        # up with that, it says of the lost one that it is held for the one that stays.
-        is_told = stays.watched is not None and model is stays.watched[0]
-        if is_told and is_disconnected.is_set() and not told.done():
-            told.set_result((reason, waiting_for))
+    def __init__(self) -> None:
+        self.is_disconnected, self.told = threading.Event(), Future[tuple[str, str]]()
 
-    monkeypatch.setattr(ReceiveTransfer, "hold", noted)
+    def frame_received(self, machine: Any, frame: f.Frame) -> None:
+        is_of_ours = isinstance(machine, SendStream) and machine.peer_name.startswith("server")
+        is_news = self.is_disconnected.is_set() and not self.told.done()
+        if is_of_ours and is_news and isinstance(frame, f.Held):
+            self.told.set_result((frame.reason, frame.waiting_for))
+
+    def before_send(self, machine: Any) -> None: ...
+
+    def before_event(self, machine: Any) -> None: ...
+
+
+@pytest.fixture
+def holds() -> Iterator[Holds]:
+    Machine.observer = heard = Holds()
+    yield heard
+    Machine.observer = None
+
+
+def test_while_a_client_is_away_the_others_are_held_and_told_for_whom(holds: Holds) -> None:
     with Rounds(wait_time_after_min_received=LONG) as job:
         gate, leaving = job.gated(1)
-        job.site(0, stays)
+        job.site(0)
         job.start(2)
         assert gate.reached.wait(WAIT)
         leaving.leave()
         gate.opens.set()
         job.federation.wait_left("site-1")
-        is_disconnected.set()
-        assert told.result(WAIT) == ("lockstep", "site-1")
+        holds.is_disconnected.set()
+        assert holds.told.result(WAIT) == ("lockstep", "site-1")
         job.site(1)
         assert job.report().attempt == 1

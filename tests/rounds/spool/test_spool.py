@@ -29,9 +29,11 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link import Attempt, Update, UpdateKind
+from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.transfer import Receipt
-from streamlink.model.interfaces import ModelStore
+from streamlink.model.commit import CommitSink
+from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.rounds.resume import Answer
@@ -56,10 +58,13 @@ class Site:
         arrays: dict[str, Array],
         update: Update = PLAIN,
         metrics: dict[str, float] | None = None,
+        passed: Callable[[ReceiveTransfer], Any] = lambda transfer: transfer,
     ) -> None:
         self.source = MemoryStore(arrays).open()
         self.transfer = Transfer(self.source.spec, config(), update=update)
         self.incoming = self.transfer.incoming
+        self.passed = passed(self.incoming)
+        """What the spool is given of it."""
         self.error: StreamlinkError | None = None
         self.outcome: object = None
         self.began = 0
@@ -93,6 +98,25 @@ class Site:
             self.outcome = error
 
 
+class Noticed:
+    """A store that tells when a model is in it."""
+
+    def __init__(self, store: ModelStore, act: Callable[[], object]) -> None:
+        self._store, self._act = store, act
+
+    def open(self) -> ModelSource:
+        return self._store.open()
+
+    def begin(self, spec: ModelSpec) -> ModelSink:
+        sink = self._store.begin(spec)
+
+        def commit(progress: Progress | None) -> None:
+            sink.commit(progress)
+            self._act()
+
+        return CommitSink(sink, commit)
+
+
 class Spooling:
     """A spool and its clients."""
 
@@ -117,11 +141,15 @@ class Spooling:
             self._stack.callback(self._spool.close)
         return self._spool
 
+    def when_stored(self, act: Callable[[Path], object]) -> None:
+        """Have ``act`` called with the directory of each update whose model has been stored."""
+        self.store_at = lambda path: Noticed(SafetensorsStore(path), lambda: act(path))
+
     def start(self, name: str, *args: Any, **kwargs: Any) -> Site:
         """Let the spool await a client."""
         site = self.sites[name] = Site(*(args or (initial(),)), **kwargs)
         self._stack.callback(site.close)
-        self.spool().start(name, Answer(site.incoming, site.note_beginning, site.failure))
+        self.spool().start(name, Answer(site.passed, site.note_beginning, site.failure))
         return site
 
     def until(self, is_so: Callable[[Spool], object]) -> Spool:
@@ -191,15 +219,9 @@ def test_a_client_hears_that_its_update_counts_when_it_is_stored(spooling: Spool
     assert stored == [True]
 
 
-def test_what_is_stored_counts_even_if_its_sender_cannot_be_told(
-    spooling: Spooling, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_stored_counts_even_if_its_sender_cannot_be_told(spooling: Spooling) -> None:
     site = spooling.start("site-1")
-
-    def commit() -> None:
-        raise StreamAborted(AbortCode.SESSION_LOST, "gone", by_peer=True)
-
-    monkeypatch.setattr(site.incoming, "commit", commit)
+    spooling.when_stored(lambda path: site.incoming.abort(AbortCode.SESSION_LOST, "gone"))
     site.send()
     assert list(spooling.until(lambda spool: not spool.waiting).arrived) == ["site-1"]
 
@@ -316,15 +338,12 @@ def test_a_full_disk_is_nobodys_fault_but_ours(spooling: Spooling) -> None:
     assert heard.code is AbortCode.STORE_FAILED
 
 
-def test_a_manifest_that_cannot_be_written_is_our_fault_too(
-    spooling: Spooling, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(self: StoredUpdate) -> None:
-        raise StoreError("the disk broke")
-
-    monkeypatch.setattr(StoredUpdate, "write", fail)
+def test_a_manifest_that_cannot_be_written_is_our_fault_too(spooling: Spooling) -> None:
+    spooling.when_stored(lambda path: (path / MANIFEST_NAME).mkdir())
     spooling.start("site-1").send()
-    assert str(spooling.until(lambda spool: spool.fault).fault) == "the disk broke"
+    fault = spooling.until(lambda spool: spool.fault).fault
+    assert isinstance(fault, OSError)
+    assert MANIFEST_NAME in str(fault)
 
 
 def test_a_directory_without_room_for_all_is_refused_at_once(
@@ -401,38 +420,50 @@ def test_an_update_that_arrived_can_be_let_go(spooling: Spooling) -> None:
     spool.drop("site-1")
 
 
-def test_nobody_is_told_that_a_dropped_update_counts(
-    spooling: Spooling, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site = spooling.start("site-1")
-    write = StoredUpdate.write
+class Passed:
+    """A transfer whose abort comes too late while it ``is_deaf``, and whose commit is noticed."""
 
-    def write_and_drop(self: StoredUpdate) -> None:
-        write(self)
-        monkeypatch.setattr(site.incoming, "abort", lambda *_: None)  # as if it came too late
+    def __init__(self, transfer: ReceiveTransfer) -> None:
+        self._transfer = transfer
+        self.is_deaf = False
+        self.before_commit: Callable[[], object] = lambda: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transfer, name)
+
+    def abort(self, code: AbortCode, reason: str) -> None:
+        if not self.is_deaf:
+            self._transfer.abort(code, reason)
+
+    def commit(self) -> Receipt:
+        self.before_commit()
+        return self._transfer.commit()
+
+
+def test_nobody_is_told_that_a_dropped_update_counts(spooling: Spooling) -> None:
+    site = spooling.start("site-1", passed=Passed)
+
+    def drop(path: Path) -> None:
+        site.passed.is_deaf = True
         spooling.spool().drop("site-1")
-        monkeypatch.undo()
+        site.passed.is_deaf = False
 
-    monkeypatch.setattr(StoredUpdate, "write", write_and_drop)
+    spooling.when_stored(drop)
     site.send()
     assert isinstance(site.result(), StreamAborted)
     assert spooling.spool().arrived == {}
 
 
 def test_an_update_that_is_stored_in_the_last_instant_counts_and_its_client_hears_so(
-    spooling: Spooling, monkeypatch: pytest.MonkeyPatch
+    spooling: Spooling,
 ) -> None:
-    site, spool, was_left_out = spooling.start("site-1"), spooling.spool(), Future[bool]()
-    commit = site.incoming.commit
+    site, spool = spooling.start("site-1", passed=Passed), spooling.spool()
+    was_left_out = Future[bool]()
 
-    def commit_while_it_is_given_up() -> Receipt:
-        reason = "it is late"
-        threading.Thread(
-            target=lambda: was_left_out.set_result(spool.leave_out("site-1", reason)), daemon=True
-        ).start()
-        return commit()
+    def leave_out() -> None:
+        was_left_out.set_result(spool.leave_out("site-1", "it is late"))
 
-    monkeypatch.setattr(site.incoming, "commit", commit_while_it_is_given_up)
+    site.passed.before_commit = threading.Thread(target=leave_out, daemon=True).start
     site.send()
     assert was_left_out.result(WAIT) is False
     assert list(spool.arrived) == ["site-1"]
@@ -498,7 +529,8 @@ def test_updates_of_crashed_runs_expire_and_those_in_use_are_kept_young(tmp_path
     )
     try:
         assert {path.name for path in tmp_path.iterdir()} == {"1", "keep"}
-        ours = spool._new_path()
+        spool.start("site-1", Answer(Site(initial()).incoming))
+        (ours,) = {*tmp_path.iterdir()} - {tmp_path / "1", tmp_path / "keep"}
         make_older(ours)
         until = time.monotonic() + WAIT
         while time.time() - ours.stat().st_mtime > 60:

@@ -73,7 +73,7 @@ def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
     with Job(LINK, extras=extras, gather=gather) as job:
         job.store = store  # type: ignore[assignment]
         gate = Gate(0, "b")
-        job._opens.append(gate.opens)
+        job.at_end.append(gate.opens)
         job.site(0, StreamingExecutor(gate))
         job.site(1, StreamingExecutor(half_more))
         job.start(2)
