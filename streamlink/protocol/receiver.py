@@ -221,12 +221,18 @@ class ReceiveStream(ChunkReceiver):
             self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
         self._watch_sender(now)
 
+    def detach(self, *, now: float, channel: int = 0) -> None:
+        """Note that a channel is lost: the others continue, or ``attach`` resumes."""
+        super().detach(now=now, channel=channel)
+        # The lost channel may have carried the commit. The sender ignores it if it arrives twice.
+        if self.state is State.DONE and self._is_ready and self._commit not in self._outbox:
+            assert self._commit is not None
+            self._outbox.append(self._commit)
+
     def _detach(self, channel: Channel, now: float) -> None:
         self._cancel_reservation(channel)
         if self._is_ready:
             self._acks.is_due = True  # the last one may be lost
-            if self._commit is not None:
-                self._outbox.append(self._commit)
         else:
             self._lose_last(now)
         self._watch_sender(now)

@@ -28,6 +28,7 @@ from streamlink.protocol.frames import (
     SpecPage,
     Update,
 )
+from streamlink.protocol.limits import MAX_ENCODINGS
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.states import State
 from tests.support.machines import (
@@ -549,3 +550,45 @@ def test_a_snapshot_tells_where_the_stream_stands() -> None:
     receiver.release(1, now=0.0)
     stats = receiver.stats
     assert (stats.received_bytes, stats.consumed_bytes, stats.total_bytes) == (4096, 1, 64 * KiB)
+
+
+def test_a_commit_that_was_lost_with_its_channel_is_said_on_another() -> None:
+    receiver = streaming_receiver(total_bytes=0)
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(0), now=0.0, channel=1)
+    receiver.frames_to_send(now=0.0, channel=1)
+    receiver.receive(Finish(0, "digest"), now=0.0)
+    receiver.commit("digest")
+    assert Commit("digest") in receiver.frames_to_send(now=0.0)
+    assert not receiver.has_frames(1)
+    receiver.detach(now=0.0)
+    assert receiver.frames_to_send(now=0.0, channel=1) == [Commit("digest")]
+    receiver.detach(now=0.0, channel=1)
+    assert receiver.state is State.DONE
+
+
+def test_a_commit_that_has_not_left_yet_moves_to_another_channel_once() -> None:
+    receiver = streaming_receiver(total_bytes=0)
+    receiver.attach(now=0.0, channel=1)
+    receiver.receive(an_open(0), now=0.0, channel=1)
+    receiver.frames_to_send(now=0.0, channel=1)
+    receiver.receive(Finish(0, "digest"), now=0.0)
+    receiver.commit("digest")
+    receiver.detach(now=0.0)
+    sent = receiver.frames_to_send(now=0.0, channel=1)
+    assert [frame for frame in sent if isinstance(frame, Commit)] == [Commit("digest")]
+
+
+def test_more_encodings_than_a_sender_may_offer_end_the_stream() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    offered = tuple(f"encoding {n}" for n in range(MAX_ENCODINGS + 1))
+    receiver.receive(an_open(encodings=offered), now=0.0)
+    assert "offers 9 encodings; the most are 8" in str(receiver.error)
+
+
+def test_an_owner_can_see_that_bytes_come_next() -> None:
+    receiver = streaming_receiver()
+    assert not receiver.has_piece
+    fed(receiver, a_chunk(0))
+    assert receiver.has_piece
