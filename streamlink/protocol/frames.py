@@ -33,14 +33,13 @@ def split_payload(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
     """Cut a payload in two after ``nbytes``, or after all of it where it has fewer."""
     if nbytes >= payload_bytes(payload):
         return payload, ()
-    front: list[memoryview] = []
-    for number, view in enumerate(payload):
-        if view.nbytes > nbytes:
-            rest = (view[nbytes:], *payload[number + 1 :])
-            return (*front, view[:nbytes]) if nbytes else tuple(front), rest
-        front.append(view)
-        nbytes -= view.nbytes
-    return tuple(front), ()
+    number = 0
+    while payload[number].nbytes <= nbytes:
+        nbytes -= payload[number].nbytes
+        number += 1
+    view = payload[number]
+    front = (*payload[:number], view[:nbytes]) if nbytes else payload[:number]
+    return front, (view[nbytes:], *payload[number + 1 :])
 
 
 @dataclass(frozen=True, slots=True)

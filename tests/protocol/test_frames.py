@@ -61,3 +61,11 @@ def test_a_payload_is_cut_in_two_wherever_its_views_end(nbytes: int) -> None:
     assert b"".join(front) == b"abcdef"[:nbytes]
     assert b"".join(rest) == b"abcdef"[nbytes:]
     assert all(view.nbytes for view in (*front, *rest))
+
+
+def test_a_payload_is_cut_inside_or_between_its_views() -> None:
+    first, second = memoryview(b"abc"), memoryview(b"de")
+    assert split_payload((first, second), 3) == ((first,), (second,))
+    assert split_payload((first, second), 4) == ((first, second[:1]), (second[1:],))
+    assert split_payload((first, second), 0) == ((), (first, second))
+    assert split_payload((first, second), 9) == ((first, second), ())

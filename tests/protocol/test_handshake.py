@@ -140,3 +140,8 @@ def test_pages_are_bounded_in_all_and_each() -> None:
     assert isinstance(fault(pages, 1, bytes(100)), FrameTooLarge)
     large = bytes(MAX_PAGE_BYTES + 1)
     assert isinstance(fault(wanted(2 * MAX_PAGE_BYTES), 0, large), FrameTooLarge)
+
+
+def test_an_encoding_that_was_not_offered_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"not offered: .*'gzip'"):
+        take(a_handshake(encodings=("zstd",)), Accept(0, SIZE, 4 * KiB, encodings=("gzip",)))

@@ -9,7 +9,7 @@ import pytest
 
 from streamlink.errors import AbortCode, LocalProtocolError, RemoteProtocolError, StreamAborted
 from streamlink.protocol.events import Failed, Finished
-from streamlink.protocol.frames import Abort, Accept, Chunk, Finish, Frame, Held
+from streamlink.protocol.frames import Abort, Accept, Ack, Chunk, Commit, Finish, Frame, Held
 from streamlink.protocol.machine import Machine
 from streamlink.protocol.states import State
 from streamlink.protocol.stream import StreamMachine
@@ -19,11 +19,14 @@ from tests.support.machines import (
     a_receiver,
     a_sender,
     events,
+    finishing_sender,
     streaming_receiver,
     streaming_sender,
     the,
+    write_all,
     zeros,
 )
+from tests.support.sessions import ready_server
 
 both = pytest.mark.parametrize("machine_for", [streaming_sender, streaming_receiver])
 
@@ -197,3 +200,47 @@ def test_a_frame_that_ends_its_machine_is_heard_in_the_end_state(noted: Noted) -
     noted.points.clear()
     sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0)
     assert noted.points == [("received", Accept, State.ABORTED)]
+
+
+def test_progress_forgives_calls_that_were_damaged() -> None:
+    sender = streaming_sender()
+    write_all(sender)
+    most = sender.config.stream.max_repairs
+    for _ in range(3):
+        for _ in range(most):
+            sender.report_damage(now=0.0)
+            sender.attach(now=0.0)
+            sender.receive(Accept(sender.received, 16 * KiB, 4 * KiB), now=0.0)
+            sender.frames_to_send(now=0.0)
+        sender.receive(Ack(sender.received, 0, 0, 16 * KiB), now=0.0)  # not from the handshake
+    assert (sender.error, sender.damaged) == (None, 3 * most)
+
+
+def test_a_session_has_one_call_and_a_timer_for_its_loss(noted: Noted) -> None:
+    session = ready_server()
+    assert session.carries(0)
+    assert (session.is_lost(now=1e9), session.is_waiting(now=1e9)) == (False, False)
+    assert ("sends", None, session.state) in noted.points
+    session.detach(now=0.0)
+    assert not session.carries(0)
+
+
+@pytest.mark.parametrize(("is_success", "seconds"), [(True, 30.0), (False, 1.0)])
+def test_the_last_frames_of_a_success_have_more_time_to_leave(
+    is_success: bool, seconds: float
+) -> None:
+    sender = finishing_sender()
+    assert not sender.is_overdue(now=0.0)
+    if is_success:
+        sender.receive(Commit("digest"), now=0.0)
+    else:
+        sender.abort(AbortCode.CANCELLED, "enough")
+    assert not sender.is_overdue(now=5.0)  # from the first time that somebody asks
+    assert not sender.is_overdue(now=5.0 + seconds)
+    assert sender.is_overdue(now=5.5 + seconds)
+
+
+@pytest.mark.parametrize("verb", ["attach", "detach"])
+def test_a_machine_without_calls_of_its_own_leaves_them_to_its_kind(verb: str) -> None:
+    with pytest.raises(NotImplementedError):
+        getattr(Machine(a_sender().config, peer_name="site-1", name="bare"), verb)(now=0.0)

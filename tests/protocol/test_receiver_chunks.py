@@ -237,3 +237,11 @@ def test_a_header_beyond_the_credit_ends_the_stream_before_its_payload_is_read()
     receiver = streaming_receiver()
     assert not receiver.admit(header(16 * KiB), now=0.0)
     assert "credit" in str(receiver.error)
+
+
+def test_a_header_on_a_channel_that_is_not_accepted_has_no_place() -> None:
+    receiver = streaming_receiver()
+    assert not receiver.admit(header(0), now=0.0, channel=1)
+    receiver.attach(now=0.0, channel=1)
+    assert not receiver.admit(header(0), now=0.0, channel=1)
+    assert receiver.error is None

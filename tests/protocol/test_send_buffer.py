@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamlink.protocol.frames import Chunk
+from streamlink.protocol.frames import UNNUMBERED, Chunk
 from streamlink.protocol.send_buffer import SendBuffer
 from tests.support.machines import zeros
 
@@ -182,3 +182,19 @@ def test_the_mark_may_lie_at_either_end_of_a_range_that_was_let_go_of() -> None:
     assert buffer.is_boundary(10)
     assert buffer.is_boundary(20)
     assert not buffer.is_boundary(25)
+
+
+def test_what_is_acknowledged_in_two_ways_at_once_is_released_once() -> None:
+    buffer = holding(3)
+    buffer.acknowledge(20, [(10, 20)])  # a channel that is behind lists what another one completed
+    buffer.lose_channel(LANE)
+    assert resent(buffer) == [(0, 20)]
+
+
+def test_a_chunk_that_leaves_again_is_another_frame() -> None:
+    buffer = SendBuffer()
+    buffer.append(Chunk(UNNUMBERED, 0, zeros(10)))
+    (first,) = buffer.take_unsent(LANE, 1)
+    again = buffer.repair(LANE, 0)
+    assert again is not None
+    assert (first.sequence, again.sequence) == (0, 1)

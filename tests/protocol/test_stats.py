@@ -405,3 +405,12 @@ def test_a_sender_measures_from_the_moment_a_chunk_leaves() -> None:
     write_all(sender, now=10.0)
     sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=10.3)
     assert sender.stats.ack_times == counted(10.3 - 10.0)
+
+
+def test_all_is_received_when_the_extent_is_and_never_of_an_empty_model() -> None:
+    assert not full_sender().stats.is_all_received
+    sender = streaming_sender(total_bytes=4 * KiB)
+    write_all(sender)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.0)
+    assert sender.stats.is_all_received
+    assert not streaming_sender(total_bytes=0).stats.is_all_received

@@ -7,6 +7,7 @@ from collections import deque
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamlink.errors import AbortCode
 from streamlink.protocol.events import Delivered, Finished, Opened
 from streamlink.protocol.frames import (
     Abort,
@@ -238,3 +239,22 @@ def test_a_failure_is_said_over_a_channel_that_is_left() -> None:
     sender.detach(now=0.0)
     sender.handle_timer(now=1e6)
     assert the(Abort, sender.frames_to_send(now=1e6, channel=1)).reason
+
+
+def test_what_a_closed_channel_still_brings_is_ignored() -> None:
+    sender = two_lanes()
+    sender.frames_to_send(now=0.0)
+    sender.detach(now=0.0)
+    assert (sender.carries(0), sender.carries(1)) == (False, True)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.0)
+    assert sender.received == 0
+
+
+def test_a_stream_without_a_channel_waits_and_is_lost_in_the_end() -> None:
+    sender = streaming_sender(small_config(reconnect_timeout=30.0))
+    assert not sender.is_lost(now=1e9)
+    sender.detach(now=0.0)
+    assert (sender.is_waiting(now=0.5), sender.is_waiting(now=2.0)) == (False, True)
+    assert (sender.is_lost(now=30.0), sender.is_lost(now=31.0)) == (False, True)
+    sender.abort(AbortCode.CANCELLED, "enough")
+    assert not sender.is_waiting(now=31.0)
