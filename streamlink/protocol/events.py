@@ -1,4 +1,4 @@
-"""What a machine tells its owner. Facts only; the owner decides."""
+"""What a machine reports to its owner. Only facts: the owner decides what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamlink.protocol.frames import Chunk, Hello, Open, Payload, Reply, Reque
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Sender: the receiver is ready; writing goes on at ``position`` (bytes)."""
+    """Sender: the receiver is ready; writing continues at ``position`` (bytes)."""
 
     position: int
 
@@ -40,12 +40,12 @@ class Delivered:
 
     @property
     def offset(self) -> int:
-        """Where they begin."""
+        """The offset of the first (byte)."""
         return self.chunk.offset
 
     @property
     def payload(self) -> Payload:
-        """The bytes as they travelled."""
+        """The bytes as they travelled, encoded or plain."""
         return self.chunk.payload
 
     @property
@@ -64,7 +64,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class PeerHeld:
-    """The other end is alive but waits for somebody else."""
+    """The peer is alive but waits for a third party, ``waiting_for``."""
 
     reason: str
     waiting_for: str
@@ -72,7 +72,7 @@ class PeerHeld:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Sender: the receiver has the whole model."""
+    """Sender: the receiver has committed the model."""
 
     digest: str
 
@@ -93,35 +93,35 @@ StreamEvent = (
 
 @dataclass(frozen=True, slots=True)
 class HelloReceived:
-    """Server: a client said hello. The owner answers with ``welcome`` or ``abort``."""
+    """Server: a client's hello arrived. The owner answers with ``welcome`` or ``abort``."""
 
     hello: Hello
 
 
 @dataclass(frozen=True, slots=True)
 class Welcomed:
-    """Client: the server welcomed us."""
+    """Client: the server's welcome arrived; the session is ready."""
 
     welcome: Welcome
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """The peer wants something."""
+    """A request of the peer arrived."""
 
     request: Request
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyReceived:
-    """The peer answered one of our requests."""
+    """The reply to one of our requests arrived."""
 
     reply: Reply
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """One of our requests ran into its deadline."""
+    """One of our requests timed out."""
 
     request_id: int
     error: StreamlinkError
@@ -129,7 +129,7 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class RequestCancelled:
-    """The peer no longer wants what it asked for."""
+    """The peer has cancelled its request."""
 
     request_id: int
     reason: str
@@ -137,7 +137,7 @@ class RequestCancelled:
 
 @dataclass(frozen=True, slots=True)
 class PeerLeft:
-    """The peer said goodbye."""
+    """The peer has ended the session on purpose."""
 
     reason: str
 
@@ -147,13 +147,13 @@ class Disconnected:
     """The call that carried the session is lost; another may take over."""
 
     reason: str
-    patience: float
-    """How long this end waits for it (seconds)."""
+    grace_seconds: float
+    """How long this end waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """A new call carries the session, after ``seconds`` without."""
+    """A new call carries the session, after ``seconds`` without one."""
 
     seconds: float
 

@@ -1,7 +1,7 @@
 """The frames of a transfer and of a session, as plain values.
 
 ``proto/streamlink.proto`` is their wire form and ``transport/messages.py`` translates; the machines
-only ever see these. Offsets and lengths are logical bytes of the model, spec order.
+see nothing else. Offsets and lengths count logical bytes of the model, in the order of its spec.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ NO_ENTRIES: Mapping[str, str] = MappingProxyType({})
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
 
 Range = tuple[int, int]
-"""Start and end of consecutive bytes of a model; the end is not part of it."""
+"""Start and end of consecutive bytes of a model; the end is exclusive."""
 
 Payload = tuple[memoryview, ...]
-"""Consecutive bytes of a model as flat views; views, so that nothing is copied to wait."""
+"""Consecutive bytes of a model as flat views: a payload that waits is not copied."""
 
 
 def payload_bytes(payload: Payload) -> int:
-    """Return how many bytes a payload has; nearly all are of one view."""
+    """Return how many bytes a payload has."""
+    # Nearly all payloads have one view, and this is called for every chunk.
     return payload[0].nbytes if len(payload) == 1 else sum([view.nbytes for view in payload])
 
 
@@ -44,7 +45,7 @@ def split_payload(payload: Payload, nbytes: int) -> tuple[Payload, Payload]:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a transfer belongs to. Anything of an older attempt is refused by name."""
+    """What a transfer belongs to. Whatever belongs to an older attempt is refused."""
 
     job: str = ""
     round: int = 0
@@ -64,11 +65,11 @@ class UpdateKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What the sender of a model says of it before its first byte.
+    """What the sender of a model announces before its first byte.
 
     ``weight`` is its weight in a mean; ``takes_next``: there is room at the sender for the next
-    model while this one is still on its way; ``is_pure``: it is a function of each range of the
-    model it is made from, so another process can go on with it at any element.
+    model while this one is still in flight; ``is_pure``: it is a function of each range of the
+    model it is made from, so another process can resume it at any element.
     """
 
     weight: float = 1.0
@@ -77,14 +78,14 @@ class Update:
     is_pure: bool = False
 
 
-# --- transfer: client's first word -------------------------------------------
+# --- transfer: the client's first frame -------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Attach:
     """First frame of a transfer call, from the client: which offered stream this call carries."""
 
-    session_id: str = field(repr=False)  # who knows it may carry the session's streams
+    session_id: str = field(repr=False)  # a secret: whoever has it may carry the session's streams
     stream_id: int
 
 
@@ -108,7 +109,7 @@ class Open:
     extent: Extent | None = field(default=None, compare=False)
     """The bytes of the model that the stream brings; None: all of them."""
     brings: Extent = field(init=False)
-    """The same, spelled out."""
+    """The same, never None."""
 
     def __post_init__(self) -> None:
         brings = self.extent or Extent(0, max(0, self.total_bytes))
@@ -117,7 +118,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class SpecPage:
-    """One page of the model's description; opaque here."""
+    """One page of the model's description; the protocol does not look inside."""
 
     number: int
     body: bytes
@@ -191,7 +192,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ChunkHeader:
-    """What is known of a chunk before its payload is read."""
+    """What is known of a chunk before its payload is read (see ``Chunk``)."""
 
     sequence: int
     offset: int
@@ -237,11 +238,11 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The three marks, each a count of bytes from the start, and the credit.
+    """Three offsets, below which all bytes have reached a stage, the credit, and what is ahead.
 
-    ``received``: arrived and its hash is right. ``consumed``: the sink has it. ``durable``: it
-    survives this process. ``limit``: the sender may send bytes below this offset. ``ranges``
-    (start, end) arrived behind a gap, ascending; only the first few are listed.
+    ``received``: arrived, with the right hash. ``consumed``: passed to the sink. ``durable``: would
+    survive this process. ``limit``: the sender may send bytes below this offset. ``ranges`` (start,
+    end) arrived behind a gap, ascending; only the first few are listed.
     """
 
     received: int
@@ -255,7 +256,7 @@ class Ack:
 class Repair:
     """The chunk frame counted ``sequence`` on this channel arrived damaged; send it again.
 
-    The count is the receiver's own: the header of a damaged chunk may be what is damaged.
+    The count is the receiver's own: the header of a damaged chunk may be the damaged part.
     """
 
     sequence: int
@@ -263,14 +264,14 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """The sink is making the model whole; ``counter`` grows while it moves."""
+    """The sink commits the model; ``counter`` grows while that makes progress."""
 
     counter: int
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The sink has the whole model. Only this is success."""
+    """The sink has committed the model. Only this is success."""
 
     digest: str
 
@@ -280,7 +281,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Not stalled: waiting for ``waiting_for``. ``counter`` grows with each word of it."""
+    """A keep-alive: this end waits for ``waiting_for``. ``counter`` grows with each frame."""
 
     counter: int
     reason: str
@@ -289,7 +290,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """The stream or session ends here."""
+    """Ends the stream or session."""
 
     code: AbortCode
     reason: str
@@ -300,9 +301,9 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The client's first frame: who it is and what it can do.
+    """The client's first frame: its name and what it supports.
 
-    ``resume``: the id of the session to go on with after its call was lost; empty: a new one.
+    ``resume``: the id of the session to resume after its call was lost; empty: a new one.
     """
 
     version_min: int
@@ -318,7 +319,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class DataPort:
-    """Where a server takes calls of streams beside the carrier of its sessions.
+    """Where a server accepts calls of streams, beside the carrier of its sessions.
 
     It names no host: a client dials the one that it has reached, and no other.
     """
@@ -342,20 +343,20 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """Sent when there was nothing else to say."""
+    """Sent when nothing else was sent for a while."""
 
     counter: int
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Asks the peer for something.
+    """Asks the peer to do something.
 
     ``sends`` and ``returns`` are streams the server has opened for it: the first carries a model
     with the request, the second is where a model is expected back. 0: none. ``part`` has patterns
     of the tensors expected back; empty: all. ``sends_extent`` and ``returns_extent`` are the
     bytes of the two models that travel, where not all do: a client that was lost and came back
-    resumes its update at the mark.
+    resumes its update where it was.
     """
 
     request_id: int
@@ -371,7 +372,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Nobody waits for this request's reply any more; the work on it may stop."""
+    """The request was cancelled; the work on it may stop."""
 
     request_id: int
     reason: str
@@ -379,7 +380,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress:
-    """Work on a request moved: ``counter`` grew."""
+    """Reports progress of the work on a request: ``counter`` has grown."""
 
     request_id: int
     counter: int
@@ -387,7 +388,7 @@ class TaskProgress:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answers a request. ``error``: empty on success. ``traceback``: for the asking side's log."""
+    """Answers a request. ``error``: empty on success. ``traceback``: for the log of who asked."""
 
     request_id: int
     error: str = ""
@@ -397,7 +398,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The sender ends the session on purpose, or acknowledges that its peer does."""
+    """Ends the session on purpose, or acknowledges the peer's goodbye."""
 
     reason: str
 

@@ -40,7 +40,7 @@ class Totals:
     streams: int = 0
     """Streams that run now (count)."""
     in_flight_bytes: int = 0
-    """Of those that run: sent and not received, or received and not taken."""
+    """Of those that run: sent and not received, or received and not consumed."""
     window_bytes: int = 0
     """Of those that run: what may be in flight."""
     ack_times: AckTimes = field(default_factory=AckTimes)
