@@ -148,7 +148,7 @@ class Noted:
     """Notes where each machine stands when something is taken or sent."""
 
     def __init__(self) -> None:
-        self.points: list[tuple[str, object, State]] = []
+        self.points: list[tuple[str, object, object]] = []
 
     def frame_received(self, machine: Any, frame: Frame) -> None:
         self.points.append(("received", type(frame), machine.state))
