@@ -388,7 +388,7 @@ def test_settings_that_say_nothing_are_refused() -> None:
         WholeExecutor(train, returns="gradients")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="next_model must be 'memory' or a store"):
         WholeExecutor(train, next_model="/data/next")  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="a list is no model"):
+    with pytest.raises(ModelError, match="a list is not a model"):
         WholeExecutor(train, [1, 2])
 
 

@@ -58,7 +58,7 @@ def test_stores_are_of_the_kind_asked_for(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_model_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is no model here"):
+    with pytest.raises(StoreError, match="there is not a model here"):
         open_model(tmp_path / "nothing")
     with pytest.raises(StoreError, match="no safetensors model here"):
         open_model(tmp_path)
@@ -149,5 +149,5 @@ def test_tensors_are_noticed_behind_anything_else() -> None:
 
 @pytest.mark.parametrize("what", [None, [1.0], "model", open_store("x"), np.zeros(3)])
 def test_what_is_no_model_is_refused_by_its_kind(what: Any) -> None:
-    with pytest.raises(ModelError, match=f"a {type(what).__name__} is no model"):
+    with pytest.raises(ModelError, match=f"a {type(what).__name__} is not a model"):
         as_model(what)

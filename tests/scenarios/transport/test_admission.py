@@ -75,7 +75,7 @@ def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -
     told = refusal(lambda: federation.link("site-1", config=hasty))
     assert told.code is AbortCode.NAME_TAKEN
     assert "either another process runs as 'site-1'" in told.reason
-    assert "the one before this was cut off" in told.reason
+    assert "still waits for the process before this one" in told.reason
     assert "a client named 'site-1' is already here; names must differ" in told.reason
     assert [peer.name for peer in federation.server.peers] == ["site-1"]
 

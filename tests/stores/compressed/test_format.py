@@ -66,7 +66,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_frame_longer_than_its_block_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CorruptStore, match="index is wrong"):
+    with pytest.raises(CorruptStore, match="outside the frames"):
         read(tmp_path / "f", encode(SPEC, length=SPEC.nbytes + 1))
 
 
