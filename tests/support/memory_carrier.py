@@ -135,6 +135,7 @@ class Transfer:
         update: Update = Update(),
         extent: Extent | None = None,
         wanted: Extent | None = None,
+        is_resumable: bool = False,
     ) -> None:
         self.outgoing = SendTransfer(
             sender_config or config,
@@ -144,6 +145,7 @@ class Transfer:
             name="the model",
             update=update,
             extent=extent,
+            is_resumable=is_resumable,
             clock=running_time,
         )
         self.incoming = ReceiveTransfer(

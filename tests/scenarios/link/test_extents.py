@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
 from streamlink.errors import AbortCode, SpecMismatch, StreamAborted
 from streamlink.extent import Extent
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
 from streamlink.model.commit import CommitSink
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.digest import DigestBuilder, digest_of
 from streamlink.model.interfaces import ModelSink
 from streamlink.protocol import frames as f
@@ -17,7 +22,7 @@ from streamlink.stores.memory import MemoryStore
 from tests.scenarios.link.test_resume import Cutter
 from tests.support.memory_carrier import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model, save
-from tests.support.peers import WAIT
+from tests.support.peers import WAIT, config
 
 SPEC = float_spec(60_001, 3, 0, 17_000)
 EXTENTS = (Extent(0, 100_001), Extent(100_001, 240_004), Extent(240_004, SPEC.nbytes))
@@ -89,6 +94,31 @@ def test_a_part_outlives_cuts_and_nothing_else_travels(extent: Extent) -> None:
     assert sent.stats.moved_bytes == received.stats.moved_bytes == extent.nbytes
 
 
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_an_extent_travels_in_an_encoding(extent: Extent) -> None:
+    zeros, sink = GeneratedModel(SPEC, lambda tensor, start, values: values.fill(0)), Collected()
+    with Transfer(SPEC, config(stream={"encodings": ("zstd",)}), extent=extent) as transfer:
+        sent, received = transfer.run(zeros, sink)
+    assert bytes(sink.got) == bytes(extent.nbytes)
+    assert sent.digest == received.digest
+    assert sent.stats.wire_bytes < extent.nbytes // 10
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_a_transfer_of_an_extent_is_resumed_inside_of_it(extent: Extent) -> None:
+    source, half = pattern_model(SPEC), extent.start + extent.nbytes // 2
+    kept = Kept(content(source)[extent.start : half], half)
+    with Transfer(SPEC, extent=extent, is_resumable=True) as transfer, ThreadPoolExecutor() as pool:
+        transfer.join()
+        sending = pool.submit(send_model, transfer.outgoing, source)
+        received = receive_model(transfer.incoming, lambda _: kept, lambda _: kept)
+        sent = sending.result(WAIT)
+    assert bytes(kept.got) == content(source)[extent.start : extent.stop]
+    assert sent.resumed_at == received.resumed_at == half
+    assert sent.digest == received.digest == digest_of_part(extent)
+    assert sent.stats.moved_bytes == received.stats.moved_bytes == extent.stop - half
+
+
 def test_an_extent_that_is_the_whole_model_has_its_digest() -> None:
     source, store = pattern_model(SPEC), MemoryStore()
     with Transfer(SPEC, extent=Extent(0, SPEC.nbytes)) as transfer:
@@ -123,4 +153,19 @@ class Collected:
         pass
 
     def discard(self) -> None:
+        pass
+
+
+class Kept(Collected):
+    """A sink that has the bytes of an extent below ``durable`` from before."""
+
+    def __init__(self, got: bytes, durable: int) -> None:
+        super().__init__()
+        self.got += got
+        self.durable = durable
+
+    def saved(self) -> Iterator[memoryview]:
+        yield memoryview(bytes(self.got))
+
+    def suspend(self) -> None:
         pass
