@@ -58,7 +58,7 @@ def test_stores_are_of_the_kind_asked_for(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_model_it_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="there is not a model here"):
+    with pytest.raises(StoreError, match="there is no model here"):
         open_model(tmp_path / "nothing")
     with pytest.raises(StoreError, match="no safetensors model here"):
         open_model(tmp_path)
