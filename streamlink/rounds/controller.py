@@ -290,7 +290,8 @@ class ScatterAndGather:
             return False
         here = [peer.name for peer in self._server.peers]
         if client not in here and client not in self.state().lost:
-            raise RoundError(f"no client {client!r} is here; {', '.join(here) or 'none'} are")
+            connected = ", ".join(here) or "none"
+            raise RoundError(f"no client {client!r} is or was connected; connected: {connected}")
         why = f"excluded by the operator: {reason}"
         self._server.bar(client, why)
         if self._ledger is not None:

@@ -73,7 +73,7 @@ class JobState:
     first_round: int = 0
     """Number of the job's first round."""
     rounds: int = 0
-    """How many the job has (count); 0: whoever calls ``run_round`` decides that."""
+    """How many the job has (count); 0: unknown, since the caller runs each round itself."""
 
     def __str__(self) -> str:
         where = round_of(self.round, self.first_round, self.rounds)

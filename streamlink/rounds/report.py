@@ -60,7 +60,7 @@ class ClientProgress:
     returns: int = 0
     """Of the model that comes; 0: not known yet."""
     held_for: str = ""
-    """Whom its update waits for; empty: nobody."""
+    """The client that its update waits for; empty: none."""
     stalled_by: str = ""
     """What limits its update now: ``network``, ``reader``, ``held``; empty: it has not begun."""
     is_working: bool = False

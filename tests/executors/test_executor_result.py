@@ -50,7 +50,7 @@ NO_NUMBERS = [float("nan"), -np.inf, "0.5", b"1", None, [0.5], np.arange(3), 10*
 def test_what_is_no_finite_number_is_refused(value: Any) -> None:
     with pytest.raises(ModelError, match=r"metric 'loss' is .*; a metric is a finite number"):
         TaskResult(metrics={"loss": value})
-    with pytest.raises(ModelError, match="a weight is 0, for what shall not count, or between"):
+    with pytest.raises(ModelError, match="0, for an update that must not count, or between"):
         TaskResult(value)
 
 

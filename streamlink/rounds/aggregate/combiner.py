@@ -143,7 +143,7 @@ class Combiner:
         self._stretches = _stretches(self._spec, part)
         self._stretch = 0
         self._out = np.empty(PIECE_BYTES + _LARGEST_ELEMENT_BYTES, np.uint8)
-        self._held, self._held_at = memoryview(b""), 0
+        self._base_piece, self._base_piece_at = memoryview(b""), 0
         self.position = 0
         """Bytes of the new model that are computed."""
         self.used = 0
@@ -212,7 +212,7 @@ class Combiner:
                     _all_filtered(each.filters, run, array)
                     for each, array in zip(self._contributions, values, strict=True)
                 ]
-            base = self._based(done, run) if self._aggregator.needs_base(run.dtype) else None
+            base = self._base_of(done, run) if self._aggregator.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
             is_finite = self._aggregator.combine(run.dtype, values, out, base)
             if not is_finite and self._non_finite != "accept":
@@ -255,16 +255,17 @@ class Combiner:
                 raise NonFiniteRound(contribution.peer, error) from error
             raise ContributorFailed(contribution.peer, error) from error
 
-    def _based(self, done: int, run: _Run) -> _Array:
+    def _base_of(self, done: int, run: _Run) -> _Array:
         """Return the base's elements of ``run``, which begins ``done`` bytes into the piece."""
         start = self.position + done
-        stop = start + run.nbytes
-        if not self._held_at <= start <= stop <= self._held_at + self._held.nbytes:
+        stop, held = start + run.nbytes, self._base_piece_at
+        if not held <= start <= stop <= held + self._base_piece.nbytes:
             # To the end of the piece at once: updates may arrive in much smaller steps, and a store
             # reads and verifies whole blocks, so it would read the same block again and again.
             end = max(stop, min(self._spec.nbytes, (start // PIECE_BYTES + 1) * PIECE_BYTES))
-            self._held, self._held_at = join(self._base.read(start, end - start)), start
-        return np.frombuffer(self._held[start - self._held_at : stop - self._held_at], run.dtype)
+            self._base_piece = join(self._base.read(start, end - start))
+            held = self._base_piece_at = start
+        return np.frombuffer(self._base_piece[start - held : stop - held], run.dtype)
 
     def _cut_at(self, offset: int) -> tuple[int, int]:
         """Return how many bytes of an element lie before ``offset``, and that element's size."""

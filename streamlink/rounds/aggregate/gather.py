@@ -32,13 +32,13 @@ from streamlink.rounds.aggregate.mean import weighted_metrics
 from streamlink.rounds.aggregate.update_source import UpdateSource
 from streamlink.rounds.aggregate.validate import check_metrics, check_weight
 
-__all__ = ["Downstream", "Gather", "GatherRules", "OutOfTime"]
+__all__ = ["Downstream", "Gather", "GatherRules", "TrainTimeout"]
 
 _CHECK_SECONDS = 1.0  # how soon the loss of one client is seen while the loop waits for another
 _OURSELVES = "the server"
 
 
-class OutOfTime(RoundError):
+class TrainTimeout(RoundError):
     """``train_timeout`` passed while the loop waited for ``peer``."""
 
     def __init__(self, peer: str, seconds: float, done: int, total: int) -> None:
@@ -77,7 +77,7 @@ class GatherRules:
     since all updates are stored."""
 
     deadline: float | None = None
-    """The time after which ``OutOfTime`` is raised; None: never."""
+    """The time after which ``TrainTimeout`` is raised; None: never."""
 
     train_timeout: float = 0.0
     """The setting behind the deadline, for the error's text."""
@@ -128,7 +128,7 @@ class Gather:
         self._sink = sink
         self._rules = rules
         self._combiner: Combiner | None = None
-        self._excused_until = 0.0
+        self._next_notice_at = 0.0
 
     @property
     def position(self) -> int:
@@ -140,7 +140,7 @@ class Gather:
 
         Raises:
             ContributorFailed: an update failed, or must not count; there is no new model.
-            OutOfTime: ``train_timeout`` passed.
+            TrainTimeout: ``train_timeout`` passed.
             QuorumNotReached: every update has weight 0.
             NonFiniteRound: an update has NaN or infinity, and ``non_finite`` is ``"fail"``.
             CorruptStore: a stored update has changed on this side's disk.
@@ -179,7 +179,7 @@ class Gather:
             non_finite=self._rules.non_finite,
             aggregator=self._rules.aggregator,
         )
-        with self._pulsing(lambda each: each.hold("busy", _OURSELVES)):
+        with self._notifying(lambda each: each.hold("busy", _OURSELVES)):
             self._rules.on_step(Step.AGGREGATING)
             if self._rules.downstream is not None:
                 self._rules.downstream.announced()
@@ -188,7 +188,7 @@ class Gather:
         for source in self._sources:
             self._wait(source, source.finish)
             self._check_metrics(source)
-        with self._pulsing(lambda each: each.committing()):
+        with self._notifying(lambda each: each.committing()):
             self._rules.on_step(Step.AGGREGATED)
         self._commit()
 
@@ -206,7 +206,7 @@ class Gather:
             for source in self._sources:
                 source.release(used)
         else:
-            self._excuse_copying()
+            self._notify_of_copying()
 
     def _commit(self) -> None:
         def moved(_: int) -> None:
@@ -219,7 +219,7 @@ class Gather:
         self._rules.on_step(Step.PERSISTED)
 
     @contextmanager
-    def _pulsing(self, say: Callable[[UpdateSource], object]) -> Iterator[None]:
+    def _notifying(self, say: Callable[[UpdateSource], object]) -> Iterator[None]:
         """Notify the clients from another thread while user code or the store's commit runs.
 
         Such code may take longer than a client's timeouts, and cannot be asked to report progress.
@@ -249,7 +249,7 @@ class Gather:
         """Repeat ``step`` until it is done; meanwhile notify the others whom they wait for."""
         for each in self._sources:  # also for waits too short for a notice: statistics count them
             each.wait_for("" if each is source else source.peer)
-        while not step(self._patience(source.peer)):
+        while not step(self._wait_seconds(source.peer)):
             self._hold(source.peer, source)
 
     def _make_room(self, nbytes: int) -> None:
@@ -259,33 +259,34 @@ class Gather:
             return
         name = downstream.wait_room(nbytes, 0.0)
         while name:
-            name = downstream.wait_room(nbytes, self._patience(name))
+            name = downstream.wait_room(nbytes, self._wait_seconds(name))
             if name:
                 self._hold(name)
 
-    def _excuse_copying(self) -> None:
+    def _notify_of_copying(self) -> None:
         """Notify the clients, now and then, that the base is copied and no update is read."""
         now = self._rules.clock()
-        if now >= self._excused_until:
-            self._excused_until = now + self._patience(_OURSELVES)
+        if now >= self._next_notice_at:
+            self._next_notice_at = now + self._wait_seconds(_OURSELVES)
             self._hold(_OURSELVES)
 
     def _hold(self, waiting_for: str, but: UpdateSource | None = None) -> None:
         for each in self._sources:
             if each is not but:
-                each.look_after()
+                each.poll()
                 each.hold("lockstep", waiting_for)
 
-    def _patience(self, waiting_for: str) -> float:
+    def _wait_seconds(self, waiting_for: str) -> float:
+        """Return how long to wait at once; raise if the deadline has passed, or ``check`` does."""
         self._rules.check()
-        patience = min(self._rules.held_interval or _CHECK_SECONDS, _CHECK_SECONDS)
+        seconds = min(self._rules.held_interval or _CHECK_SECONDS, _CHECK_SECONDS)
         if self._rules.deadline is None:
-            return patience
+            return seconds
         left = self._rules.deadline - self._rules.clock()
         if left <= 0:
             timeout, total = self._rules.train_timeout, self._base.spec.nbytes
-            raise OutOfTime(waiting_for, timeout, self.position, total)
-        return min(patience, left)
+            raise TrainTimeout(waiting_for, timeout, self.position, total)
+        return min(seconds, left)
 
     # --- what is refused ----------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class UpdateSource(Contribution, Protocol):
     def finish(self, seconds: float) -> bool:
         """Wait for what follows the last byte; False: it is not here within ``seconds``."""
 
-    def look_after(self) -> None:
+    def poll(self) -> None:
         """Check the update while the loop waits for another one; never blocks.
 
         Raises:

@@ -22,7 +22,7 @@ __all__ = [
     "is_weight",
 ]
 
-WEIGHTS_ALLOWED = "a weight is 0, for what shall not count, or between 1e-100 and 1e+100"
+WEIGHTS_ALLOWED = "a weight is 0, for an update that must not count, or between 1e-100 and 1e+100"
 """The rule of ``is_weight``, for error messages."""
 
 # So that no product of a weight and an element is too large or too small for float64.
@@ -70,12 +70,12 @@ def check_metrics(peer: str, metrics: Mapping[str, float]) -> None:
 def _difference(ours: ModelSpec, theirs: ModelSpec, peer: str) -> str:
     missing = [name for name in ours.names if name not in theirs.names]
     extra = [name for name in theirs.names if name not in ours.names]
-    told = [
+    differences = [
         f"{words} {_listed(names)}"
         for words, names in (("it lacks", missing), ("nobody asked for", extra))
         if names
     ]
-    return " and ".join(told) or ours.difference(theirs, "the server", peer)
+    return " and ".join(differences) or ours.difference(theirs, "the server", peer)
 
 
 def _listed(names: Sequence[str]) -> str:

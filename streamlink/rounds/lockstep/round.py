@@ -15,7 +15,7 @@ from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed
-from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, OutOfTime
+from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, TrainTimeout
 from streamlink.rounds.events import EventKind
 from streamlink.rounds.lockstep.duplex import Duplex
 from streamlink.rounds.lockstep.resume import LockstepResume
@@ -82,7 +82,7 @@ class Lockstep:
                 rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
                 self._wait_for_lost(peers, rule)
                 self._tell_dropped(attempt, peers, rule)
-            except OutOfTime as late:
+            except TrainTimeout as late:
                 raise QuorumNotReached(f"round {number}: {late}", rule.failures) from late
 
     def forget(self, reason: str) -> None:

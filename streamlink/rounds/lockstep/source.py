@@ -125,7 +125,7 @@ class LiveSource:
             self.fetch(seconds)
         return self.model.is_complete
 
-    def look_after(self) -> None:
+    def poll(self) -> None:
         """Check the update while the loop waits for another one; never blocks.
 
         A client that is back is asked at once, not only when it is its turn: clients that were lost

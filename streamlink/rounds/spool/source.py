@@ -103,7 +103,7 @@ class StoredSource:
 
     # --- no notices: its client got the acknowledgement when the update was stored -----------
 
-    def look_after(self) -> None:
+    def poll(self) -> None:
         """Do nothing: a stored update cannot be lost."""
 
     def release(self, nbytes: int) -> None:

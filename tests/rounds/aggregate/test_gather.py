@@ -32,7 +32,7 @@ from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.rounds.aggregate.combiner import ContributorFailed, Step
-from streamlink.rounds.aggregate.gather import Gather, GatherRules, OutOfTime
+from streamlink.rounds.aggregate.gather import Gather, GatherRules, TrainTimeout
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.resume import Answer
 from streamlink.stores.memory import MemoryStore
@@ -248,7 +248,7 @@ def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
 def test_the_deadline_names_who_was_waited_for(opened: list[Gathering]) -> None:
     opened.append(gathering := Gathering(updates(2), deadline=0.3))
     gathering.send(0)
-    with pytest.raises(OutOfTime, match=r"train_timeout of 0.3 s passed while waiting for site-1"):
+    with pytest.raises(TrainTimeout, match=r"of 0.3 s passed while waiting for site-1"):
         gathering.gather().run()
 
 
@@ -480,6 +480,6 @@ def test_an_downstream_hears_that_all_is_announced_before_it_is_asked_for_room(
 def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> None:
     opened.append(gathering := Gathering(updates(1), deadline=0.3))
     gathering.send(0)
-    with pytest.raises(OutOfTime, match="while waiting for site-9") as late:
+    with pytest.raises(TrainTimeout, match="while waiting for site-9") as late:
         gathering.gather(downstream=Narrow()).run()
     assert late.value.peer == "site-9"

@@ -277,7 +277,7 @@ def test_what_of_a_lost_stream_was_not_used_comes_again() -> None:
     arrive(contributor, bytes(100), update=Update(is_pure=True))
     contributor.take(64)
     lost.abort(AbortCode.SESSION_LOST, "it is gone")
-    contributor.look_after()
+    contributor.poll()
     contributor.release(64)  # nobody hears it, and nothing is raised
     assert not contributor.fetch(0.01)  # it is back, and has not announced itself yet
     assert (asked, contributor.end, contributor.model) == ([64], 64, again)
