@@ -1,8 +1,8 @@
 """``CancelToken``: ends a blocking call from another thread.
 
-Whoever may block takes a token, and looks at it where it is safe to stop. So the exception arises
-at a place of our choosing, unlike ``KeyboardInterrupt``, which arises wherever the main thread is:
-within a destructor or a callback the interpreter swallows it.
+A call that may block takes a token and checks it where it is safe to stop. So the exception is
+raised at a place of our choosing. ``KeyboardInterrupt`` is raised wherever the main thread happens
+to be, and inside a destructor or a callback the interpreter swallows it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ logger = logging.getLogger("streamlink.cancel")
 
 
 class CancelToken:
-    """Ends the blocking calls it was given to, once any thread calls ``cancel``.
+    """Ends the blocking calls that have it, once any thread calls ``cancel``.
 
-    They raise ``Cancelled`` within about a second, and leave everything as after any other error:
-    the peer has been told, and nothing half-written is visible. One token may be given to many
-    calls, one after another or at the same time. It cannot be used again once it is cancelled.
+    They raise ``Cancelled`` within about a second, and clean up as after any other error: the peer
+    gets the reason, and nothing half-written is visible. Many calls may share one token, one after
+    another or at the same time. A cancelled token cannot be used again.
 
     Not for signal handlers: ``cancel`` takes a lock that the interrupted thread may hold.
     """
@@ -56,14 +56,14 @@ class CancelToken:
 
     @property
     def reason(self) -> str:
-        """What ``cancel`` was given; empty before."""
+        """The argument of ``cancel``; empty before it was called."""
         return self._reason
 
     def check(self) -> None:
-        """Raise if ``cancel`` was called.
+        """Raise if the token is cancelled.
 
         Raises:
-            Cancelled: it was.
+            Cancelled: ``cancel`` was called.
         """
         if self._cancelled.is_set():
             raise Cancelled(self._reason)

@@ -1,7 +1,8 @@
-"""Models from anything into anything: on this machine, to another one, from another one.
+"""Copy, send, receive and digest models, whatever form they have.
 
-The public face of ``link.oneshot``, ``model.copy`` and ``model.digest``. Those know sources, sinks
-and stores; these take what users have as it is, and close what they opened themselves.
+These are the public functions over ``link.oneshot``, ``model.copy`` and ``model.digest``, which
+know sources, sinks and stores only. These also take a path, a dict or a module, and close what they
+opened themselves.
 """
 
 from __future__ import annotations
@@ -41,32 +42,37 @@ def send(
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
 ) -> Receipt:
-    """Bring ``model`` to whoever receives at ``to`` (``host:port``); returns once it is committed.
+    """Send ``model`` to the receiver at ``to``, and return once the receiver has committed it.
 
-    Where nobody answers, or the connection or the receiver is lost, it tries again, and goes on
-    where the receiver is: after this process was started again, too, if the model comes from files.
+    If nobody answers, or the connection or the receiver is lost, it tries again and resumes at the
+    acknowledged offset. A model that comes from files is resumed by a new process, too.
 
     Args:
-        model: see ``SourceLike``; must not change meanwhile. Files and torch tensors notice that
-            (``SourceChanged``); NumPy arrays, writes through ``.data`` and a few others do not.
-        to: ``host:port``.
-        name: what the receiver calls this end; by default the host and the process.
+        model: see ``SourceLike``; it must not change during the transfer. A change of files or
+            torch tensors is noticed (``SourceChanged``); one of NumPy arrays, or through ``.data``,
+            is not, unless ``guard`` is given.
+        to: the receiver's ``host:port``, or ``unix:path``.
+        name: this end's name at the receiver; by default the host and the process.
         config: settings of this end.
-        retry: how long to try again without coming any further (seconds); 0: not once.
-        progress: ``progress(peer, phase, done, total)`` is told how far it is (bytes).
-        guard: reads the whole model once before anybody is connected to, and compares every block
-            that is sent with that, so that a change is noticed in any model, and the transfer of
-            equal arrays goes on after this process was started again. Price: one more read, a copy
-            of each block, 16 bytes of memory for each MiB. Nobody may write before that is done.
-        cancel: ends it, from any thread; the receiver is told, and keeps what it can.
-        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
+        retry: how long to try again without any progress (seconds); 0: the first failure is final.
+        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        guard: read the whole model once before connecting, and compare each block that is sent with
+            it. A change is then noticed in any model, and a new process resumes the transfer of
+            equal arrays. Price: one more read, a copy of each block, and 16 bytes of memory per
+            MiB. The model must not change during that first read.
+        cancel: ends the transfer from another thread; the receiver gets the reason, and keeps what
+            it can resume.
+        on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
+
+    Returns:
+        The receipt, with the digest that both ends have computed.
 
     Raises:
-        Cancelled: ``cancel`` was.
-        SourceChanged: somebody wrote to ``model`` meanwhile; the receiver keeps nothing of it.
-        ModelError: ``model`` cannot be read as one; nothing was connected to.
-        StoreError: it is a path or a store without a model that can be read; as above.
-        ConnectFailed: nobody answers there, or it is busy with another model.
+        Cancelled: ``cancel`` was called.
+        SourceChanged: ``model`` was changed during the transfer; the receiver keeps nothing of it.
+        ModelError: ``model`` cannot be read as a model; no connection was made.
+        StoreError: the path or store holds no readable model; no connection was made.
+        ConnectFailed: nobody answers there, or the receiver is busy with another model.
         StreamlinkError: the transfer failed; no part of it is visible at the receiver.
     """
     with _opened(model) as source:
@@ -97,30 +103,33 @@ def receive(
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
 ) -> Receipt:
-    """Listen until one model is whole in ``into`` and committed, and return what it was.
+    """Listen until one model has arrived in ``into`` and is committed.
 
-    A sender that fails, leaves, or brings other tensors than ``into`` takes is logged, and the next
-    one is waited for; a second one at the same time is refused. Into a directory of safetensors a
-    transfer goes on where an interrupted one of the same model stopped, also one of another
-    process.
+    It takes one sender at a time and refuses a second one. A sender that fails, leaves, or has
+    other tensors than ``into`` is logged, and the next one may come. Into a directory of
+    safetensors an interrupted transfer of the same model is resumed, also by a new process.
 
     Args:
         into: see ``TargetLike``. A sink that is no ``ModelInPlace`` gets one attempt only. If this
             raises, arrays and modules may be part old and part new.
-        listen: ``host:port``; port 0 takes a free one.
+        listen: ``host:port``, where port 0 takes a free one, or ``unix:path``.
         config: settings of this end.
-        on_listening: told the port, once it can be reached.
-        timeout: how long to wait while no sender is here (seconds); None: for ever.
-        progress: ``progress(peer, phase, done, total)`` is told how far it is (bytes).
-        cancel: ends it, from any thread; what has come is kept where the place can.
-        on_transfer: told the facts of each attempt that is over; see ``TransferFacts``.
+        on_listening: called with the port, once senders can connect.
+        timeout: how long to wait while no sender is connected (seconds); None: without a limit.
+        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        cancel: ends the transfer from another thread; what has arrived is kept for a resume, where
+            the target can.
+        on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
+
+    Returns:
+        The receipt, with the digest that both ends have computed.
 
     Raises:
-        Cancelled: ``cancel`` was.
+        Cancelled: ``cancel`` was called.
         ModelError: nothing can be received into ``into``; the port was never opened.
         AddressInUse: the address is taken.
-        ConnectFailed: no sender came within ``timeout``.
-        StoreError: this end's disk is full or broken; what has come may be kept for another time.
+        ConnectFailed: no sender connected within ``timeout``.
+        StoreError: this end's disk is full or broken; what has arrived may be kept for a resume.
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
     return oneshot.receive(
@@ -142,19 +151,19 @@ def copy_model(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> None:
-    """Copy every byte and commit; whatever fails, the place has been told to discard.
+    """Copy every byte of ``source`` into ``into`` and commit; a failure discards the copy.
 
     Args:
         source: see ``SourceLike``.
         into: see ``TargetLike``.
         piece_bytes: how much is read at a time (bytes).
-        progress: told the bytes copied, then that number plus the steps of the commit.
-        cancel: ends it, from any thread; a commit that has begun is not ended.
+        progress: called with the bytes copied, then with that number plus the steps of the commit.
+        cancel: ends the copy from another thread; a commit that has begun is not ended.
 
     Raises:
-        Cancelled: ``cancel`` was; the place keeps what it had.
+        Cancelled: ``cancel`` was called; the target keeps what it had.
         ModelError: ``source`` cannot be read, or nothing can go into ``into``.
-        SpecMismatch: source and place have different tensors.
+        SpecMismatch: source and target have different tensors.
         StoreError: there is no model to read, or the disk is full or broken.
         ValueError: ``piece_bytes`` is not positive.
     """
@@ -173,16 +182,19 @@ def digest_of(
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
 ) -> str:
-    """Read the whole source, ``piece_bytes`` at a time, and return its digest in hexadecimal.
+    """Read the whole source and return its digest in hexadecimal.
+
+    The digest is a hash tree over blocks of 1 MiB (``model/digest.py``). It depends on the tensors
+    and their bytes, not on how the model is stored or travelled.
 
     Args:
         source: see ``SourceLike``.
         piece_bytes: how much is read at a time (bytes).
-        progress: told the bytes read.
-        cancel: ends it, from any thread.
+        progress: called with the bytes read.
+        cancel: ends the reading from another thread.
 
     Raises:
-        Cancelled: ``cancel`` was.
+        Cancelled: ``cancel`` was called.
         ModelError: ``source`` cannot be read as a model.
         StoreError: there is no model at the path or in the store, or it cannot be read.
         ValueError: ``piece_bytes`` is not positive.

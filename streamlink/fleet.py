@@ -1,8 +1,8 @@
 """A server and its clients as processes of this machine: start, watch, measure, and end them all.
 
-The parent talks to nobody's insides. Each child is a command line of its own that tells facts about
-itself, one JSON object a line, on a pipe it was handed (``--report-fd``): where it listens, its
-memory before the first channel, what it found. The parent samples resident memory from outside.
+Each child is a command line of its own. It reports facts about itself on a pipe from its parent
+(``--report-fd``), one JSON object per line: its port, its memory before the first channel, its
+results. The parent samples each child's resident memory from outside.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ _PR_SET_PDEATHSIG = 1
 
 
 class FleetError(StreamlinkError):
-    """A process of the fleet did not do its part."""
+    """A process of the fleet failed, or never started."""
 
 
 class Reporter:
-    """The child's end: tells facts about this process. Without a pipe it tells nobody.
+    """The child's end of the pipe: reports facts about this process to its ``Fleet``.
 
-    With a pipe SIGTERM, which the parent sends, and which the kernel sends where the parent was
-    killed, raises ``KeyboardInterrupt``, once; a program that has a handler of its own keeps it.
+    With a pipe SIGTERM raises ``KeyboardInterrupt``, once. The parent sends it, and the kernel does
+    where the parent was killed. A program that has a handler of its own keeps it.
+
+    Args:
+        fd: the pipe, from ``--report-fd``; None: nothing is reported.
     """
 
     def __init__(self, fd: int | None) -> None:
@@ -57,19 +60,19 @@ class Reporter:
                 signal.signal(signal.SIGTERM, _interrupt)
             _die_with_parent()
 
-    def tell(self, **facts: Any) -> None:
-        """Tell ``facts``; anything JSON can carry."""
+    def report(self, **facts: Any) -> None:
+        """Report ``facts``: anything that JSON can represent."""
         if self._file is not None:
             self._file.write(json.dumps(facts) + "\n")
 
-    def tell_base(self) -> None:
-        """Tell this process' resident memory now: after the imports, before the first channel."""
-        self.tell(base_rss_bytes=psutil.Process().memory_info().rss)
+    def report_base(self) -> None:
+        """Report the resident memory of this moment: after the imports, before any channel."""
+        self.report(base_rss_bytes=psutil.Process().memory_info().rss)
 
-    def tell_usage(self) -> None:
-        """Tell peak memory (bytes) and processor time (seconds) so far."""
+    def report_usage(self) -> None:
+        """Report peak memory (bytes) and processor time (seconds) so far."""
         used = resource.getrusage(resource.RUSAGE_SELF)
-        self.tell(
+        self.report(
             peak_rss_bytes=peak_rss_bytes(os.getpid()),
             cpu_seconds=round(used.ru_utime + used.ru_stime, 2),
         )
@@ -105,10 +108,10 @@ class Fleet:
     """Runs one server command and, once that listens, its client commands.
 
     Args:
-        sample_seconds: how often memory is sampled.
-        end_seconds: how long a process that was asked to end may take before it is killed.
-        cancel: ends ``run``. Without it Ctrl-C and SIGTERM are held back while a process begins,
-            and while the processes are ended.
+        sample_seconds: the interval of the memory samples (seconds).
+        end_seconds: how long a process may take to end before it is killed (seconds).
+        cancel: ends ``run``. Without it Ctrl-C and SIGTERM are deferred while a process starts and
+            while the processes are ended.
     """
 
     def __init__(
@@ -131,7 +134,7 @@ class Fleet:
         """Run them to the end and return the server's member.
 
         Args:
-            server: its command; must take ``--report-fd`` and tell ``port``.
+            server: its command; it must take ``--report-fd`` and report ``port``.
             clients: gives (name, command) of each client, for the port the server listens on.
 
         Raises:

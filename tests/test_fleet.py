@@ -226,8 +226,8 @@ def test_last_words_that_were_cut_off_are_left_out() -> None:
 
 def test_a_reporter_without_a_pipe_tells_nobody() -> None:
     reporter = Reporter(None)
-    reporter.tell_base()
-    reporter.tell_usage()
+    reporter.report_base()
+    reporter.report_usage()
 
 
 @pytest.mark.processes
@@ -235,7 +235,7 @@ def test_a_reporter_tells_a_line_of_json_for_each_fact() -> None:
     program = (
         "from streamlink.fleet import Reporter\n"
         "r = Reporter(1)\n"
-        "r.tell_base(); r.tell(port=5, names=['a']); r.tell_usage()\n"
+        "r.report_base(); r.report(port=5, names=['a']); r.report_usage()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(), capture_output=True, check=True
@@ -257,7 +257,7 @@ import os, sys, threading
 from streamlink.fleet import Reporter
 r = Reporter(int(sys.argv[2]))
 try:
-    r.tell(port=1)
+    r.report(port=1)
     print("child is", os.getpid(), file=sys.stderr, flush=True)
     threading.Event().wait()
 finally:

@@ -34,11 +34,11 @@ def main(
     streamlink.tune_allocator()
     reporter = Reporter(report_fd)
     executor = make(name)
-    reporter.tell_base()
+    reporter.report_base()
     config = streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=insecure))
     with streamlink.Client(server, name, executor, config) as client:
         client.run()
-    reporter.tell_usage()
+    reporter.report_usage()
 
 
 if __name__ == "__main__":

@@ -38,12 +38,12 @@ def main(
     streamlink.tune_allocator()
     reporter = Reporter(report_fd)
     model_store = streamlink.open_store(store, "zstd" if compress == "zstd" else "none")
-    reporter.tell_base()
+    reporter.report_base()
     make_initial(model_store, weights.spec(keys, parse_size(key_size)), kind, reporter)
     security = streamlink.SecurityConfig(insecure=insecure)
     done = serve(model_store, listen, clients, rounds, reporter, security)
     result = check(model_store, kind, [sorted(each.weights) for each in done], reporter)
-    reporter.tell_usage()
+    reporter.report_usage()
     if report_fd is None:  # started by hand: nobody else says it
         print(f"{'verified' if result.is_exact else 'WRONG'}: {result}")
     sys.exit(0 if result.is_exact else 1)
@@ -66,7 +66,7 @@ def make_initial(
                 "store", "initial model", min(done, spec.nbytes), spec.nbytes
             ),
         )
-    reporter.tell(initial_seconds=round(time.monotonic() - began, 2))
+    reporter.report(initial_seconds=round(time.monotonic() - began, 2))
 
 
 def serve(
@@ -81,7 +81,7 @@ def serve(
     carrier = GrpcConfig(max_clients=max(clients, 16))
     config = streamlink.LinkConfig(grpc=carrier, security=security)
     with streamlink.Server(listen, config) as server:
-        reporter.tell(port=server.port)
+        reporter.report(port=server.port)
         rules = streamlink.RoundConfig(min_clients=clients, num_rounds=rounds)
         job = streamlink.ScatterAndGather(server, store, rules, job="hello_numpy_large")
         server.wait_for_peers(clients, rules.wait_for_clients_seconds)
@@ -90,7 +90,7 @@ def serve(
             done = job.run()
         seconds = time.monotonic() - started
         sent, received = server.wire_bytes
-    reporter.tell(
+    reporter.report(
         seconds=round(seconds, 2),
         rounds_seconds=[round(each.seconds, 2) for each in done],
         contributors=[sorted(each.weights) for each in done],
@@ -118,7 +118,7 @@ def check(
             [[client_number(name) for name in names] for names in contributors],
             lambda done: progress.update("store", "verifying", done, total),
         )
-    reporter.tell(
+    reporter.report(
         verified=report.is_exact,
         verdict=str(report),
         verify_seconds=round(time.monotonic() - began, 2),

@@ -171,13 +171,13 @@ def server(
         # First of all: a second server of one store does nothing, and has said nothing.
         watching.enter_context(control_socket(starting.answer, store, control))
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
-        reporter.tell_base()
+        reporter.report_base()
         memory = Memory()
         serving = watching.enter_context(ExitStack())
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)
         starting.hand_over(JobOperator(listening, rounds, memory, kept.path).answer)
-        reporter.tell(port=listening.port)
+        reporter.report(port=listening.port)
         way, waits = security_summary(common.config.security), _waits(rules, kept)
         logger.info("listening on %s (%s)%s", listening_at(listen, listening.port), way, waits)
         serving.enter_context(metrics_endpoint(metrics, listening, rounds))
@@ -194,9 +194,9 @@ def server(
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))
     told = {**facts, "reports": [asdict(each) for each in done]}
-    reporter.tell(**told, rounds_seconds=[round(each.seconds, 2) for each in done])
-    reporter.tell(contributors=[sorted(each.weights) for each in done])
-    reporter.tell_usage()
+    reporter.report(**told, rounds_seconds=[round(each.seconds, 2) for each in done])
+    reporter.report(contributors=[sorted(each.weights) for each in done])
+    reporter.report_usage()
     if report is not None:
         report.write_text(json.dumps(told, indent=1, default=dict) + "\n", encoding="utf-8")
 
@@ -226,7 +226,7 @@ def client(
         return
     reporter = Reporter(report_fd)
     work = WatchedWork(make(name), name)
-    reporter.tell_base()
+    reporter.report_base()
     with Client(server, name, work, common.config, cancel=common.cancel) as taking_part:
         logger.info("connected to %s as %s", server, name)
         # In a fleet the terminal belongs to the server's bars.
@@ -238,7 +238,7 @@ def client(
         with metrics_endpoint(metrics, taking_part), a_job(), bars:
             taking_part.run()
     logger.info("tasks done: %d", taking_part.tasks_done)
-    reporter.tell_usage()
+    reporter.report_usage()
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

@@ -40,23 +40,23 @@ class StreamlinkError(Exception):
     """Base of everything streamlink raises on purpose.
 
     Attributes:
-        code: what a peer is told where the error ends a stream or a session.
+        code: what the peer receives if the error ends a stream or a session.
     """
 
     code: AbortCode = AbortCode.TASK_FAILED
 
 
 def code_of(error: BaseException) -> AbortCode:
-    """Return the code under which a peer is told of ``error``, one of ours or not."""
+    """Return the code that a peer receives for ``error``, one of ours or not."""
     if isinstance(error, StreamlinkError):
         return error.code
     if not isinstance(error, Exception):
-        return AbortCode.CANCELLED  # an interrupt: somebody wanted no more of it
+        return AbortCode.CANCELLED  # an interrupt: it was ended on purpose
     return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
 
 
 class Cancelled(StreamlinkError):
-    """This side has ended the call with its ``CancelToken``.
+    """The call was ended by its own ``CancelToken``.
 
     Attributes:
         reason: why, as ``cancel`` was told.

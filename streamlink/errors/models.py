@@ -41,11 +41,12 @@ class TornModel(ModelError):
 
 
 class SourceChanged(ModelError):
-    """A model was changed while it was being read, so what was read is of two models.
+    """A model was changed while it was read, so its bytes are partly old and partly new.
 
     Attributes:
-        path: the file, or ``""`` for memory. tensor: the one that changed, or ``""`` where only the
-            file is known. inside: byte offset within the tensor, or -1.
+        path: the file, or ``""`` for memory.
+        tensor: the one that changed, or ``""`` if only the file is known.
+        inside: byte offset within the tensor, or -1.
     """
 
     code = AbortCode.SOURCE_CHANGED
@@ -69,7 +70,9 @@ class NonFiniteUpdate(ModelError):
     """An update has NaN or infinity where the round's rules allow none.
 
     Attributes:
-        peer: whose update. tensor: the first one hit. index: the element's flat position in it.
+        peer: the client whose update it is.
+        tensor: the first tensor with such an element.
+        index: the element's flat position in it.
         setting: the value of ``non_finite`` that forbids it.
     """
 
@@ -98,11 +101,13 @@ class StoreError(StreamlinkError, OSError):
 
 
 class CorruptStore(StoreError):
-    """Stored bytes are not what was stored.
+    """Stored bytes are not the bytes that were written.
 
     Attributes:
-        path: the file. tensor: the tensor hit, or ``""``. inside: byte offset within the tensor,
-            or -1. offset: the same within the model, the tensors laid end to end, or -1.
+        path: the file.
+        tensor: the damaged tensor, or ``""``.
+        inside: byte offset within the tensor, or -1.
+        offset: byte offset within the model, its tensors laid end to end, or -1.
     """
 
     def __init__(
@@ -122,4 +127,4 @@ class CorruptStore(StoreError):
 
 
 class StoreFull(StoreError):
-    """The disk has not, or no longer, the room this needs."""
+    """The disk has too little free space."""

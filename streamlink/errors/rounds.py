@@ -1,4 +1,4 @@
-"""Rounds that cannot give a new model."""
+"""Rounds that produce no new model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ __all__ = ["JobAborted", "NonFiniteRound", "QuorumNotReached", "RoundError"]
 
 
 class RoundError(StreamlinkError):
-    """A round cannot give a new model; ``failures`` maps each failed peer to its error."""
+    """A round produces no new model.
+
+    Attributes:
+        what: why, as a sentence.
+        failures: the error of each client that failed, by its name.
+    """
 
     def __init__(self, what: str, failures: Mapping[str, BaseException] | None = None) -> None:
         self.what = what
@@ -24,7 +29,7 @@ class RoundError(StreamlinkError):
 
 
 class QuorumNotReached(RoundError):
-    """Fewer clients than ``min_clients`` gave a whole update; the old model stays."""
+    """Fewer than ``min_clients`` whole updates arrived; the old model stays."""
 
 
 class JobAborted(RoundError):

@@ -24,9 +24,9 @@ class ProtocolError(StreamlinkError):
     """A rule of the wire was broken on stream ``stream_id`` (0: the session itself).
 
     Args:
-        what: which one, and by whom.
-        stream_id: where.
-        code: what the peer is told; None: the code of the class.
+        what: which rule, and who broke it.
+        stream_id: the number of the stream.
+        code: what the peer receives; None: the code of the class.
     """
 
     code = AbortCode.PROTOCOL_ERROR
@@ -51,7 +51,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class FlowControlError(RemoteProtocolError):
-    """The peer sent bytes beyond the credit it was given."""
+    """The peer sent more bytes than its credit allowed."""
 
     code = AbortCode.FLOW_CONTROL
 
@@ -69,9 +69,13 @@ class FrameTooLarge(RemoteProtocolError):
 
 
 class StreamAborted(StreamlinkError):
-    """A stream or session ended early: ``code`` and ``reason`` say why, ``by_peer`` who said so.
+    """A stream or session was ended early, by either end.
 
-    A session that one end left on purpose has the code ``GOODBYE``.
+    Attributes:
+        code: why, as a number of the wire; ``GOODBYE`` where an end left on purpose.
+        reason: why, as a sentence.
+        by_peer: whether the other end ended it.
+        who: the name of the other end, or ``""``.
     """
 
     def __init__(self, code: AbortCode, reason: str, *, by_peer: bool, who: str = "") -> None:
@@ -95,11 +99,11 @@ class StreamTimeout(StreamlinkError, TimeoutError):
     """Nothing moved for ``seconds``; ``setting`` names the configuration key to change.
 
     Attributes:
-        who: the peer (or the local part) that stood still.
+        who: the peer, or the local part, that made no progress.
         stream: a readable name of the stream.
         seconds: how long nothing moved.
-        bytes_done: how far the stream had come.
-        setting: the configuration key that set the limit.
+        bytes_done: the bytes that were transferred before.
+        setting: the configuration key of the limit.
     """
 
     code = AbortCode.COMMUNICATION_TIMEOUT
@@ -131,21 +135,21 @@ class OpenTimeout(StreamTimeout):
 
 
 class AckTimeout(StreamTimeout):
-    """``streaming_ack_wait`` passed and the oldest chunk was still not acknowledged."""
+    """The oldest chunk was not acknowledged within ``streaming_ack_wait``."""
 
     code = AbortCode.ACK_TIMEOUT
     verb = "did not acknowledge a chunk"
 
 
 class ReadTimeout(StreamTimeout):
-    """``streaming_read_timeout`` passed and the upper layer took no chunk that was ready."""
+    """A chunk that was ready was not consumed within ``streaming_read_timeout``."""
 
     code = AbortCode.READ_TIMEOUT
     verb = "did not read a chunk that was ready"
 
 
 class CommunicationTimeout(StreamTimeout):
-    """``communication_timeout`` passed in one of its three stages.
+    """One of the three stages of a request made no progress for ``communication_timeout``.
 
     Attributes:
         stage: ``"sending"``, ``"processing"`` or ``"receiving"``.
