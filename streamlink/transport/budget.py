@@ -1,8 +1,8 @@
 """How a server divides its file descriptors between its files and those who connect to it.
 
-gRPC accepts whoever comes, and a descriptor that an idle connection holds is one that a store
-cannot open. So a server is told before it listens how many connections it may have at all. What is
-left of the process's limit is its own: for stores, spool, ledger, the operator's socket, metrics.
+gRPC accepts every connection, and a descriptor that an idle connection holds is one that a store
+cannot open. So before a server listens, the number of its connections is bounded. The rest of the
+process's limit is for its own files: stores, spool, ledger, the operator's socket, metrics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Budget:
 
     Attributes:
         connections: all that it accepts at once (count).
-        strangers: those of them on which nobody has shown who they are (count).
+        strangers: those of them that have not identified themselves (count).
     """
 
     connections: int

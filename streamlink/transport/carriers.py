@@ -44,13 +44,13 @@ class CallEnd(Enum):
     """How a call ended, as the client's carrier sees it."""
 
     ENDED = auto()
-    """The server ended it of its own accord: it has said all it had to, and all has arrived."""
+    """The server ended it in order: everything that it had to send has arrived."""
 
     CUT = auto()
-    """It was cancelled, here or by the server: it brought nothing, or took too long."""
+    """It was cancelled at either end, because it was silent or took too long."""
 
     BROKEN = auto()
-    """The connection was lost, or there was none, or the server asks for another call."""
+    """The connection was lost or could not be made, or the server asks for another call."""
 
 
 class Readiness(Enum):
@@ -83,7 +83,7 @@ class ClientCall:
         self._attached = attached
 
     def attach(self, cut: Callable[[], None]) -> int:
-        """Let the new call carry the pump; returns the number that it goes by there.
+        """Let the new call carry the pump; returns the call's number there.
 
         Args:
             cut: ends the call at once, from any thread; ``carry`` returns then.
@@ -110,7 +110,7 @@ class DataCarrier(Protocol):
 
         Blocks the calling thread. Never raises for a connection that cannot be made or is lost: the
         caller tries again, with pauses. Where a call ends as ``CUT`` the connection may be dead
-        without knowing it: the next call must go over a new one, and others may end on the old.
+        unnoticed: the next call must go over a new one; other calls may end on the old one.
         """
 
     def renew(self) -> None:
@@ -138,7 +138,7 @@ class ControlCarrier(DataCarrier, Protocol):
         """
 
     def failure(self, seconds: float) -> str:
-        """Return what is known of why there is no connection, asking up to ``seconds``."""
+        """Return why there is no connection, as far as up to ``seconds`` of trying can tell."""
 
 
 # --- the server's end -------------------------------------------------------
@@ -156,7 +156,7 @@ class Caller(Protocol):
         """Where the call comes from, for logs."""
 
     def certified_names(self) -> frozenset[str] | None:
-        """Return the names in the client's verified certificate; None: it needs none here."""
+        """Return the names in the client's verified certificate; None: there is no certificate."""
 
     def vouch(self) -> None:
         """Note that the hub has let this client in: its connection is no stranger's any more."""
@@ -170,13 +170,13 @@ class ServerCall(Caller, Protocol):
 
     @property
     def raws(self) -> Iterator[bytes]:
-        """The messages that arrive; ends when the client has said all, raises when it broke."""
+        """The messages that arrive; ends after the client's last one, raises if the call breaks."""
 
     def break_off(self, why: str) -> None:
         """Let the client see ``BROKEN`` and not ``ENDED`` once what was sent has left."""
 
     def on_over(self, then: Callable[[], None]) -> bool:
-        """Have ``then`` called when the call is over; False: it is already, and nothing will be."""
+        """Have ``then`` called at the call's end; False: it has ended, ``then`` is not called."""
 
 
 class Listener(Protocol):
@@ -184,7 +184,7 @@ class Listener(Protocol):
 
     @property
     def port(self) -> int:
-        """The port it listens on; 0: none. One for streams alone has a port."""
+        """The port it listens on; 0: it has no port. A listener for streams alone needs one."""
 
     def stop(self) -> None:
-        """Accept nothing more, let words that were said leave for a moment, end every call."""
+        """Accept nothing more, give frames that were sent a moment to leave, end every call."""

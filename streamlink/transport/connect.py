@@ -113,7 +113,7 @@ def listen(
     on_request: Callable[[Session, Request], None] | None = None,
     traffic: TrafficCounter | None = None,
 ) -> Hub:
-    """Return a hub that serves whoever comes to ``address``; see ``Hub``.
+    """Return a hub that serves clients at ``address``; see ``Hub``.
 
     Args:
         address: where sessions are opened, such as ``HOST:PORT``.

@@ -55,7 +55,7 @@ def unreachable(
         address: its address.
         security: the section of the client's settings.
         within: for how long it was tried, as words that follow a verb.
-        said: what gRPC says of it.
+        said: what the carrier reports.
     """
     found = diagnose(address, security)
     if found is not None and found.is_identity:
@@ -77,7 +77,7 @@ def unreachable(
 
 
 def diagnose(address: str, security: SecurityConfig) -> Finding | None:
-    """Make one TLS handshake and return what is wrong with it; None: nothing, or nobody answers."""
+    """Try one TLS handshake and return what is wrong; None: nothing is, or no one answers."""
     host, _, port = address.removeprefix("dns:").lstrip("/").rpartition(":")
     host = host.strip("[]")
     if is_unix(address) or not port.isdecimal() or _has_proxy(host):
@@ -85,7 +85,7 @@ def diagnose(address: str, security: SecurityConfig) -> Finding | None:
     until = time.monotonic() + DIAGNOSIS_SECONDS
     try:
         line = socket.create_connection((host, int(port)), DIAGNOSIS_SECONDS)
-    except OSError:  # gRPC says so, too
+    except OSError:  # gRPC reports that, too
         return None
     with line:
         if _has_tls(security):

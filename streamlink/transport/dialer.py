@@ -111,14 +111,14 @@ class Dialer:
 
         Args:
             on_request: called with each request, in the session's thread.
-            on_called_off: called with the number of a request nobody waits for any more.
+            on_called_off: called with the number of a request that was cancelled.
             seconds: how long to wait for somebody to answer; None: ``connect_timeout``.
             tries_for: a connection that is refused after so long is not tried again (seconds); 0:
                 the first is final.
 
         Raises:
-            ConnectFailed: nobody answers within ``seconds``, or the last try was refused.
-            StreamAborted: the server refused us; its reason says why.
+            ConnectFailed: no server answers within ``seconds``, or the last try was refused.
+            StreamAborted: the server refused us, with its reason.
             Cancelled: the token was.
         """
         self._cancel.check()
@@ -169,10 +169,10 @@ class Dialer:
             each.renew()
 
     def close(self) -> None:
-        """Drop both connections; a goodbye that was said may leave first."""
+        """Drop both connections, after a goodbye that was sent has left."""
         self._is_closing.set()
         if self._session_pump is not None:
-            # Nothing where a goodbye was said; else the server would wait for us to come back.
+            # No effect after a goodbye; without one the server would wait for us to come back.
             self._session_pump.abort(AbortCode.CANCELLED, "the client is closing")
             if self._session_thread is not None:  # its call may have to bring a goodbye yet
                 self.clock.join(self._session_thread, GOODBYE_SECONDS)
@@ -263,7 +263,7 @@ class Dialer:
     def _wait_until_ready(self, seconds: float, tries_for: float) -> None:
         """Wait for a connection; one that stays mute is given up for another, ever more patiently.
 
-        Its very first frames may have been damaged: then neither end says another word.
+        Its very first frames may have been damaged: then neither end sends anything more.
         """
         began, patience = self.clock(), MUTE_SECONDS
         until, control = began + seconds, self.carriers.control
@@ -285,7 +285,7 @@ class Dialer:
             control.renew()
 
     def _unreachable(self, within: str, seconds: float) -> StreamlinkError:
-        """Return why there was no connection ``within`` some time, as far as it can be told."""
+        """Return why there was no connection ``within`` some time, as far as is known."""
         said = self.carriers.control.failure(min(seconds, _LAST_WORDS_SECONDS))
         return unreachable(self.address, self.config.security, within=within, said=said)
 

@@ -29,7 +29,7 @@ def leave(sessions: Sequence[Session], reason: str, longest: float, clock: Clock
 
     Args:
         sessions: those that stand.
-        reason: what their clients are told.
+        reason: of the goodbye, for their clients.
         longest: how long to wait in all (seconds). The clock of each session ends it by itself
             after ``reconnect_timeout``, or 4/3 of that.
         clock: what they go by.
@@ -58,7 +58,7 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
 
 
 class Drain:
-    """The sessions whose clients have still to be told that the server failed.
+    """The sessions whose clients do not know yet that the server failed.
 
     An abort is not acknowledged, and a server that failed shall end soon: it waits for as long as
     one try of a client takes, and no longer.
@@ -69,7 +69,7 @@ class Drain:
         self._waiting: set[str] = set()
 
     def abort(self, sessions: Sequence[Session], reason: str, seconds: float) -> bool:
-        """End all for a fault, and wait for those that are away; returns whether all were told."""
+        """End all after a fault, and wait for those away; returns whether all have heard of it."""
         with self._changed:
             self._waiting.update(each.session_id for each in sessions if each.is_disconnected)
         for session in sessions:
@@ -78,7 +78,7 @@ class Drain:
             return self._changed.wait_for(lambda: not self._waiting, min(seconds, MOST_SECONDS))
 
     def told(self, session_id: str) -> None:
-        """Note that a client came back and was told that its session is over."""
+        """Note that a client came back and heard that its session has ended."""
         with self._changed:
             self._waiting.discard(session_id)
             self._changed.notify_all()

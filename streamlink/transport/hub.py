@@ -61,7 +61,7 @@ class Attached(NamedTuple):
     """The call's, at the pump."""
 
     def detach(self) -> None:
-        """Note that the call is over."""
+        """Note that the call has ended."""
         self.session.carried(self.pump.stream.stream_id, self.number)
 
 
@@ -173,7 +173,7 @@ class Hub:
     def close(
         self, reason: str = "the server is closing", *, has_failed: bool = False, most: float = inf
     ) -> None:
-        """Say goodbye to every client, or tell it of the failure, and stop listening.
+        """Send every client a goodbye, or an abort after a failure, and stop listening.
 
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
@@ -192,7 +192,7 @@ class Hub:
 
     @contextmanager
     def handshake(self, cut: Callable[[], None]) -> Iterator[None]:
-        """Bound a call for as long as it has not said who it is: in number and in time.
+        """Bound calls that have not identified themselves, in number and in time.
 
         Args:
             cut: ends the call, where it takes too long or a newer one needs its place.
@@ -242,7 +242,7 @@ class Hub:
         wire = TransferWire(0)
         try:
             first = self.first(call, wire.decode)
-            wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
+            wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, received=1)
             attached = self.attach(first, call)
         except DamagedFrame as damage:
             self._give_up(call, damage)
@@ -279,7 +279,7 @@ class Hub:
         pump = _stream_of(session, attach.stream_id)
         call.vouch()
         number = session.carry(attach.stream_id, pump, call.cut, STREAMS_PER_SESSION)
-        self.ticker.add(pump)  # again, where it was over: it may have a commit to repeat
+        self.ticker.add(pump)  # again, where it had ended: it may have a commit to repeat
         return Attached(session, pump, number)
 
     def _give_up(self, call: ServerCall, damage: DamagedFrame) -> None:
@@ -298,10 +298,10 @@ class Hub:
             raise
 
     def _pump_for(self, first: f.Frame) -> tuple[Pump[SessionMachine], bool]:
-        """Return what a session call carries, and whether it is a session that goes on.
+        """Return what a session call carries, and whether that session is resumed.
 
         Raises:
-            StreamAborted: the session it asks to go on with is not, or no longer, here.
+            StreamAborted: the session that it asks to resume is not known here, or has ended.
         """
         if not isinstance(first, f.Hello) or not first.resume:
             return Pump(SessionMachine(self.config, peer_name="a client"), clock=self.clock), False

@@ -25,7 +25,7 @@ MIN_TOKEN_CHARACTERS, MAX_TOKEN_CHARACTERS = 16, 4096
 """A token must be too long to be guessed from its hash, and short enough for a greeting."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_NOBODYS = ("0" * 64,)  # compared with where there is no such name, so that time tells nothing
+_NOBODYS = ("0" * 64,)  # compared with where there is no such name: response times reveal nothing
 
 Tokens = Mapping[str, tuple[str, ...]]
 
@@ -44,19 +44,19 @@ class Guard:
             self._tokens = Reloading("the list of tokens", [path], lambda: read_tokens(security))
 
     def check_greeting(self, first: Frame, certified: frozenset[str] | None) -> None:
-        """Check who greets, for a new session or one that goes on.
+        """Check who greets, for a new session or one that is resumed.
 
         Args:
             first: the first frame of a session's call.
-            certified: names in the certificate its connection was made with; None: there is none.
+            certified: names in the certificate of its connection; None: there is no certificate.
 
         Raises:
-            StreamAborted: this is not who it says; the code is ``UNAUTHENTICATED``.
+            StreamAborted: it is not who it claims to be; the code is ``UNAUTHENTICATED``.
         """
         if not isinstance(first, Hello):
             if self._wants_certificate or self._tokens is not None:
                 raise _refused("a session begins with hello")
-            return  # the session's own rules say what is wrong with it
+            return  # the session machine reports what is wrong with it
         self.check_name(first.name, certified)
         if self._tokens is not None:
             _check_token(first, self._tokens.get())
@@ -102,7 +102,7 @@ def _refused(why: str) -> StreamAborted:
 
 
 def read_token(security: SecurityConfig) -> str:
-    """Return this site's token; empty: it has none.
+    """Return this site's token; empty: no token is set.
 
     Raises:
         SecurityError: the file cannot be used; what is in it is not quoted.
@@ -124,7 +124,7 @@ def read_token(security: SecurityConfig) -> str:
 
 
 def token_reader(security: SecurityConfig) -> Callable[[], str]:
-    """Return what gives this site's token, read anew once its file was replaced; empty: none.
+    """Return what gives this site's token, read again once its file was replaced; empty: no token.
 
     Raises:
         SecurityError: as ``read_token``.
@@ -194,7 +194,7 @@ def require_loopback(address: str, security: SecurityConfig, *, remedy: str) -> 
     """Let plain text leave this machine only where it was asked for by name, with a warning.
 
     Raises:
-        SecurityError: it was not asked for; says what to do.
+        SecurityError: it was not asked for; with what to do.
     """
     if is_loopback(address):
         return

@@ -38,7 +38,7 @@ class LendingPump(Pump[ReceiveStream]):
 
         The carrier knows that the header is as it was sent, reads all of the payload or ends the
         call, and brings the chunk with ``is_in_place``. The memory is its own until then, or until
-        ``detach(call)``: which it says after its last touch, also of a call that was cut meanwhile.
+        ``detach(call)``, which it calls after its last access, also where the call was cut.
         """
         with self.locked() as (machine, now):
             if call not in self._calls or not machine.admit(header, now=now, channel=call):
@@ -53,15 +53,15 @@ class LendingPump(Pump[ReceiveStream]):
 
     @property
     def is_lending(self) -> bool:
-        """Whether there is memory to lend: what arrives before is not in its place."""
+        """Whether there is memory to lend; a chunk that arrives earlier is not read into place."""
         return self._lend is not None
 
     @contextmanager
     def lending(self, lend: Lend) -> Iterator[None]:
         """Let readers have the memory that ``lend`` gives, while this lasts.
 
-        At its end a call that is in the middle of a payload is cut, so that nobody writes to that
-        memory any more.
+        At its end a call that is in the middle of a payload is cut, so that no thread writes to
+        that memory any more.
         """
         with self._lock:
             self._lend = lend
@@ -73,7 +73,7 @@ class LendingPump(Pump[ReceiveStream]):
             self._reclaim(0, sys.maxsize)
 
     def detach(self, call: int) -> None:
-        """Note that call number ``call`` is over, and that nobody reads from it any more."""
+        """Note that call number ``call`` has ended, and that its reader has stopped."""
         super().detach(call)
         with self._lock:
             self._give_back(call)
@@ -90,10 +90,10 @@ class LendingPump(Pump[ReceiveStream]):
         return [call for call, loan in self._loans.items() if loan[0] < end and loan[1] > start]
 
     def _reclaim(self, start: int, end: int) -> None:
-        """Cut the calls that read into any of a range, and wait until they have let go.
+        """Cut the calls that read into any part of a range, and wait until they have stopped.
 
-        A sender gives a call up before this end does, and says over another what it carried: the
-        old reader must not touch what was verified since.
+        A sender may give a call up before this end does, and send over another what it carried. The
+        reader of the old call must not write to bytes that were verified since.
         """
         with self._lock:
             late = [call for call in self._readers(start, end) if call in self._calls]
@@ -109,7 +109,7 @@ class LendingPump(Pump[ReceiveStream]):
             self._to_own.notify_all()
 
     def _settle(self, chunk: Chunk) -> None:
-        """See that nobody else writes where ``chunk`` belongs."""
+        """Make sure that no reader still writes where ``chunk`` belongs."""
         if self._loans:
             self._reclaim(chunk.offset, chunk.end)
 

@@ -53,7 +53,7 @@ class _Way:
         """Add a message; waits for room.
 
         Raises:
-            _CallOver: nobody will read it.
+            _CallOver: the call has ended; it would not be read.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or len(self._messages) < _MOST_MESSAGES)
@@ -165,7 +165,7 @@ class MemoryNetwork:
 
     Args:
         clock: what waits go by.
-        port: the number that a welcome names; 0: none does.
+        port: the number that a welcome names; 0: no welcome names it.
     """
 
     def __init__(self, clock: Clock, port: int = 0) -> None:
@@ -216,12 +216,12 @@ class MemoryNetwork:
             return self._hub is not None
 
     def wake(self) -> None:
-        """Have whoever waits look again."""
+        """Wake all that wait, to check again."""
         with self._changed:
             self._changed.notify_all()
 
     def open(self, door: Callable[[Hub], _Serve]) -> _Call | None:
-        """Open a call; None: nobody listens."""
+        """Open a call; None: no hub listens."""
         call = _Call(self._clock)
         with self._changed:
             if self._hub is None:
@@ -266,7 +266,7 @@ class MemoryCarrier:
         except _CallOver:
             pass
         call.pump.detach(number)
-        carried.end_as(CallEnd.BROKEN)  # nobody reads it any more
+        carried.end_as(CallEnd.BROKEN)  # it is not read any more
         with self._lock:
             self._calls.discard(carried)
         return carried.end or CallEnd.BROKEN

@@ -56,7 +56,7 @@ def transfer_buffers(frame: f.TransferFrame, stream_id: int, number: int = 0) ->
     """Return one frame of stream ``stream_id`` as it travels.
 
     Args:
-        frame: what to say.
+        frame: what to send.
         stream_id: which stream it is of.
         number: how many frames but chunks this side has sent on this call.
     """
@@ -192,7 +192,7 @@ def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
     for each in ports:
         if not 0 < len(each.carrier) <= MAX_CARRIER_NAME or not 0 < each.port <= _LARGEST_PORT:
             raise RemoteProtocolError(
-                f"received a data port that is none: {each.carrier[:MAX_CARRIER_NAME]!r} at "
+                f"received a data port that is not valid: {each.carrier[:MAX_CARRIER_NAME]!r} at "
                 f"{each.port}"
             )
     return tuple(f.DataPort(each.carrier, each.port) for each in ports)

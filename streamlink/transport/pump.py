@@ -39,10 +39,10 @@ class Pump(Generic[M]):
     """One machine, its lock, and the calls that carry it: one, or several lanes."""
 
     on_waiting: Callable[[], None] | None = None
-    """Called by the ticker, once for each break, when no other call has taken over for a moment."""
+    """Called by the ticker once per break, when no other call has taken over for a moment."""
 
     def __init__(self, machine: M, *, clock: Clock) -> None:
-        self._has_told_waiting = False
+        self._has_reported_waiting = False
         self._machine = machine
         self._clock = clock
         self._lock = threading.Lock()
@@ -54,12 +54,12 @@ class Pump(Generic[M]):
 
     @property
     def clock(self) -> Clock:
-        """The clock of its deadlines, and of those who wait here."""
+        """The clock of its deadlines, and of the threads that wait here."""
         return self._clock
 
     @contextmanager
     def locked(self) -> Iterator[tuple[M, float]]:
-        """Give the machine and the time; wakes whoever has work after it."""
+        """Give the machine and the time; at its end wakes the threads that have work."""
         with self._lock:
             yield self._machine, self._clock()
             self._wake()
@@ -87,7 +87,7 @@ class Pump(Generic[M]):
         return call
 
     def detach(self, call: int) -> None:
-        """Note that call number ``call`` is over."""
+        """Note that call number ``call`` has ended."""
         with self.locked() as (_, now):
             if call in self._calls:
                 self._lose_call(call, now)
@@ -135,14 +135,15 @@ class Pump(Generic[M]):
     def read(self, raws: Iterable[R], call: int, decode: Callable[[R], Frame]) -> bool:
         """Feed the machine with what ``decode`` makes of ``raws``, until they or the call end.
 
-        A damaged frame costs the call, since nobody knows what it was; another one goes on. What
-        arrived well and is no frame ends the machine; its last words leave by this very call, which
-        is therefore read until it ends.
+        A damaged frame costs the call, since it cannot be known what it was; the machine resumes on
+        another. Bytes that arrived intact and are no frame end the machine: the peer broke the
+        protocol. The machine's abort leaves by this very call, which is therefore read until it
+        ends.
 
         Returns:
             Whether the call was given up for damage.
         """
-        frames = map(decode, raws)  # unlike a generator, it goes on after an error
+        frames = map(decode, raws)  # unlike a generator, a map can be read on after an error
         while True:
             try:
                 self.incoming(frames, call)
@@ -154,7 +155,7 @@ class Pump(Generic[M]):
                 self._reject(call, error)
 
     def _give_up(self, call: int, damage: DamagedFrame) -> bool:
-        """Count a damaged frame; returns whether its call is over. Else: read on."""
+        """Count a damaged frame; returns whether that ended its call. Otherwise: read on."""
         with self.locked() as (machine, now):
             if call not in self._calls or machine.is_closed:
                 return call not in self._calls
@@ -168,14 +169,14 @@ class Pump(Generic[M]):
         return is_over
 
     def _reject(self, call: int, error: StreamlinkError) -> None:
-        """End the machine for what came over ``call``, unless that is an old one."""
+        """End the machine because of what ``call`` brought, unless that call was given up."""
         with self.locked() as (machine, _):
             if call in self._calls:
                 machine.abort(code_of(error), str(error))
 
     def _note(self, frame: Frame, call: int) -> None:
         """Log what is worth it, and note whether the call has brought anything that counts."""
-        self._has_told_waiting = False
+        self._has_reported_waiting = False
         if self._is_progress(frame):
             self._has_moved = True
 
@@ -203,19 +204,22 @@ class Pump(Generic[M]):
             given_up = [call for call in self._calls if is_overdue or not machine.carries(call)]
             cuts = [self._lose_call(call, now) for call in given_up]
             is_over = machine.is_closed
-            was_told, self._has_told_waiting = self._has_told_waiting, machine.is_waiting(now=now)
-            is_news = self._has_told_waiting and not was_told
+            was_told, self._has_reported_waiting = (
+                self._has_reported_waiting,
+                machine.is_waiting(now=now),
+            )
+            is_news = self._has_reported_waiting and not was_told
         if is_news:
-            self._told_waiting()
+            self._report_waiting()
         if cuts and not is_over:
-            self._told_silent()
+            self._report_silence()
         for cut in cuts:
             cut()
 
-    def _told_silent(self) -> None:
+    def _report_silence(self) -> None:
         """Called when the machine holds its calls for lost: they brought nothing for too long."""
 
-    def _told_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         """Called when it has been without a call for so long that it is news."""
 
     @property
@@ -244,14 +248,14 @@ class Pump(Generic[M]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it ended, and the peer need not be told how."""
+        """Whether it has ended, and the peer knows how."""
         with self._lock:
             machine = self._machine
             by_peer = isinstance(machine.error, StreamAborted) and machine.error.by_peer
-            return machine.is_closed and (by_peer or self._is_told_all())
+            return machine.is_closed and (by_peer or self._peer_knows_end())
 
-    def _is_told_all(self) -> bool:
-        """Whether an end without the peer's abort was its own word."""
+    def _peer_knows_end(self) -> bool:
+        """Whether the peer knows of an end that was not its own abort."""
         return self._machine.error is None
 
     # --- the owner --------------------------------------------------------------------
@@ -269,7 +273,7 @@ class Pump(Generic[M]):
             )
 
     def poll(self, seconds: float = RECHECK_SECONDS) -> Event | None:
-        """Return the next event, waiting up to ``seconds``; None when there was none."""
+        """Return the next event, waiting up to ``seconds``; None: there was no event."""
         with self._lock:
             if not self._machine.has_events and not self._machine.is_closed:
                 self._to_own.wait(seconds)
@@ -288,7 +292,7 @@ class Pump(Generic[M]):
             cut()
 
     def _refill(self, call: int) -> None:
-        """Called by a writer, without the lock, when there was nothing to send but work to do."""
+        """Called by a writer, without the lock, when it may ask for more to send."""
 
     def _take_pieces(self) -> None:
         """Called by the reader, without the lock, after each frame."""
@@ -301,7 +305,7 @@ class Pump(Generic[M]):
             self._to_send.notify_all()
             self._to_own.notify_all()
             return
-        if len(self._calls) > 1:  # which of their writers waits, nobody knows
+        if len(self._calls) > 1:  # any of their writers may be the one that waits
             self._to_send.notify_all()
         elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()

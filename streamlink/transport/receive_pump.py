@@ -31,14 +31,14 @@ in that encoding among those agreed on, or raises where the payload is no such e
 class ReceivePump(LendingPump):
     """The owner's view of a receiving stream: events in order, and credit back.
 
-    An owner whose sink waits for nobody hands over ``take``, and the carrier's reader calls it,
+    An owner whose sink never blocks hands over ``take``, and the carrier's reader calls it,
     which saves a thread's hand-over for each chunk. Any other sink has to be filled by its owner: a
     reader that waits for a disk would read no word of the sender's meanwhile.
     """
 
     _take: Take | None = None
     _take_error: BaseException | None = None
-    _taker = 0  # the thread that takes now; 0: none
+    _taker = 0  # the thread that calls ``take`` now; 0: no thread does
 
     def __init__(
         self, machine: ReceiveStream, *, clock: Clock, decode: Decode | None = None
@@ -48,9 +48,9 @@ class ReceivePump(LendingPump):
         self._decode = decode
 
     def fill(self, take: Take) -> Event:
-        """Let the reader ``take`` each piece, in order; returns the first event that is none.
+        """Let the reader ``take`` each piece, in order; returns the first event of another kind.
 
-        Once it has returned or raised, nobody calls ``take`` any more.
+        After it has returned or raised, no thread calls ``take`` any more.
 
         Raises:
             StreamlinkError: the stream has failed.
@@ -70,7 +70,7 @@ class ReceivePump(LendingPump):
                 self._taker, self._take_error = 0, None
 
     def next(self, seconds: float = RECHECK_SECONDS) -> Event | None:
-        """Return the next event but failures, waiting up to ``seconds``; None when there was none.
+        """Return the next event, waiting up to ``seconds``; None: there was no event.
 
         Raises:
             StreamlinkError: the stream has failed.
@@ -117,7 +117,7 @@ class ReceivePump(LendingPump):
                     self._take_error = error
 
     def _decoded(self, chunk: Chunk) -> Chunk:
-        """Return an encoded chunk as a plain one: nobody above meets an encoding."""
+        """Return an encoded chunk as a plain one: the layers above see plain chunks only."""
         assert self._decode is not None, "no encoding was agreed on"
         plain = self._decode(
             chunk.encoding, chunk.offset, chunk.nbytes, chunk.payload, self._machine.encodings
@@ -128,7 +128,7 @@ class ReceivePump(LendingPump):
         me = threading.get_ident()
         with self._lock:
             if self._taker not in (0, me):
-                return None  # the reader of the call before goes on with what this one brings
+                return None  # the reader of the previous call also takes what this call brings
             self._taker = me
             if self._take is not None and self._take_error is None and self._machine.has_piece:
                 event = self._machine.next_event()
@@ -160,15 +160,15 @@ class ReceivePump(LendingPump):
         raise _why_closed(machine)
 
     def committing(self) -> None:
-        """Say that the commit moved."""
+        """Report to the sender that the commit makes progress."""
         self._do(lambda machine, now: machine.committing(now=now))
 
     def commit(self, digest: str) -> None:
-        """Say that the model is whole: success."""
+        """Confirm to the sender that the model is whole: success."""
         self._do(lambda machine, _: machine.commit(digest))
 
     def hold(self, reason: str, waiting_for: str) -> None:
-        """Say that this receiver waits for somebody else; nothing to say once it is done."""
+        """Report to the sender that this receiver waits for a third party."""
         with self.locked() as (machine, now):
             machine.hold(reason, waiting_for, now=now)
 
@@ -187,15 +187,15 @@ class ReceivePump(LendingPump):
     def _is_progress(self, frame: Frame) -> bool:
         return not isinstance(frame, HANDSHAKE_FRAMES)
 
-    def _told_silent(self) -> None:
+    def _report_silence(self) -> None:
         log_silence(self._machine)
 
-    def _told_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         logger.info("%s waits for its connection", self._machine.name)
         if self.on_waiting is not None:
             self.on_waiting()
 
-    def _is_told_all(self) -> bool:
+    def _peer_knows_end(self) -> bool:
         return False  # the commit may have been on its way when the call broke
 
     def _do(self, act: Callable[[ReceiveStream, float], None]) -> None:

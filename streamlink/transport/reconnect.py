@@ -1,7 +1,7 @@
 """Opens one call after another for what has to be carried, with growing pauses (tenacity).
 
-Runs in the client alone: all calls start there. What limits it in time is not here: a session's
-machine and a stream's pump count the seconds they have been without a call.
+It runs in the client only, since all calls start there. The time limit is not here: the machines of
+sessions and streams count the seconds that they have been without a call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Carriage:
         pump: what is carried.
         carrier: what its calls go over.
         new_call: makes the next.
-        before: called before each; waits where none could succeed.
+        before: called before each; waits while no call could succeed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Carriage:
 
     @property
     def is_over(self) -> bool:
-        """Whether the pump has ended and the server knows of it, or cannot be told any more.
+        """Whether the pump has ended, and the server knows of it or can no longer be reached.
 
         Only the ticker, which excuses our own standstills, ends a pump for having no call.
         """
@@ -62,7 +62,7 @@ class Carriage:
         return is_told or (pump.is_closed and pump.is_lost)
 
     def run(self) -> bool:
-        """Carry over a new call until that ends; returns whether anything that counts came."""
+        """Carry over one new call until it ends; returns whether that made progress."""
         self._before()
         self._ended = None
         self._ended = self._carrier.carry(self._new_call())
@@ -79,8 +79,8 @@ def keep_carried(
 
     Args:
         carry: opens a call, carries until that ends, and returns whether anything moved.
-        is_over: whether nothing is left to carry, or nobody waits for it any more.
-        pause: waits up to so many seconds; comes back at once where it is over meanwhile.
+        is_over: whether nothing is left to carry, or it was cancelled.
+        pause: waits up to so many seconds, and less where it is over earlier.
     """
 
     def sleep(seconds: float) -> None:

@@ -16,7 +16,7 @@ from streamlink.transport.session import Session
 __all__ = ["Registry", "abort_for"]
 
 _UNKNOWN = Abort(AbortCode.SESSION_LOST, "this server does not know this session")
-_REMEMBERED = 256  # sessions that ended, so that who comes back is told why
+_REMEMBERED = 256  # sessions that have ended, so that a client that returns hears the reason
 
 
 class Registry:
@@ -31,7 +31,7 @@ class Registry:
         self._ended: dict[str, Abort] = {}
         self._drain = Drain(clock)
         self._closing: StreamAborted | None = None
-        """What who comes now is told; None: it is let in."""
+        """Why new clients are refused; None: they are admitted."""
 
     @property
     def sessions(self) -> list[Session]:
@@ -41,11 +41,11 @@ class Registry:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nobody is let in any more."""
+        """Whether no client is admitted any more."""
         return self._closing is not None
 
     def bar(self, name: str, reason: str) -> None:
-        """End the session of the client called ``name``, and let none of that name in."""
+        """End the session of the client called ``name``, and admit no client of that name."""
         with self._lock:
             self.barred = {**self.barred, name: reason}
             known = [each for each in self._sessions.values() if each.peer == name]
@@ -53,7 +53,7 @@ class Registry:
             session.abort(AbortCode.CANCELLED, reason)
 
     def readmit(self, name: str) -> None:
-        """Let clients of that name in again; harmless where they were not barred."""
+        """Admit clients of that name again; harmless where they were not barred."""
         with self._lock:
             self.barred = {each: why for each, why in self.barred.items() if each != name}
 
@@ -63,7 +63,7 @@ class Registry:
         """Return a session.
 
         Raises:
-            StreamAborted: it is not here; says why, as far as that is remembered.
+            StreamAborted: there is no such session; with the reason, as far as it is remembered.
         """
         with self._lock:
             session = self._sessions.get(session_id)
@@ -73,7 +73,7 @@ class Registry:
         return session
 
     def resumed(self, hello: Hello) -> Session:
-        """Return the session that ``hello`` asks to go on with.
+        """Return the session that ``hello`` asks to resume.
 
         Raises:
             StreamAborted: it is not, or no longer, here.
@@ -112,8 +112,8 @@ class Registry:
                 to be gone, and a round that begins just then would begin without it.
 
         Raises:
-            ProtocolError: it is not let in; says why.
-            StreamAborted: nobody is any more.
+            ProtocolError: it is not admitted, with the reason.
+            StreamAborted: the server is closing and admits no client.
         """
         session_id = secrets.token_hex(16)
         with self._lock:
@@ -133,9 +133,9 @@ class Registry:
     def _check_admission(self, hello: Hello) -> list[Session]:
         """Decide on a client that wants a new session; return those that it takes the place of.
 
-        One of the same name that is away is superseded: its process was started again, or has given
-        its session up. One that is here is not: the later of two clients of one name is told so,
-        and may try again.
+        A session of the same name that is away is superseded: its process was started again, or has
+        given the session up. One that is connected is not: of two clients with one name the later
+        is refused, and may try again.
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
             raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
@@ -157,7 +157,7 @@ class Registry:
         return old
 
     def _wait_no_more(self, name: str) -> None:
-        """End the sessions that ``name`` has lost: it is told now that all is over."""
+        """End the sessions that ``name`` has lost: its new greeting is answered with the end."""
         for session in self._sessions.values():
             if session.peer == name and session.is_disconnected:
                 session.abort(AbortCode.GOODBYE, "its client has begun another session")
@@ -165,7 +165,7 @@ class Registry:
     # --- the end ------------------------------------------------------------------------
 
     def close(self, reason: str, *, has_failed: bool, most: float) -> None:
-        """Let nobody in any more; say goodbye to every client, or tell it of the failure.
+        """Admit no client any more; send every client a goodbye, or an abort after a failure.
 
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
@@ -185,7 +185,7 @@ class Registry:
 
 
 def abort_for(error: StreamlinkError) -> Abort:
-    """Return what a call is told that is not taken; a session's own end in its own words."""
+    """Return the abort that answers a refused call; for an ended session, with its reason."""
     reason = error.reason if isinstance(error, StreamAborted) else str(error)
     return Abort(code_of(error), reason)
 

@@ -45,7 +45,7 @@ class SendPump(Pump[SendStream]):
     """
 
     on_held: Callable[[PeerHeld], None] | None = None
-    """Called in the owner's thread when the receiver says that it waits for somebody else."""
+    """Called in the owner's thread when the receiver reports that it waits for a third party."""
 
     _supply: Supply | None = None
     _supply_error: BaseException | None = None
@@ -113,14 +113,14 @@ class SendPump(Pump[SendStream]):
             return True
 
     def finish(self, digest: str, metrics: Mapping[str, float] = NO_METRICS) -> None:
-        """Say that all is written; ``wait_committed`` tells what became of it."""
+        """Announce that everything is written; ``wait_committed`` returns how that ended."""
         with self.locked() as (machine, now):
-            # Opening: the call was lost just before, and the next one says it.
+            # Opening: the call was lost just before; the finish is sent on the next one.
             if machine.state in (State.STREAMING, State.OPENING) and machine.is_written:
                 machine.finish(digest, metrics, now=now)
 
     def wait_committed(self) -> bool:
-        """Wait for the receiver's word. False: it came back asking for bytes again; go on writing.
+        """Wait for the commit. False: the receiver resumed further back; continue to write.
 
         Raises:
             StreamlinkError: the stream has failed.
@@ -139,14 +139,14 @@ class SendPump(Pump[SendStream]):
             self._react(event)
 
     def stop_pulling(self) -> None:
-        """Pull no more, and wait until nobody reads the supply: its source may be closed then."""
+        """Pull no more; wait until no thread reads the supply: then its source may be closed."""
         with self._lock:
             self._supply = None
             while self._is_pulling:
                 self._to_own.wait(RECHECK_SECONDS)
 
     def hold(self, reason: str, waiting_for: str) -> None:
-        """Say that this sender waits for somebody else."""
+        """Report to the receiver that this sender waits for a third party."""
         with self.locked() as (machine, now):
             machine.hold(reason, waiting_for, now=now)
 
@@ -166,10 +166,10 @@ class SendPump(Pump[SendStream]):
             log_repair(self._machine, self._machine.stats.repairs, "is sent again")
         return not isinstance(frame, HANDSHAKE_FRAMES)
 
-    def _told_silent(self) -> None:
+    def _report_silence(self) -> None:
         log_silence(self._machine)
 
-    def _told_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         logger.info("%s waits for its connection", self._machine.name)
         if self.on_waiting is not None:
             self.on_waiting()
@@ -181,7 +181,7 @@ class SendPump(Pump[SendStream]):
             self.on_held(event)
 
     def _wait_alive(self) -> None:
-        """Wait for news; raise why there will be none."""
+        """Wait for a change; raise the machine's error where there will not be one."""
         if self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
         self._to_own.wait(RECHECK_SECONDS)

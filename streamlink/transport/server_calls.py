@@ -53,7 +53,7 @@ class HandshakeLimit:
 
     @contextmanager
     def waiting(self, cut: Callable[[], object]) -> Iterator[None]:
-        """Note a call for as long as it has said nothing.
+        """Note a call for as long as it has sent nothing.
 
         Args:
             cut: ends it, should it be the oldest when there are too many.
@@ -82,15 +82,15 @@ def first_message(call: ServerCall, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(next(call.raws))
     except StopIteration:
-        raise RemoteProtocolError("a call ended that had said nothing") from None
+        raise RemoteProtocolError("a call ended before its first frame") from None
     except (StreamlinkError, DamagedFrame):
         raise
     except Exception as error:  # a carrier ends a broken call's messages with any exception
-        raise TransportClosed("a call broke before it said anything") from error
+        raise TransportClosed("a call broke before its first frame") from error
 
 
 def only_answer(raw: bytes, call: ServerCall, clock: Clock) -> Iterator[bytes]:
-    """Say all that is said on a call; one who does not read it must not keep its worker."""
+    """Yield the only message of a call; a peer that does not read it must not hold the worker."""
     with cut_after(clock, ANSWER_SECONDS, call.cut):
         yield raw
 
@@ -106,7 +106,7 @@ def cut_after(clock: Clock, seconds: float, cut: Callable[[], object]) -> Iterat
 
 
 def end_call(call: ServerCall, pump: Pump[Any]) -> None:
-    """Let a call end well only where what it carried has ended: else the client may go on."""
+    """Let a call end as ``ENDED`` only if what it carried has ended: else the client resumes."""
     if not pump.is_closed:
         call.break_off("another call took over, or this one was given up")
 
@@ -120,7 +120,7 @@ class CallReader(threading.Thread):
         call: where messages arrive.
         decode: makes frames of them.
         first: the frames that were read from it before.
-        then: called when the call is over.
+        then: called when the call has ended.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class CallReader(threading.Thread):
         try:
             self._pump.incoming(self._first, self._number)
             if self._pump.read(self._call.raws, self._number, self._decode):
-                # Its writer, which ends it in words, may be stuck in a connection that is damaged.
+                # Its writer, which would send the abort, may be stuck in a damaged connection.
                 start_timer(self._pump.clock, _LAST_WORDS_SECONDS, self._call.cut)
         except Exception as error:  # a carrier ends a broken call's messages with any exception
             logger.debug("call %d ended: %r", self._number, error)

@@ -2,7 +2,7 @@
 
 A thread per session turns the machine's events into answers of ``PendingReply`` and calls of
 ``on_request``. What the session offered dies with it. A session whose call is lost is *away*: it
-can be asked all the same, and goes on where it stood once another call carries it.
+still takes requests, and resumes where it stood once another call carries it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PendingReply(Future[Reply]):
         self.add_done_callback(lambda _: self._is_done.set())
 
     def result(self, timeout: float | None = None) -> Reply:
-        """Return the reply; raises why there is none, ``TimeoutError`` after ``timeout``."""
+        """Return the reply, or raise why there will be none; ``TimeoutError`` after ``timeout``."""
         self._is_done.wait(timeout)
         return super().result(0)
 
@@ -140,7 +140,7 @@ class Session:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether this end has said goodbye and waits for the answer."""
+        """Whether this end has sent a goodbye and waits for the answer."""
         with self._pump.locked() as (machine, _):
             return machine.is_leaving
 
@@ -175,7 +175,7 @@ class Session:
             return machine.damaged
 
     def can_resume(self, hello: Hello) -> bool:
-        """Server: whether ``hello`` asks to go on with this session, and may."""
+        """Server: whether ``hello`` asks to resume this session, and may."""
         with self._pump.locked() as (machine, _):
             return machine.can_resume(hello) and not machine.is_closed
 
@@ -232,7 +232,7 @@ class Session:
             machine.reply_began(pending.number)
 
     def cancel(self, pending: PendingReply, reason: str) -> None:
-        """Nobody wants this answer any more; the peer is told."""
+        """Cancel a request of ours; the peer is notified."""
         with self._lock:
             self._pending.pop(pending.number, None)
         with self._pump.locked() as (machine, _):
@@ -278,7 +278,7 @@ class Session:
                 self._streams[pump.stream.stream_id] = pump
         self._traffic.begin(self.peer, pump)
         if is_over:
-            pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} is over")
+            pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} has ended")
 
     def start_offer(self, pump: SendPump) -> None:
         """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
@@ -288,7 +288,7 @@ class Session:
                     machine.offer(now=now)
 
     def withdraw(self, pump: StreamPump) -> None:
-        """Forget a stream that is over, but for its name and a commit that may be said again."""
+        """Forget an ended stream, but for its name and a commit that may have to be repeated."""
         stream = pump.stream
         with self._lock:
             self._streams.pop(stream.stream_id, None)
@@ -304,7 +304,7 @@ class Session:
     def stream(self, stream_id: int) -> StreamPump | None:
         """Return the offered stream of that number, or one that was committed and withdrawn.
 
-        The commit may have been lost with its call; then it is said again.
+        The commit may have been lost with its call; then it is repeated.
         """
         with self._lock:
             return self._streams.get(stream_id) or self._committed.get(stream_id)
@@ -333,7 +333,7 @@ class Session:
         return call
 
     def carried(self, stream_id: int, call: int) -> None:
-        """Note that a call is over."""
+        """Note that a call has ended."""
         with self._lock:
             if self._calls.get(stream_id) == call:
                 del self._calls[stream_id]
@@ -360,7 +360,9 @@ class Session:
             case RequestReceived(request) if self._on_request is not None:
                 self._on_request(self, request)
             case RequestReceived(request):
-                self.reply(request, error=f"nobody here answers {request.topic!r}")
+                self.reply(
+                    request, error=f"requests of topic {request.topic!r} are not answered here"
+                )
             case RequestCancelled(number, reason) if self._on_called_off is not None:
                 self._on_called_off(number, reason)
             case Disconnected(reason, patience):
@@ -394,7 +396,7 @@ class Session:
                 machine.note_stream_progress(now=now)
 
     def _pause_offers(self) -> None:
-        """Stop the clocks on what was offered: without a session nobody can open it."""
+        """Stop the clocks of offered streams: without a session the peer cannot open them."""
         for pump in self._offered():
             with pump.locked() as (machine, _):
                 machine.retract_offer()
@@ -460,7 +462,7 @@ def _require_room(metadata: Mapping[str, str], part: tuple[str, ...] = ()) -> No
 
 
 def _require_text(metadata: Mapping[str, str]) -> None:
-    """Refuse here what could not be encoded later, when nobody is there to be told."""
+    """Refuse now what could not be encoded later, when the caller has gone on."""
     for name, value in metadata.items():
         if not all(isinstance(text, str) for text in (name, value)):
             raise LocalProtocolError(f"metadata {name!r}: {value!r}; both must be text (str)")

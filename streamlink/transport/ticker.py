@@ -26,7 +26,7 @@ class Ticked(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether none of them will ever run again."""
+        """Whether no clock of it will ever run again."""
 
 
 class Ticker:
@@ -48,7 +48,7 @@ class Ticker:
         self._thread.start()
 
     def add(self, pump: Ticked) -> None:
-        """Watch ``pump`` until it is over."""
+        """Watch ``pump`` until it has ended and no call carries it."""
         with self._lock:
             self._pumps.add(pump)
 
@@ -86,5 +86,5 @@ class Ticker:
                 logger.exception("a clock failed")  # the other streams still need theirs
             if pump.is_over:
                 with self._lock:
-                    if pump.is_over:  # still: a new call may have come for its last words
+                    if pump.is_over:  # looked at again: a new call may have come for its abort
                         self._pumps.discard(pump)

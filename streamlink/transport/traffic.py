@@ -1,6 +1,6 @@
 """What all streams of one end have moved, by peer and direction.
 
-Counters only grow: a stream that is over is added to its peer's totals and forgotten. Peers that
+Counters only grow: an ended stream is added to its peer's totals and forgotten. Peers that
 were not here for longest share one name once there are too many: no stranger can make this grow.
 """
 

@@ -1,4 +1,4 @@
-"""What one call says, as bytes, and back: a ``Wire`` counts the frames each way.
+"""The frames of one call to bytes and back: a ``Wire`` counts them in each direction.
 
 The check of a frame covers its number on the call, and a chunk has one of its own. So a frame that
 was lost, or came twice, is found with the next one, as damage: a link can do that, too, where it
@@ -22,12 +22,12 @@ class Wire:
     """The frames of one call.
 
     Args:
-        said: how many this end has sent on it before.
-        heard: how many the other end has.
+        sent: how many frames this end has sent on the call before.
+        received: how many the other end has sent.
     """
 
-    def __init__(self, *, said: int = 0, heard: int = 0) -> None:
-        self._said, self._heard = said, heard
+    def __init__(self, *, sent: int = 0, received: int = 0) -> None:
+        self._sent, self._received = sent, received
 
     def encode(self, frame: Any) -> bytes:
         """Return the next frame to send, joined."""
@@ -52,43 +52,43 @@ class SessionWire(Wire):
 
     def buffers(self, frame: Any) -> Buffers:
         """See ``Wire``."""
-        raw = messages.encode_session(frame, self._said)
-        self._said += 1
+        raw = messages.encode_session(frame, self._sent)
+        self._sent += 1
         return (raw,)
 
     def decode(self, raw: bytes) -> f.SessionFrame:
         """See ``Wire``."""
-        frame = messages.decode_session(raw, self._heard)
-        self._heard += 1
+        frame = messages.decode_session(raw, self._received)
+        self._received += 1
         return frame
 
 
 class TransferWire(Wire):
     """The frames of one transfer call."""
 
-    def __init__(self, stream_id: int, *, said: int = 0, heard: int = 0) -> None:
-        super().__init__(said=said, heard=heard)
+    def __init__(self, stream_id: int, *, sent: int = 0, received: int = 0) -> None:
+        super().__init__(sent=sent, received=received)
         self._stream_id = stream_id
         self._chunks = 0
 
     def buffers(self, frame: Any) -> Buffers:
         """See ``Wire``."""
-        buffers = messages.transfer_buffers(frame, self._stream_id, self._said)
-        self._said += not isinstance(frame, f.Chunk)
+        buffers = messages.transfer_buffers(frame, self._stream_id, self._sent)
+        self._sent += not isinstance(frame, f.Chunk)
         return buffers
 
     def encode(self, frame: Any) -> bytes:
         """See ``Wire``."""
-        raw = messages.encode_transfer(frame, self._stream_id, self._said)
-        self._said += not isinstance(frame, f.Chunk)
+        raw = messages.encode_transfer(frame, self._stream_id, self._sent)
+        self._sent += not isinstance(frame, f.Chunk)
         return raw
 
     def decode(self, raw: bytes) -> f.TransferFrame:
         """See ``Wire``."""
-        frame = messages.decode_transfer(raw, self._stream_id, self._heard)
+        frame = messages.decode_transfer(raw, self._stream_id, self._received)
         if isinstance(frame, f.Chunk):
             return self._counted(frame)
-        self._heard += 1
+        self._received += 1
         return frame
 
     def chunk(

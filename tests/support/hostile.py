@@ -137,7 +137,7 @@ class HostileClient:
 
     def attached(self, session_id: str, stream_id: int) -> Line:
         """Open a transfer call for a stream."""
-        wire = TransferWire(stream_id, said=1)
+        wire = TransferWire(stream_id, sent=1)
         line = self._opened(Line(self._channel, wire, stream_id=stream_id, said=1))
         return line.say_bytes(encode_transfer(f.Attach(session_id, stream_id), 0))
 

@@ -169,7 +169,7 @@ class SocketListener:
     def _carry(self, line: _Line) -> None:
         with self._hub.handshake(line.cut):
             first = TransferWire(0).decode(line.whole())
-        wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, heard=1)
+        wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, received=1)
         try:
             attached = self._hub.attach(first, line)
         except StreamlinkError as error:

@@ -275,8 +275,8 @@ def test_a_welcome_names_carriers_of_streams_of_any_name() -> None:
     ("ports", "why"),
     [
         ([("tcp", 1)] * 9, "9 data ports; the most are 8"),
-        ([("", 1)], "a data port that is none: '' at 1"),
-        ([("x" * 33, 1)], "that is none: 'x+' at 1"),
+        ([("", 1)], "a data port that is not valid: '' at 1"),
+        ([("x" * 33, 1)], "that is not valid: 'x+' at 1"),
         ([("tcp", 0)], "'tcp' at 0"),
         ([("tcp", 65536)], "'tcp' at 65536"),
     ],

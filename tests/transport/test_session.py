@@ -120,7 +120,7 @@ def test_a_request_is_answered(pair: Pair) -> None:
 
 def test_a_request_nobody_can_answer_is_answered_so(pair: Pair) -> None:
     reply = pair.client.request("hello?").result(WAIT)
-    assert reply.error == "nobody here answers 'hello?'"
+    assert reply.error == "requests of topic 'hello?' are not answered here"
 
 
 def test_an_answer_that_does_not_come_is_a_timeout(pair: Pair) -> None:

@@ -1,6 +1,6 @@
 """The client's end of the gRPC carrier: one connection, and a new one where that is dead.
 
-A call for which there is no connection fails at once, and is tried again by whoever has it carried.
+A call for which there is no connection fails at once; the dialer tries again.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class _Line:
             return self.channel
 
     def leave(self, channel: grpc.Channel) -> None:
-        """Note that a call is over. The last one on a retired connection closes that."""
+        """Note that a call has ended. The last one on a retired connection closes it."""
         with self._lock:
             self._calls[channel] -= 1
             is_last = not self._calls[channel]
@@ -216,7 +216,7 @@ def _close(channel: grpc.Channel) -> None:
 
     gRPC's own thread, which watches a connection for ``channel_ready_future``, looks five times a
     second whether it is still wanted. Closed under it the thread ends in a traceback on stderr.
-    There is no public word of its end; without the private one nothing is waited for.
+    Its end is not public; where the private attribute is missing, nothing is waited for.
     """
     watched, until = (
         getattr(channel, "_connectivity_state", None),

@@ -63,7 +63,7 @@ def server_credentials(
 
 
 def certified_names(context: Any) -> frozenset[str] | None:
-    """Return the names in the certificate of whoever calls; None: it was not asked for one.
+    """Return the names in the caller's certificate; None: no certificate was asked for.
 
     They are the common name and every alternative name. gRPC has verified it by then.
     """

@@ -99,7 +99,7 @@ class GrpcListener:
         return ours, grpc.method_handlers_generic_handler(health.SERVICE, check)
 
     def _handler(self, serve: _Serve) -> Any:
-        """Return what gRPC is told to do with a call.
+        """Return how gRPC handles a call.
 
         No serialisers: frames stay bytes, so that a chunk is not copied by protobuf. A check of
         health is no call of one message either: gRPC would keep a worker until that comes.

@@ -1,13 +1,13 @@
-"""Connections on which nobody has shown who they are: only so many, and each for so long.
+"""Connections that have not identified themselves: bounded in number, and in time.
 
-gRPC accepts connections, shakes hands on them, and tells nobody. But they are descriptors of this
-process, and the system lists those (``/proc/self/fd``, so on Linux only; elsewhere gRPC's own
-bounds are all there is). Whoever is let in, or goes on with a session, is *known* from then on; the
-others are strangers. When there are too many strangers, those that have sent no byte are cut first,
-the oldest before the others: a client speaks at once, so its place is the last to be taken. What a
-stranger that talks costs is bounded in the same way; who may talk at all is a firewall's work.
+gRPC reports neither new connections nor their TLS handshakes. But they are descriptors of this
+process, which the system lists (``/proc/self/fd``, on Linux only; elsewhere gRPC's own bounds have
+to do). A client that is admitted, or that resumes a session, is *known* from then on; the others
+are strangers. Of too many strangers, those that have sent no byte are cut first, the oldest before
+the others: a client sends at once, so its place is the last to be taken. Strangers that do send are
+bounded in the same way; who may connect at all is for a firewall to decide.
 
-A cut is ``shutdown``: to gRPC it looks as if the peer had gone, and it closes the descriptor.
+A cut is ``shutdown``: gRPC takes it for the peer's end of the connection and closes the descriptor.
 """
 
 from __future__ import annotations
