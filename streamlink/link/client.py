@@ -83,7 +83,7 @@ class ClientLink:
         """Connect, and return this client once the server has let it in.
 
         Harmless once it has connected. It may be called again after one of the errors of
-        streamlink, say where the server is not up yet.
+        streamlink, such as while the server is not up yet.
 
         Raises:
             ConnectFailed: nobody answers at the address within ``connect_timeout``.

@@ -6,8 +6,8 @@ process has gone; neither side can distinguish that from two clients with one na
 retries for as long as the server may keep a dead client, and then fails with an error that names
 both causes.
 
-A session ends because the server says so, with a goodbye or an abort, or it is *lost*: the server
-was restarted and does not know it, or nothing was heard for ``reconnect_timeout``. Only a lost
+A session is ended by the server, with a goodbye or an abort, or it is *lost*: the server was
+restarted and does not know it, or was silent for ``reconnect_timeout``. Only a lost
 session is replaced by another.
 """
 

@@ -134,7 +134,7 @@ def receive(
         on_listening: called with the port, once it can be reached; 0: a Unix socket.
         timeout: how long to wait while no sender is connected (seconds); None: for ever.
         progress: called with how far it is; see ``TransferProgress``.
-        slot: of topic ``TOPIC``; whoever closes it ends this call.
+        slot: of topic ``TOPIC``; closing it ends this call.
         traffic: counts what moves.
         cancel: ends it; what has arrived is kept for another try, as after any other failure.
         on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.

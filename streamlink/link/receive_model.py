@@ -1,4 +1,4 @@
-"""``ReceiveTransfer`` → sink: receives the whole of a model, and commits or keeps what came."""
+"""``ReceiveTransfer`` → sink: receives a model, and commits it, or keeps or discards a part."""
 
 from __future__ import annotations
 

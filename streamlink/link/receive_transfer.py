@@ -100,7 +100,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def accept_at(self, spec: ModelSpec, start: int) -> None:
         """Let the sender of what was announced begin at byte ``start``, inside of its extent.
 
-        The extent's bytes before it are here already; ``recall`` has been given them.
+        This end has the extent's bytes before it; call ``recall`` with them first.
 
         Raises:
             SpecMismatch: ``spec`` is not that of the announced model.

@@ -32,7 +32,7 @@ def send_model(
         check: raises where the source has changed; None: what the source has, from now on.
 
     Raises:
-        SourceChanged: somebody wrote to the source meanwhile; the receiver keeps nothing of it.
+        SourceChanged: the source was modified meanwhile; the receiver keeps none of it.
         StreamlinkError: the stream failed, or the source could not be read.
     """
     try:

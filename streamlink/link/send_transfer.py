@@ -110,7 +110,7 @@ class SendTransfer(Transfer[SendPump]):
         self._pump.pull(hashed)
 
     def stop_pulling(self) -> None:
-        """Pull no more, and wait until nobody reads the supply: its source may be closed then."""
+        """Stop pulling, and wait for a read that still runs; then the source may be closed."""
         self._pump.stop_pulling()
 
     def recall(self, source: ModelSource, on_phase: OnPhase = ignore) -> None:

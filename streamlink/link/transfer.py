@@ -1,8 +1,8 @@
 """What a transfer is in either direction: one model over one stream, and what callers ask of it.
 
 ``SendTransfer`` and ``ReceiveTransfer`` add how the bytes of their direction move. The pump, and
-the machine below it, are private to these three modules: whoever carries a stream is given its pump
-with ``hand_to``; everybody else asks the transfer.
+the machine below it, are private to these three modules: what carries a stream gets its pump by
+``hand_to``; all other callers ask the transfer.
 """
 
 from __future__ import annotations
