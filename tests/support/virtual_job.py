@@ -15,7 +15,7 @@ from typing import Any, Self
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, start_timer
 from streamlink.config import LinkConfig, RoundConfig
-from streamlink.executors.executor import serve
+from streamlink.executors.executor import Executor, serve
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
@@ -127,15 +127,22 @@ class VirtualJob:
     Args:
         link: settings of both ends.
         spool: where updates are stored; None: in lockstep.
-        rules: settings of the round.
+        arrays: the model; by default one of every kind of element.
+        rules: settings of the rounds.
     """
 
     def __init__(
-        self, link: LinkConfig = SMALL, *, spool: Path | None = None, **rules: Any
+        self,
+        link: LinkConfig = SMALL,
+        *,
+        spool: Path | None = None,
+        arrays: dict[str, Array] | None = None,
+        **rules: Any,
     ) -> None:
         self.clock = VirtualClock()
         self.began_at = self.clock.now
-        self.store = MemoryStore(initial())
+        self.store = MemoryStore(initial() if arrays is None else arrays)
+        self.on_event: Callable[[RoundEvent], object] = lambda _: None
         self.events: list[tuple[float, EventKind, str]] = []
         """What happened: after how many seconds, what, and whose."""
         self._link, self._spool = link, spool
@@ -148,7 +155,7 @@ class VirtualJob:
     def site(
         self,
         number: int,
-        work: RangeFunction | None = None,
+        work: RangeFunction | Executor | None = None,
         *,
         serving: Serve | None = None,
         cable: Cable | None = None,
@@ -157,11 +164,12 @@ class VirtualJob:
 
         Args:
             number: what its update depends on.
-            work: done to each range; by default ``trained``.
+            work: done to each range, or an executor; by default ``trained``.
             serving: does the whole task instead.
             cable: its connection.
         """
-        executor = StreamingExecutor(work or trained(number))
+        chosen = work or trained(number)
+        executor = StreamingExecutor(chosen) if callable(chosen) else chosen
 
         def do(assignment: Assignment) -> None:
             serve(executor, assignment)
@@ -203,12 +211,16 @@ class VirtualJob:
 
     def run(self) -> RoundReport:
         """Run the round in this thread, once the server knows of every client."""
+        (report,) = self.reports()
+        return report
+
+    def reports(self) -> list[RoundReport]:
+        """Run all rounds in this thread, once the server knows of every client."""
         self._server.wait_for_peers(self._joined, WAIT)
         job = ScatterAndGather(
             self._server, self.store, self._rules, spool=self._spool, on_event=self._note
         )
-        (report,) = job.run()
-        return report
+        return job.run()
 
     @property
     def seconds(self) -> float:
@@ -227,6 +239,7 @@ class VirtualJob:
 
     def _note(self, event: RoundEvent) -> None:
         self.events.append((self.seconds, event.kind, event.peer))
+        self.on_event(event)
 
     def __enter__(self) -> Self:
         self._end.enter_context(self.clock.running())

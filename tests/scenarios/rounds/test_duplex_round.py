@@ -15,6 +15,7 @@ from streamlink.executors.whole import WholeExecutor
 from streamlink.rounds.events import EventKind, RoundEvent
 from tests.support.jobs import Job
 from tests.support.peers import WAIT, Array, assert_same, config
+from tests.support.virtual_job import VirtualJob
 
 KiB = 1 << 10
 MODEL: dict[str, Array] = {"w": np.arange(50_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
@@ -162,18 +163,15 @@ def test_memory_for_one_byte_is_enough_to_go_on() -> None:
 
 
 def test_clients_that_wait_for_their_next_round_are_told_so() -> None:
-    pause = threading.Event()
-
     def evaluate(event: RoundEvent) -> None:
         if event.kind is EventKind.ROUND_DONE:
-            pause.wait(1.5)  # thrice their limits
+            job.sleep(30.0)  # thrice their limits
 
-    link = config(open_timeout=0.5, communication_timeout=0.5)
-    with Job(link, arrays=MODEL, num_rounds=3, duplex_bytes=32 * KiB) as job:
-        job.extras["on_event"] = evaluate
+    link = config(open_timeout=10.0, communication_timeout=10.0)
+    with VirtualJob(link, arrays=MODEL, num_rounds=3, duplex_bytes=32 * KiB) as job:
+        job.on_event = evaluate
         for number, step in enumerate((1, 3)):
             job.site(number, adding(step, next_model="memory"))
-        job.start(2)
         assert [report.attempt for report in job.reports()] == [1, 1, 1]
         assert_same(job.store.arrays, plus(3 * 2))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import EventKind, RoundEvent
 from tests.support.jobs import Job
-from tests.support.peers import Array, assert_same, config, executor, initial, trained
+from tests.support.peers import Array, assert_same, executor, initial, trained
 
 F32 = {"w": np.arange(5000, dtype=np.float32), "b": np.ones(7, np.float32)}
 
@@ -261,19 +260,3 @@ def test_what_a_listener_raises_when_all_is_done_undoes_nothing(
     with a_job(gathering, on_event=raising) as job:
         found = run(job, *[StreamingExecutor(plus(1))] * 2)
     assert_same(found, {name: array + 1 for name, array in F32.items()})
-
-
-@pytest.mark.parametrize("what", [EventKind.BEFORE_AGGREGATION, EventKind.BEFORE_PERSIST])
-def test_a_slow_listener_runs_nobodys_clock_out(what: EventKind) -> None:
-    slow = threading.Event()
-
-    def waiting(event: RoundEvent) -> None:
-        if event.kind is what:
-            slow.wait(1.5)  # thrice their limits
-
-    limits = config(communication_timeout=0.5, streaming_ack_wait=0.5, streaming_read_timeout=0.5)
-    with Job(limits, arrays=F32, extras={"on_event": waiting}) as job:
-        sites = [job.site(number, StreamingExecutor(plus(1))) for number in range(2)]
-        job.start(2)
-        assert job.report().attempt == 1
-        assert all(site.client.outcomes for site in sites)

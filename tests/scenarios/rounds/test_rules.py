@@ -22,20 +22,18 @@ from streamlink.link import Update
 from streamlink.link.assignment import Assignment
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.model.interfaces import Progress
-from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.model.spec import TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores.memory import MemoryStore
 from tests.support.jobs import Job
 from tests.support.peers import (
     WAIT,
     Array,
-    Gate,
     Site,
     config,
-    executor,
     initial,
 )
+from tests.support.slow_commit import SlowCommit
 
 
 def test_a_client_that_drops_out_is_left_out_after_the_grace_time() -> None:
@@ -232,113 +230,6 @@ def test_a_client_that_stops_in_the_middle_of_its_update_is_named_with_its_stage
     assert "stage" in report.failures["site-1"]
 
 
-def test_a_late_client_ends_the_round_by_name_and_the_old_model_stands() -> None:
-    with Job(train_timeout=0.5) as job:
-        gate, _ = job.gated(1)
-        job.site(0)
-        job.start(2)
-        error = job.failure()
-        job.assert_unchanged()
-        gate.opens.set()
-    assert isinstance(error, QuorumNotReached)
-    assert "train_timeout of 0.5 s passed while waiting for site-1" in str(error)
-
-
-class Working:
-    """Work that moves, and says so, before it gives its answer."""
-
-    def __init__(self, number: int) -> None:
-        self._answer, self._never = executor(number), threading.Event()
-
-    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        for _ in range(12):
-            self._never.wait(0.15)
-            assignment.progress()
-        return self._answer.execute(task, assignment)
-
-
-@pytest.mark.parametrize("late", [0, 2])
-def test_fast_clients_wait_for_a_slow_one_for_multiples_of_their_limits(late: int) -> None:
-    # Those before and after the slow one in the fixed order wait in different states.
-    limits = config(
-        streaming_read_timeout=0.5,
-        streaming_ack_wait=0.5,
-        communication_timeout=0.5,
-        session_timeout=0.5,
-        heartbeat_interval=0.1,
-    )
-    with Job(limits) as job:
-        for number in range(3):
-            job.site(number, Working(number) if number == late else None)
-        job.start(3)
-        assert job.report().attempt == 1
-        job.assert_mean_of(0, 1, 2)
-
-
-def test_waiting_to_be_accepted_is_held_too() -> None:
-    gate, limits = Gate(0, "f64"), config(open_timeout=0.5, communication_timeout=2.0)
-    with Job(limits, wait_time_after_min_received=0.1) as job:
-        # The first in order answers late; the others' answers wait to be accepted meanwhile.
-        job.site(0, StreamingExecutor(gate))
-        job.site(1)
-        job.start(2)
-        assert gate.reached.wait(WAIT)
-        assert not gate.opens.wait(1.2)
-        gate.opens.set()
-        assert job.report().attempt == 1
-        job.assert_mean_of(0, 1)
-
-
-def test_a_slow_client_that_moves_fails_nobody() -> None:
-    never, work = threading.Event(), Gate(1, "nowhere")
-
-    def slow(tensor: TensorSpec, start: int, values: Array) -> Array:
-        never.wait(0.15)
-        return work(tensor, start, values)
-
-    limits = config(streaming_read_timeout=1.0, streaming_ack_wait=1.0, communication_timeout=1.0)
-    with Job(limits) as job:
-        job.site(0)
-        job.site(1, StreamingExecutor(slow))
-        job.site(2)
-        job.start(3)
-        assert job.report().attempt == 1
-        job.assert_mean_of(0, 1, 2)
-
-
-class Slow(MemoryStore):
-    """A store whose commit takes a while; ``during`` is called in the middle of it."""
-
-    def __init__(self, during: Callable[[], object], steps: int = 1) -> None:
-        super().__init__(initial())
-        self._during, self._steps = during, steps
-
-    def begin(self, spec: ModelSpec) -> object:  # type: ignore[override]
-        sink = super().begin(spec)
-        commit = sink.commit
-
-        def slowly(progress: Progress | None = None) -> None:
-            for step in range(self._steps):
-                self._during()
-                assert progress is not None
-                progress(step)
-            commit(progress)
-
-        sink.commit = slowly  # type: ignore[method-assign]
-        return sink
-
-
-def test_a_slow_commit_that_moves_outlives_every_limit() -> None:
-    never = threading.Event()
-    with Job(config(communication_timeout=0.5)) as job:
-        job.store = Slow(lambda: never.wait(0.15), steps=10)
-        job.site(0)
-        job.site(1)
-        job.start(2)
-        assert job.report().attempt == 1
-        job.assert_mean_of(0, 1)
-
-
 def test_a_client_lost_during_the_commit_has_given_its_update() -> None:
     sites: list[Site] = []
 
@@ -347,7 +238,7 @@ def test_a_client_lost_during_the_commit_has_given_its_update() -> None:
         job.federation.wait_left("site-1")
 
     with Job() as job:
-        job.store = Slow(lose)
+        job.store = SlowCommit(lose)
         sites += [job.site(0), job.site(1)]
         job.start(2)
         report = job.report()
@@ -360,7 +251,7 @@ def test_a_store_that_fails_is_the_servers_own_error() -> None:
         raise OSError("no room")
 
     with Job() as job:
-        job.store = Slow(full)
+        job.store = SlowCommit(full)
         job.site(0)
         job.site(1)
         job.start(2)

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from streamlink.errors import QuorumNotReached, RoundError
+from streamlink.executors.executor import Task, TaskOutcome
+from streamlink.link.assignment import Assignment
+from streamlink.model.spec import TensorSpec
 from streamlink.protocol.liveness import SessionLost
-from streamlink.rounds.events import EventKind
-from tests.support.peers import config
+from streamlink.rounds.events import EventKind, RoundEvent
+from tests.support.peers import Array, config, executor, trained
+from tests.support.slow_commit import SlowCommit
 from tests.support.virtual_job import Cable, VirtualJob, acting_at
 
 HOUR = 3600.0
@@ -140,6 +144,94 @@ def test_a_client_whose_server_is_out_of_reach_ends_when_it_may_not_rejoin_any_m
         assert isinstance(client.error, SessionLost)
 
 
+# --- who is waited for, and nobody's deadline passes ------------------------
+
+TEN = config(
+    streaming_read_timeout=10.0,
+    streaming_ack_wait=10.0,
+    communication_timeout=10.0,
+    session_timeout=10.0,
+    open_timeout=HOUR,
+)
+"""Ten seconds for everything that moves."""
+
+
+class Working:
+    """Work that moves, and says so, before it gives its answer."""
+
+    def __init__(self, job: VirtualJob, number: int) -> None:
+        self._answer, self._job = executor(number), job
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        for _ in range(12):
+            self._job.sleep(4.0)
+            assignment.progress()
+        return self._answer.execute(task, assignment)
+
+
+@pytest.mark.parametrize("late", [0, 2])
+def test_fast_clients_wait_for_a_slow_one_for_multiples_of_their_limits(late: int) -> None:
+    # Those before and after the slow one in the fixed order wait in different states.
+    with VirtualJob(TEN) as job:
+        for number in range(3):
+            job.site(number, Working(job, number) if number == late else None)
+        report = job.run()
+        assert (report.attempt, report.seconds) == (1, 12 * 4.0)
+        job.assert_mean_of(0, 1, 2)
+
+
+def test_waiting_to_be_accepted_is_held_too() -> None:
+    limits = config(open_timeout=10.0, communication_timeout=40.0)
+    with VirtualJob(limits) as job:
+        # The first in order answers late; the others' answers wait to be accepted meanwhile.
+        job.site(0, acting_at(0, lambda: job.sleep(25.0), "f64"))
+        job.site(1)
+        report = job.run()
+        assert (report.attempt, report.seconds) == (1, 25.0)
+        job.assert_mean_of(0, 1)
+
+
+def test_a_slow_client_that_moves_fails_nobody() -> None:
+    with VirtualJob(TEN) as job:
+
+        def slow(tensor: TensorSpec, start: int, values: Array) -> Array:
+            job.sleep(1.5)
+            return trained(1)(tensor, start, values)
+
+        job.site(0)
+        job.site(1, slow)
+        job.site(2)
+        report = job.run()
+        assert report.attempt == 1
+        assert report.seconds > 20.0
+        job.assert_mean_of(0, 1, 2)
+
+
+def test_a_slow_commit_that_moves_outlives_every_limit() -> None:
+    with VirtualJob(TEN) as job:
+        job.store = SlowCommit(lambda: job.sleep(4.0), steps=10)
+        job.site(0)
+        job.site(1)
+        report = job.run()
+        assert (report.attempt, report.seconds) == (1, 10 * 4.0)
+        job.assert_mean_of(0, 1)
+
+
+@pytest.mark.parametrize("what", [EventKind.BEFORE_AGGREGATION, EventKind.BEFORE_PERSIST])
+def test_a_slow_listener_runs_nobodys_clock_out(what: EventKind) -> None:
+    def listen(event: RoundEvent) -> None:
+        if event.kind is what:
+            job.sleep(30.0)
+
+    with VirtualJob(TEN) as job:
+        job.on_event = listen
+        job.site(0)
+        job.site(1)
+        report = job.run()
+        assert (report.attempt, report.seconds) == (1, 30.0)
+        job.assert_mean_of(0, 1)
+
+
 # --- through a spool --------------------------------------------------------
 
 
@@ -168,8 +260,8 @@ def test_train_timeout_ends_a_spooled_round_to_the_second(tmp_path: Path) -> Non
 
 def test_a_lost_client_is_asked_again_by_a_spooled_round_when_it_is_back(tmp_path: Path) -> None:
     back = 200.0
-    link, rules = config(rejoin_timeout=HOUR), {"wait_time_after_min_received": GRACE}
-    with VirtualJob(link, spool=tmp_path, min_clients=3, **rules) as job:
+    link = config(rejoin_timeout=HOUR)
+    with VirtualJob(link, spool=tmp_path, min_clients=3, wait_time_after_min_received=GRACE) as job:
         job.site(0)
         join_lost(job, 1, mended_after=back)
         job.site(2)
