@@ -86,14 +86,15 @@ class SendWindow:
         if sample is None:
             return
         _, sent_at, received_then, was_idle = sample
-        elapsed = max(now - sent_at, 1e-6)
+        elapsed = max(now - sent_at, 1e-6)  # a clock may not move between two frames
         self._ack_latency.add(elapsed)
         self.round_trip = min(self.round_trip, elapsed)
+        # Over everything that arrived meanwhile, not this chunk alone: chunks overlap on the link.
         rate = (received - saved - received_then) / elapsed
         if was_idle and rate < self.rate:
             return  # nothing else was in flight: this measured our source, not the link
         self._rates.append(rate)
-        self.rate = max(self._rates)
+        self.rate = max(self._rates)  # as BBR's windowed maximum: one slow ack changes nothing
         self.window_bytes = self._window_for(self.rate)
         self.chunk_bytes = self._chunk_for(self.rate)
 
@@ -134,6 +135,7 @@ class SendWindow:
         # A chunk must arrive well within the ack wait, however slow the link.
         longest = rate * min(CHUNK_SECONDS, self._ack_wait / 8)
         wanted = min(longest, self.window_bytes / CHUNKS_IN_WINDOW)
+        # Powers of two times the smallest, so that sizes are multiples of each other as they grow.
         size = self._smallest
         while size * 2 <= min(wanted, self.largest):
             size *= 2

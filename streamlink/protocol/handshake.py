@@ -43,6 +43,7 @@ def agree_version(hello: Hello) -> int:
     Raises:
         RemoteProtocolError: there is none; its code is ``VERSION``.
     """
+    # The newest of both, unless it is below what either still supports.
     version = min(hello.version_max, VERSION_MAX)
     if version < max(hello.version_min, VERSION_MIN):
         raise RemoteProtocolError(
@@ -59,6 +60,7 @@ def agree_chunk(config: LinkConfig, hello: Hello, peer_name: str) -> int:
     Raises:
         RemoteProtocolError: it would be below the smallest chunk of the protocol.
     """
+    # Both ends reserve room for a frame's other fields: gRPC rejects a message that is too large.
     fits = min(hello.max_message_bytes, config.grpc.max_message_bytes)
     size = min(hello.chunk_bytes, config.stream.chunk_bytes, fits - FRAME_OVERHEAD_BYTES)
     if size < SMALLEST_CHUNK_BYTES:
@@ -206,6 +208,7 @@ def check_open(frame: Open, limits: LimitsConfig, *, peer_name: str, stream_id: 
             f"{limits.max_model_bytes} (max_model_bytes)",
             stream_id=stream_id,
         )
+    # In bytes, as it travels; a name that is no valid Unicode is measured, and refused elsewhere.
     job_bytes = len(frame.attempt.job.encode(errors="replace"))
     if len(frame.spec_digest) > MAX_DIGEST_BYTES or job_bytes > MAX_ATTEMPT_BYTES:
         raise FrameTooLarge(
@@ -251,6 +254,7 @@ class SpecPages:
                 f"{peer_name} sent page {page.number} of the description out of order",
                 stream_id=opened.stream_id,
             )
+        # Counted before it is kept, and with an overhead: a million empty pages have a cost, too.
         self._nbytes += len(page.body) + PAGE_OVERHEAD_BYTES
         if self._nbytes > self._max_bytes or len(page.body) > MAX_PAGE_BYTES:
             raise FrameTooLarge(

@@ -119,6 +119,7 @@ class Machine:
     def handle_timer(self, *, now: float) -> None:
         """Act on every expired timer; most end the machine with an error that names the setting."""
         for name in self._timers.expired(now=now):
+            # The first of several ends the machine, and names the deadline that passed first.
             if self.is_closed:
                 return
             self._timer_expired(name, now)
@@ -219,7 +220,7 @@ class Machine:
             self._closed_at = None
             return False
         if self._closed_at is None:
-            self._closed_at = now
+            self._closed_at = now  # ``abort`` has no time to note; the ticker asks soon enough
         allowed = _COMMIT_SECONDS if self.error is None else _ABORT_SECONDS
         return now - self._closed_at > allowed
 
@@ -280,7 +281,7 @@ class Machine:
         self._fail(error, error.code)
 
     def _fail(self, error: StreamlinkError, code: AbortCode) -> None:
-        self._end(error)
+        self._end(error)  # this empties the outbox: the abort is the next frame that leaves
         # A receiver that has committed is done instead: no later fault can undo its commit.
         if self.error is error:
             reason = error.reason if isinstance(error, StreamAborted) else str(error)

@@ -31,7 +31,9 @@ class Reassembly:
         self.received = 0
         """Bytes that arrived whole and in order."""
         self._ahead: dict[int, Chunk] = {}
-        self._starts: list[int] = []  # offsets of what is ahead, sorted
+        # Offsets of what is ahead, sorted. A list, not a heap: the neighbours of any offset are
+        # needed, and a window rarely has more than some hundred chunks.
+        self._starts: list[int] = []
         self._reserved: dict[int, int] = {}  # start to end of ranges that are being read
 
     def __len__(self) -> int:

@@ -120,13 +120,14 @@ class ReceiveStream(ChunkReceiver):
         self._acks.consumed(is_credit_due=credit.is_due, is_all_consumed=is_all_consumed, now=now)
         self._restart_read_timer(now)
         if self._finish is not None:
-            self._advance(now)
+            self._advance(now)  # these may have been the last bytes that were missing
         if self.waits_for:
             self._stop_waiting()
         self._account(now)
 
     def mark_durable(self, durable: int) -> None:
         """Note that bytes below ``durable`` would survive this process."""
+        # Offsets of an ack are in order: what the sink has not consumed cannot be durable.
         self.durable = min(max(durable, self.durable), self.consumed)
         self._acks.is_due = True
 
@@ -157,7 +158,7 @@ class ReceiveStream(ChunkReceiver):
             self._outbox.append(
                 Ack(received, credit.consumed, self.durable, credit.grant(), ranges)
             )
-            self._watch_sender(now)
+            self._watch_sender(now)  # new credit makes it the sender's turn
         return super().frames_to_send(now=now, channel=channel)
 
     def has_frames(self, channel: int = 0) -> bool:
@@ -283,6 +284,7 @@ class ReceiveStream(ChunkReceiver):
         if is_first:
             self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
             self._acks.set_chunk_bytes(self._chunk_bytes)
+            # Before the first accept, so nothing was granted yet by the credit that this replaces.
             self._credit = credit_for(self.config.stream, self._chunk_bytes)
             self.encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._travels = frame.brings
@@ -425,6 +427,7 @@ class ReceiveStream(ChunkReceiver):
     def _drop_payloads(self) -> None:
         self._reassembly.clear()
         self._pages.clear()
+        # Events that are facts stay: the owner still learns that the model was opened, or finished.
         self._events = type(self._events)(
             event for event in self._events if not isinstance(event, Delivered)
         )

@@ -140,7 +140,7 @@ class ChunkReceiver(StreamMachine):
             raise self._violation(
                 f"floods this side with the chunk at byte {chunk.offset}, which was received"
             )
-        self._acks.is_due = True
+        self._acks.is_due = True  # the sender does not know yet that it arrived
 
     def _add(self, chunk: Chunk, now: float) -> None:
         self._has_progressed = True
@@ -175,6 +175,7 @@ class ChunkReceiver(StreamMachine):
     def _deliver(self, chunks: list[Chunk], now: float) -> None:
         saved = sum(chunk.saved_bytes for chunk in chunks) if self.encodings else 0
         self._saved_bytes += saved
+        # One measurement for all: those behind a gap have waited here, not on the link.
         self._meter.arrived(chunks[-1].end - chunks[0].offset - saved, now=now)
         for chunk in chunks:
             self._chunks += 1
@@ -182,6 +183,7 @@ class ChunkReceiver(StreamMachine):
         self._peer_waits_for = ""
         is_full = chunks[-1].nbytes == self._chunk_bytes and not self._reassembly.has_gap
         self._acks.delivered(len(chunks), is_full=is_full, now=now)
+        # Arrivals do not restart it: a reader that consumes nothing is not excused by more bytes.
         if not self._timers.is_running(READ_TIMER):
             self._restart_read_timer(now)
         self._watch_sender(now, is_progress=True)

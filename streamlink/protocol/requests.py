@@ -41,6 +41,7 @@ class OpenRequests:
 
     def complete(self, number: int) -> bool:
         """Note that the whole request is at the peer; returns whether its processing begins now."""
+        # The reply may have begun first: a peer may answer while it still receives the request.
         is_processing = number in self._open and number not in self._begun
         if is_processing:
             self.processing.add(number)
@@ -134,6 +135,7 @@ class ServedRequests:
 
     def report(self, number: int, counter: int) -> None:
         """Note that the work has reached ``counter``; only the latest counter is ever sent."""
+        # A counter of an unknown number is dropped: its default is equal, never less.
         if counter > self._serving.get(number, counter):
             self._serving[number] = self._unreported[number] = counter
 

@@ -111,6 +111,8 @@ class SendBuffer:
                     self.acked_saved += freed.saved_bytes
         if self.unsent and acked:  # a channel that was given up may have delivered it after all
             self.unsent = deque(chunk for chunk in self.unsent if chunk.offset in kept)
+        # Frames leave a log from its front only, which keeps its numbering; what is acknowledged
+        # behind the front goes when the front does. The window bounds how many wait so.
         for log in self._logs.values():
             while log.frames and ((frame := log.frames[0]) is None or frame.offset not in kept):
                 log.frames.popleft()
@@ -144,7 +146,9 @@ class SendBuffer:
         if log is None:
             return
         lost = [each for each in log.frames if each is not None and each.offset in self._kept]
+        # In offset order: the lowest offset is what the receiver's *received* waits for.
         self.unsent = deque(sorted([*lost, *self.unsent], key=lambda chunk: chunk.offset))
+        # Damage counts per path: a chunk that failed over one network card may pass over another.
         if not self._logs:
             self._repairs.clear()
 
@@ -161,6 +165,8 @@ class SendBuffer:
         self.acknowledge(offset)
         kept = list(self._kept.values())
         kept_from = kept[0].offset if kept else self.position
+        # A receiver that has less than the acknowledged offset was started again; one that has more
+        # had the rest from elsewhere; other cuts cannot be sent. All three need the source.
         if (
             offset < kept_from
             or offset > self.position

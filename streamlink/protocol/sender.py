@@ -115,7 +115,7 @@ class SendStream(AckReceiver):
             if self._finish is not None and self._is_finish_due(on):
                 self._finish_sent_on = channel
                 frames.append(self._finish)
-        self._is_idle = not frames
+        self._is_idle = not frames  # until ``note_idle``: the carrier is busy with them
         self._account(now)
         return frames
 
@@ -133,6 +133,7 @@ class SendStream(AckReceiver):
         max_chunks = _ALL if len(self._channels) == 1 else 1
         chunks = self._buffer.take_unsent(channel.number, max_chunks)
         self._chunks += len(chunks)
+        # The receiver may send as many small frames as its acks need, however fast the link is.
         self._frame_budget.add_tokens(FRAMES_PER_CHUNK * len(chunks))
         on_wire = self.received - self._buffer.acked_saved
         for chunk in chunks:
@@ -142,6 +143,7 @@ class SendStream(AckReceiver):
         return chunks
 
     def _is_finish_due(self, channel: Channel) -> bool:
+        # After the last chunk has left, though not all have arrived: repairs may follow it.
         if self._finish is None or self._finish_sent_on is not None or self._buffer.unsent:
             return False
         return self._is_control_channel(channel)

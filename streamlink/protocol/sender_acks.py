@@ -132,6 +132,7 @@ class AckReceiver(StreamMachine):
         if frame.wants_spec:
             self._channel.outbox.extend(self._handshake.pages())
         if is_first:
+            # For good: chunks in the buffer are encoded already, and any channel may carry them.
             self.encodings = frame.encodings
         if not is_only:
             # The other channels continue. An ack on one of them may have overtaken this accept, so
@@ -159,7 +160,8 @@ class AckReceiver(StreamMachine):
             # A receiver that was restarted has only what is durable: all may go back.
             self.consumed, self.durable = min(self.consumed, offset), min(self.durable, offset)
         self._channel.acked = (offset, self.consumed, self.durable, frame.limit)
-        self._finish_sent_on = None
+        self._finish_sent_on = None  # it may be lost, and is repeated after the last chunk
+        # A receiver that lost bytes is sent them again from the source, and finishes again.
         if not self.is_written:
             self._finish = None
         elif self._finish is not None:
@@ -181,6 +183,7 @@ class AckReceiver(StreamMachine):
         self.durable = max(self.durable, frame.durable)
         self.limit = max(self.limit, frame.limit)
         if is_received or frame.ranges:
+            # Ranges alone count, too: behind a gap *received* stands still while bytes arrive.
             self._has_progressed = True
             self._buffer.acknowledge(self.received, frame.ranges)
         if is_received:
@@ -205,6 +208,7 @@ class AckReceiver(StreamMachine):
                 f"{self.peer_name} took back credit, from {limit} to {frame.limit}",
                 stream_id=self.stream_id,
             )
+        # Resuming inside a chunk would mean to cut it, and the receiver rejects other cuts.
         if frame.received > self.received and not self._buffer.is_boundary(frame.received):
             raise self._violation(f"acknowledged {frame.received} bytes, which is inside a chunk")
         self._check_ranges(frame.received, frame.ranges)
@@ -239,6 +243,7 @@ class AckReceiver(StreamMachine):
             self._start_sending_timer(now)
 
     def _on_commit(self, frame: Commit) -> None:
+        # The finish may be lost with its channel, so its absence here proves nothing.
         if self._buffer.sent < self._stop:
             raise self._violation("committed bytes that were not sent")
         if self._finish is not None and frame.digest != self._finish.digest:

@@ -147,6 +147,7 @@ class SessionMachine(SessionLifecycle):
                 super()._dispatch(frame, now)
 
     def _on_request(self, frame: Request) -> None:
+        # A number that is not new was repeated after a break: it is answered, and never done again.
         if self._served.is_new(frame):
             if len(self._served) > (most := self.config.limits.max_open_requests):
                 raise self._violation(
@@ -169,6 +170,7 @@ class SessionMachine(SessionLifecycle):
                 self._start_processing(frame.request_id, now)
 
     def _on_reply(self, frame: Reply) -> None:
+        # Also for a reply that is late: its request may have been cancelled while it was in flight.
         self._timers.stop(_processing(frame.request_id))
         if self._open_requests.answer(frame.request_id):  # else cancelled, or answered twice
             self._is_progress = True
@@ -182,6 +184,7 @@ class SessionMachine(SessionLifecycle):
 
     def _resume_work(self, now: float) -> None:
         for number in self._open_requests.processing:
+            # A request that became complete without a call has no paused timer yet.
             if not self._timers.resume(_processing(number), now=now):
                 self._start_processing(number, now)
         self._outbox.extend(self._open_requests.to_repeat())

@@ -119,6 +119,7 @@ class SessionLifecycle(Machine):
                 self._outbox.append(self._closing_abort)
             return
         timeouts = self.config.timeouts
+        # From the first call on: later ones must not extend the time to reach the server at all.
         self._connect_until = self._connect_until or now + timeouts.connect_timeout
         seconds = timeouts.open_timeout
         if self._welcome is not None:
@@ -149,6 +150,7 @@ class SessionLifecycle(Machine):
             extra_seconds: how much longer to wait, since the peer may notice it later.
         """
         self._is_attached = False
+        # ``_reconnect`` repeats what still matters: what is kept here would be sent twice.
         self._outbox.clear()
         if self.is_closed or self.state is SessionState.DISCONNECTED:
             return
@@ -183,7 +185,9 @@ class SessionLifecycle(Machine):
             )
 
     def _pause(self, now: float) -> None:
-        """Stop every timer; those of requests as of the last frame from the peer."""
+        """Stop every timer; those of requests as of the last progress of the peer."""
+        # The call was dead from some moment on, and the work on a request must not be blamed for
+        # that time. The last progress is the only moment at which the call is known to have worked.
         last_frame_at = now - self._timers.idle_seconds(_ALIVE, now=now)
         for name in (_ALIVE, _HEARTBEAT):
             self._timers.stop(name)
@@ -195,7 +199,7 @@ class SessionLifecycle(Machine):
         seconds = self._outage.end(now=now)
         self._become_ready(heartbeat_seconds, now)
         if self._goodbye is not None:
-            self._outbox.append(self._goodbye)
+            self._outbox.append(self._goodbye)  # one that arrives twice does no harm
         self._resume_work(now)
         self._emit(Reconnected(seconds))
 
@@ -274,6 +278,7 @@ class SessionLifecycle(Machine):
             case Abort():
                 self._on_abort(frame)
             case Heartbeat():
+                # Any heartbeat counts, whatever its counter: a new call may have lost some.
                 self._is_progress = True
             case Goodbye():  # pragma: no branch (the table lets nothing else through)
                 self._on_goodbye(frame)

@@ -135,6 +135,7 @@ class StreamStats:
     def stalls(self, *, now: float) -> dict[str, float]:
         """Return the seconds by cause, including the running interval up to ``now``."""
         seconds = dict(self.stall_seconds)
+        # The interval that runs is not in the sums yet, and may be the longest of all.
         if self.stalled_by:
             running = max(0.0, now - self.stalled_at)
             seconds[self.stalled_by] = seconds.get(self.stalled_by, 0.0) + running
@@ -263,6 +264,7 @@ class ReceiveMeter:
     def measured(self) -> tuple[float, int]:
         """The seconds that count, and the bytes that arrived in them."""
         (short_seconds, short_bytes), (long_seconds, long_bytes) = self._short, self._long
+        # A link slower than a chunk a second has nothing but long waits: then they are the link.
         if long_bytes <= short_bytes:
             return self._short
         return short_seconds + long_seconds, short_bytes + long_bytes

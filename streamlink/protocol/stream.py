@@ -78,7 +78,7 @@ class StreamMachine(Machine):
         self._outage = StreamOutage()
         self._chunks = self._repairs = 0
         self._attach_budget = TokenBucket(ATTACHES_PER_SECOND, burst=ATTACH_BURST)
-        self._has_progressed = True  # bytes moved since the last channel was attached
+        self._has_progressed = True  # since the last channel was attached; the first one is free
         self.waits_for = ""
         """Whom this end waits for before it continues; another thread may set it at any time."""
         self._held_counter = 0
@@ -100,6 +100,7 @@ class StreamMachine(Machine):
         if (on := self._channels.get(channel)) is None:
             return  # the channel was closed: what it still brings is sent again on another
         self._channel = on
+        # Kept, since processing the frame may end the silence or begin another.
         silent_since = self._silent_since
         is_handshake = isinstance(frame, HANDSHAKE_FRAMES)
         self._outage.end(is_progress=not is_handshake, now=now)
@@ -168,8 +169,9 @@ class StreamMachine(Machine):
         """Begin, or resume, over a new channel. A failed stream only sends the reason."""
         on = self._channels[channel] = Channel(channel, self.INITIAL_STATE)
         self._has_begun = True
-        self._closed_at = None
+        self._closed_at = None  # a machine that has ended gets time to repeat its last frames
         if len(self._channels) == 1:
+            # The handshake says up to where both have come: older acks and reports are outdated.
             self._outbox.clear()
         if not self.is_closed and not self._may_attach(now):
             error = self._violation("opens call after call for this stream without any progress")
@@ -181,6 +183,8 @@ class StreamMachine(Machine):
             on.outbox.append(self._closing_abort)
 
     def _may_attach(self, now: float) -> bool:
+        # A call that follows progress is free. A peer that only opens calls pays a token for each,
+        # since every call costs a thread and a handshake.
         has_progressed, self._has_progressed = self._has_progressed, False
         return has_progressed or self._attach_budget.take_token(now=now)
 
@@ -190,7 +194,7 @@ class StreamMachine(Machine):
             return
         if not self._channels:
             self._outage.begin(now=now)
-            self._outbox.clear()
+            self._outbox.clear()  # there is no channel for it, and the next handshake replaces it
         if not self.is_closed:
             self._detach(lost, now)
         self._account(now)
@@ -337,6 +341,7 @@ class StreamMachine(Machine):
 
         Only progress restarts a running timer.
         """
+        # A handshake, a repeated report or an ack without news must not extend the peer's time.
         if is_owed and is_progress:
             self._timers.start(timer, seconds, now=now)
         else:

@@ -531,3 +531,12 @@ def test_goodbyes_that_cross_answer_each_other() -> None:
     assert server.is_closed
     assert not client.has_frames()
     assert not server.has_frames()
+
+
+def test_a_heartbeat_that_is_due_after_the_silence_is_not_sent() -> None:
+    session = ready_server()
+    session.handle_timer(now=SILENCE - 2.0)
+    session.frames_to_send(now=SILENCE - 2.0)  # the next heartbeat is due after the silence
+    session.handle_timer(now=SILENCE + BEAT)
+    assert session.is_disconnected
+    assert not session.has_frames()
