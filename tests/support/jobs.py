@@ -36,9 +36,10 @@ class Job:
         *,
         arrays: dict[str, Array] | None = None,
         extras: Mapping[str, Any] | None = None,
+        federation: Federation | None = None,
         **rules: Any,
     ) -> None:
-        self.federation = Federation(link)
+        self.federation = federation or Federation(link)
         self.store = MemoryStore(initial() if arrays is None else arrays)
         self.extras = dict(extras or {})
         """What else ``ScatterAndGather`` is given."""

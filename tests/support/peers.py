@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from streamlink.clock import Clock, running_time
 from streamlink.config import GrpcConfig, LinkConfig, StreamConfig, TimeoutConfig
 from streamlink.executors.client import Client
 from streamlink.executors.executor import Executor, TaskOutcome
@@ -94,9 +95,14 @@ class Federation:
     """A server on a free port and clients that come and go; all end with it."""
 
     def __init__(
-        self, config: LinkConfig = SMALL, *, on_transfer: OnTransfer | None = None
+        self,
+        config: LinkConfig = SMALL,
+        *,
+        on_transfer: OnTransfer | None = None,
+        clock: Clock = running_time,
     ) -> None:
-        self.server = Server("127.0.0.1:0", config, on_transfer=on_transfer).listen()
+        server = Server("127.0.0.1:0", config, on_transfer=on_transfer, clock=clock)
+        self.server = server.listen()
         self.address = f"127.0.0.1:{self.server.port}"
         self.config = config
         self._links: list[ClientLink | Client] = []

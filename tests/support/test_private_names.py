@@ -6,11 +6,7 @@ import ast
 
 import pytest
 
-from tests.support.private_names import DEBT, faults, sources
-
-
-def test_debt_that_was_paid_is_struck_out() -> None:
-    assert set(DEBT) <= {path.as_posix() for path in sources()}
+from tests.support.private_names import faults
 
 
 @pytest.mark.parametrize(

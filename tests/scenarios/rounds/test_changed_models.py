@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamlink.clock import RunningClock
 from streamlink.errors import CorruptStore, SourceChanged, StreamlinkError
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
-from streamlink.link.exchange import Exchange
+from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.spec import TensorSpec
 from streamlink.rounds.events import EventKind, RoundEvent
-from streamlink.rounds.scatter import Scatter
 from streamlink.stores.memory import ArrayModel
 from streamlink.stores.safetensors import SafetensorsStore
 from tests.support.jobs import Job
 from tests.support.models import content, save
-from tests.support.peers import WAIT, Array, Gate, config
+from tests.support.peers import WAIT, Array, Federation, Gate, config
 
 MODEL = {
     name: np.arange(n, dtype=np.float32) for name, n in {"a": 9, "b": 270_000, "c": 300_000}.items()
@@ -60,17 +60,16 @@ def write(file: Path) -> None:
         opened.write(bytes([byte ^ 4]))
 
 
-@pytest.mark.parametrize("gather", ["lockstep", "spool"])
-@pytest.mark.parametrize(("damage", "kind"), [(rot, CorruptStore), (write, SourceChanged)])
-def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
-    tmp_path: Path, gather: str, damage: Callable[[Path], None], kind: type[StreamlinkError]
+def require_named(
+    tmp_path: Path, damage: Callable[[Path], None], kind: type[StreamlinkError], **options: Any
 ) -> None:
+    """Damage the server's model under a round: it ends by file and tensor, and nothing is left."""
     store = SafetensorsStore(tmp_path / "model")
     save(store, ArrayModel(MODEL))
     (file,) = (tmp_path / "model").glob("*.safetensors")
     os.utime(file, (1e9, 1e9))
     extras = {"spool": tmp_path / "spool", "ledger": tmp_path / "ledger"}
-    with Job(LINK, extras=extras, gather=gather) as job:
+    with Job(LINK, extras=extras, **options) as job:
         job.store = store  # type: ignore[assignment]
         gate = Gate(0, "b")
         job.at_end.append(gate.opens)
@@ -91,30 +90,39 @@ def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
-def test_clients_that_hear_first_of_a_fault_of_the_servers_are_not_blamed(
-    tmp_path: Path, gather: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("damage", "kind"), [(rot, CorruptStore), (write, SourceChanged)])
+def test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
+    tmp_path: Path, gather: str, damage: Callable[[Path], None], kind: type[StreamlinkError]
 ) -> None:
-    start, join, is_joined = Scatter._start, Scatter.join, threading.Event()
+    require_named(tmp_path, damage, kind, gather=gather)
 
-    def start_late(self: Scatter, exchange: Exchange, send: Callable[[], object]) -> None:
-        def sending() -> None:
-            try:
-                send()
-            except Exception:
-                assert is_joined.wait(WAIT)  # until somebody wants to know: the clients are heard
-                raise
 
-        start(self, exchange, sending)
+class JoinTold(RunningClock):
+    """Tells when somebody waits for the threads that send a model."""
 
-    def joined(self: Scatter) -> None:
-        is_joined.set()
-        join(self)
+    def __init__(self) -> None:
+        super().__init__()
+        self.joined = threading.Event()
 
-    monkeypatch.setattr(Scatter, "_start", start_late)
-    monkeypatch.setattr(Scatter, "join", joined)
-    test_a_servers_model_that_changes_under_a_round_ends_it_by_file_and_tensor(
-        tmp_path, gather, rot, CorruptStore
-    )
+    def join(self, thread: threading.Thread, seconds: float | None = None) -> None:
+        if thread.name.startswith("send-"):
+            self.joined.set()
+        super().join(thread, seconds)
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_clients_that_hear_first_of_a_fault_of_the_servers_are_not_blamed(
+    tmp_path: Path, gather: str
+) -> None:
+    clock = JoinTold()
+
+    def hold_back(facts: TransferFacts) -> None:
+        """Keep the thread that meets the fault until somebody asks: the clients are heard first."""
+        if threading.current_thread().name.startswith("send-"):
+            assert clock.joined.wait(WAIT)
+
+    federation = Federation(LINK, on_transfer=hold_back, clock=clock)
+    require_named(tmp_path, rot, CorruptStore, federation=federation, gather=gather)
 
 
 def test_a_clients_module_that_changes_under_its_update_is_left_out_in_words() -> None:

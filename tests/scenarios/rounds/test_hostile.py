@@ -141,7 +141,11 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
     def make(gather: str) -> Job:
         extras = {"spool": tmp_path / "spool"} if gather == "spool" else {}
-        rules = {"gather": gather, "max_attempts": 5, "wait_time_after_min_received": 0.0}
+        rules: dict[str, Any] = {
+            "gather": gather,
+            "max_attempts": 5,
+            "wait_time_after_min_received": 0.0,
+        }
         jobs.append(Job(LINK, arrays=dict(ARRAYS), extras=extras, **rules))
         return jobs[-1]
 
