@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.public_types import NAMESPACES
+from tests.support.public_types import NAMESPACES, public_names
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("docs", "benchmarks", "examples")
@@ -44,6 +45,26 @@ def test_a_link_to_a_file_leads_somewhere(path: Path) -> None:
 def test_the_readme_names_every_namespace() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert [name for name in NAMESPACES if f"`streamlink.{name}`" not in text] == []
+
+
+FOR_USERS = [path for path in DOCUMENTS if path.name not in ("design.md", "CONTRIBUTING.md")]
+
+
+@pytest.mark.parametrize("path", FOR_USERS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_code_in_a_document_uses_names_that_are_public(path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+    public = public_names().keys() | {f"streamlink.{name}" for name in NAMESPACES}
+    used = {name for block in blocks for name in names_of_ours(ast.parse(block))}
+    assert used - public - {"streamlink"} == set()
+
+
+def names_of_ours(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if "streamlink" in module:
+                yield from (f"{module}.{each.name}" for each in names)
+            case ast.Attribute(value=ast.Name("streamlink"), attr=name):
+                yield f"streamlink.{name}"
 
 
 def test_only_lines_that_can_be_wrapped_are_counted() -> None:
