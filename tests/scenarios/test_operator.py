@@ -154,7 +154,7 @@ def test_a_receiver_is_asked_and_aborted(store: Path, tmp_path: Path) -> None:
     with Command(command, tmp_path) as receiver:
         receiver.until(r"listening on 127\.0\.0\.1:(\d+) \(plain text\), waiting for a model")
         assert "waiting for a sender" in said("status", "--control", tmp_path / "here")
-        assert "the transfer ends" in said("abort", "--control", tmp_path / "here")
+        assert "the transfer is being ended" in said("abort", "--control", tmp_path / "here")
         assert receiver.end() == 1
     assert "aborted by the operator: no reason given" in receiver.log
 
