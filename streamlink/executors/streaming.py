@@ -103,6 +103,8 @@ class StreamingExecutor:
             update = Update(TaskResult(weight).weight, self._kind, is_pure=self.is_pure)
             filters = functions_up(self._filter_up, assignment, update)
             outgoing = streams.answer(part, update)
+            # While the server holds the update we do not read the model. Pass the notice on, or the
+            # server would take us for a stalled reader.
             outgoing.when_held(incoming.hold)
             self.watched = incoming, outgoing
             try:

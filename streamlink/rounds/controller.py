@@ -241,6 +241,7 @@ class ScatterAndGather:
         report = replace(report, seconds=self._server.clock() - began)
         if self._ledger is not None:
             self._ledger.complete(report)
+        # Clients whose updates were recovered were not waited for: the next round waits for them.
         self._has_waited = self._has_waited and not self._recovered
         self._recovered = []
         log_round(report)

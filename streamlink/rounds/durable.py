@@ -44,13 +44,14 @@ def write_durably(path: Path, data: bytes, what: str = "the spool cannot be used
             with patiently(aside.open, "wb") as file:
                 file.write(data)
                 file.flush()
+                # Before the rename, or a power cut could leave the new name without its data.
                 os.fsync(file.fileno())
             os.replace(aside, path)
         except OSError:
             with suppress(OSError):
                 aside.unlink()
             raise
-        sync_directory(path.parent)
+        sync_directory(path.parent)  # the rename itself is durable only with the directory
 
 
 def aside_of(path: Path) -> Path:

@@ -122,8 +122,10 @@ class _Page:
     def settled(self, present: str) -> _Page | None:
         """Return the page after its intent is settled; None: it does not know model ``present``."""
         intent = self.intent
-        if intent is not None and present == intent.replaces:
+        if intent is not None and present == intent.replaces:  # killed before the commit
             return replace(self, intent=None)
+        # Killed after it. A store that cannot tell its digest before the commit has left the intent
+        # without one: then any model but the old one must be the new one.
         if intent is not None and present == (intent.digest or present):
             return replace(self, intent=None, done=self.done + 1, digest=present)
         return self if intent is None and present == (self.digest or present) else None
@@ -164,7 +166,8 @@ class Ledger:
         """Whether an earlier server began this run."""
         self._store = store
         self._is_begun = False
-        self._lock = threading.RLock()  # an operator excludes clients from another thread
+        # An operator excludes clients from another thread; ``bar`` writes while it holds the lock.
+        self._lock = threading.RLock()
         self._present = self._name_present()
         fresh = _Page(
             secrets.token_hex(8),
@@ -235,6 +238,7 @@ class Ledger:
     def begin(self, clients: Iterable[str]) -> None:
         """Record the clients of the round that begins."""
         names = tuple(sorted(clients))
+        # Rounds mostly have the same clients, and each write waits for the disk twice.
         if names != self._page.clients or not self._is_begun:
             self._write(clients=names, is_over=False)
             self._is_begun = True
@@ -251,6 +255,7 @@ class Ledger:
     def complete(self, report: RoundReport) -> None:
         """Record that a round is done."""
         intent = self._page.intent
+        # The digest of the intent saves reading the model that was just written.
         self._present = intent.digest if intent and intent.digest else self._name_present()
         reports = _newest((*self._page.reports, asdict(report)))
         done = self._page.done + 1

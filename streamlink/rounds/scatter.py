@@ -90,6 +90,7 @@ class Scatter:
     def begin(self, peers: Sequence[Peer]) -> None:
         """Begin with ``peers``; end the requests of other clients, and those that have failed."""
         self._has_begun.set()
+        # Requests are here already if they were made early (duplex), for clients that may be gone.
         known = {peer.name: peer for peer in peers}
         for name, exchange in list(self.exchanges.items()):
             if name not in known or not exchange.is_good_for(known[name]):

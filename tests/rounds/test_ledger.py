@@ -75,7 +75,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     return Place(tmp_path, getattr(request, "param", "none"))
 
 
-def test_a_resumed_run_goes_on_after_the_last_round_and_knows_what_was(place: Place) -> None:
+def test_a_resumed_run_continues_after_the_last_round_and_has_its_report(place: Place) -> None:
     first = place.ledger()
     place.run(first, 2)
     again = place.ledger()

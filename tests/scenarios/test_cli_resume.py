@@ -41,7 +41,7 @@ def wait_for_the_update(store: Path, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
-def test_a_client_that_is_killed_goes_on_at_its_mark(gather: str, tmp_path: Path) -> None:
+def test_a_client_that_is_killed_resumes_its_update(gather: str, tmp_path: Path) -> None:
     copy_model({"w": np.arange(SIZE, dtype=np.float32)}, open_store(tmp_path / "model"))
     (tmp_path / "work.py").write_text(WORK, encoding="utf-8")
     words = [

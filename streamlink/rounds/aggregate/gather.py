@@ -168,6 +168,7 @@ class Gather:
         return {each.peer: dict(each.metrics) for each in self._sources}
 
     def _run(self) -> None:
+        # All announcements first: weights and kinds of every update decide what the sums are.
         for source in self._sources:
             self._wait(source, source.open)
             self._check_announced(source)
@@ -185,6 +186,7 @@ class Gather:
                 self._rules.downstream.announced()
         while not combiner.is_done:
             self._advance(combiner)
+        # Metrics and the digest follow the last byte: only now is each update known to be whole.
         for source in self._sources:
             self._wait(source, source.finish)
             self._check_metrics(source)
@@ -194,6 +196,7 @@ class Gather:
 
     def _advance(self, combiner: Combiner) -> None:
         """Compute one piece, or wait for the slowest update where nothing can be computed."""
+        # The one that has come least far limits the piece, so it is the only one to wait for.
         slowest = min(self._sources, key=lambda each: each.end)
         nbytes = combiner.ahead(slowest.end)
         if not nbytes:
@@ -213,6 +216,7 @@ class Gather:
             for source in self._sources:
                 source.committing()
 
+        # In this order: a client that gets *commit* may rely on the new model being durable.
         self._sink.commit(moved)
         for source in self._sources:
             source.commit()

@@ -79,6 +79,7 @@ class Duplex:
         early = self._early = Scatter(self._plan, Attempt(attempt.job, attempt.round + 1, 1))
         early.hold(self._held_interval)
         for peer in peers:
+            # Not to others: a client without room would not read, and the loop would wait for it.
             if not scatter.exchanges[peer.name].incoming.update.takes_next:
                 continue
             try:

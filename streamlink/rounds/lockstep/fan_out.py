@@ -65,6 +65,7 @@ class FanOutSink:
         self._sink.write(offset, payload)
         with self._changed:
             if self._readers:
+                # A copy, since the loop uses its buffer again for the next piece.
                 self._pieces.append((offset, bytes(payload)))
                 self._kept += payload.nbytes
             self._position = offset + payload.nbytes
@@ -91,7 +92,7 @@ class FanOutSink:
     def open(self, peer: str) -> FanOutSource:
         """Return the source for ``peer``; only before the first byte is written."""
         with self._changed:
-            if self._position:
+            if self._position:  # earlier pieces are not kept
                 raise ModelError(f"{peer} is too late for the model that is being computed")
             self._readers[peer] = 0
         return FanOutSource(self, peer)

@@ -206,6 +206,7 @@ class LiveSource:
             self._is_back(0.0)
             return
         error = self._answer.failure() or self.model.error
+        # An update that has arrived counts, even if its client is lost before the commit.
         if error is not None and not self.model.is_complete:
             self._lose(error)
 
@@ -239,6 +240,7 @@ class LiveSource:
     def _step(self, act: Callable[[float], bool], seconds: float) -> bool:
         if self._lost is not None and not self._is_back(seconds):
             return False
+        # First what the exchange knows, such as a task that raised: the stream may not know it.
         failure = self._answer.failure()
         try:
             if failure is None:

@@ -100,6 +100,7 @@ class SpooledRound:
                 self._gather(peers, source, spool, rule)
                 return self._combine(source, spool, rule, began)
             except BaseException as error:
+                # Only then can a later run use what is stored: any other error ends the round.
                 is_interrupted = isinstance(error, Cancelled) or not isinstance(error, Exception)
                 self._scatter.end(f"{self._attempt} is over: {abort_reason(error)}")
                 self._blame_ourselves(error)

@@ -92,6 +92,7 @@ class SpoolRule:
     def seconds_left(self, *, now: float) -> float:
         """Return how long to wait at most before calling this again; 0: the round is over."""
         away = self.away(now=now)
+        # As many as can still arrive; if they are too few, waiting for them is of no use.
         possible = len(self.arrived) + len(self.asked) + len(away)
         if (not self.asked and not away) or possible < self._rules.min_clients:
             return 0.0

@@ -320,6 +320,7 @@ class Spool:
 
     def _begin(self, entry: _Entry, store: ModelStore) -> ModelSink:
         sink, update = store.begin(self._part), entry.answer.model.update
+        # From the first byte on, since the client may be lost at any time.
         if update.is_pure and isinstance(sink, ReadBackSink):
             entry.partial = StoredPartial(entry.peer, update, entry.path, sink, self._resume)
         return sink
@@ -341,7 +342,7 @@ class Spool:
             self._run.id, self._run.base,
         )  # fmt: skip
         stored.write()
-        with self._changed:
+        with self._changed:  # ``leave_out`` may have decided while the manifest was written
             entry.require_wanted()
             entry.stored, entry.partial = stored, None
 
@@ -397,6 +398,7 @@ class Spool:
                     return path
 
     def _require_room(self, clients: int) -> None:
+        # Checked before any client is asked: a full disk would otherwise cost a round of training.
         needed, free = clients * self._part.nbytes, shutil.disk_usage(self._directory).free
         if free < needed:
             raise StoreFull(

@@ -1,4 +1,4 @@
-"""A client that is killed in lockstep, and started again: its update goes on at the mark."""
+"""A client that is killed in lockstep, and restarted: it resumes its update."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def assert_undisturbed(job: Job, attempt: int = 1) -> None:
 
 
 @pytest.mark.processes
-def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path: Path) -> None:
+def test_a_killed_client_resumes_its_update_and_only_the_rest_is_sent(tmp_path: Path) -> None:
     with a_job(tmp_path, "hang@t3") as job:
         job.reached(1).kill()
         again = job.client(1)

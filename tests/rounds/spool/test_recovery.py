@@ -133,7 +133,7 @@ def test_no_directory_is_nothing_to_recover(tmp_path: Path) -> None:
     assert found(tmp_path / "spool") == []
 
 
-def test_an_interrupted_server_keeps_what_is_whole_for_the_one_that_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_server_keeps_whole_updates_for_the_one_that_resumes(tmp_path: Path) -> None:
     def interrupt(event: RoundEvent) -> None:
         if event.kind is EventKind.UPDATE_ARRIVED and "ledger" in job.extras:
             raise KeyboardInterrupt
@@ -159,7 +159,7 @@ def test_an_interrupted_server_keeps_what_is_whole_for_the_one_that_goes_on(tmp_
 
 
 @pytest.mark.parametrize("keeps_whole", [True, False])
-def test_a_spool_has_what_was_recovered_and_keeps_it_only_for_a_run_that_goes_on(
+def test_a_spool_has_recovered_updates_and_keeps_them_only_for_a_run_that_resumes(
     tmp_path: Path, keeps_whole: bool
 ) -> None:
     paths = [stored(tmp_path, number, peer=f"site-{number}") for number in range(2)]

@@ -150,7 +150,7 @@ def test_too_few_updates_leave_the_old_model_and_an_empty_spool(tmp_path: Path) 
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_train_timeout_goes_on_with_those_that_came(tmp_path: Path) -> None:
+def test_at_train_timeout_the_round_continues_with_the_updates_that_arrived(tmp_path: Path) -> None:
     rules: dict[str, Any] = {"train_timeout": 1.0, "wait_time_after_min_received": 1e6}
     with spooled(tmp_path, **rules) as job:
         job.gated(1)

@@ -1,4 +1,4 @@
-"""A client that is lost while its update is spooled, and comes back: it goes on at the mark."""
+"""A client that is lost while its update is spooled, and comes back: it resumes its update."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def assert_undisturbed(job: Job, attempt: int) -> Any:
 
 
 @pytest.mark.processes
-def test_a_killed_client_goes_on_at_the_mark_and_only_the_rest_travels(tmp_path: Path) -> None:
+def test_a_killed_client_resumes_its_update_and_only_the_rest_is_sent(tmp_path: Path) -> None:
     with a_job(tmp_path, "hang@t3") as job:
         job.reached(1).kill()
         again = job.client(1)
@@ -191,7 +191,7 @@ def test_the_new_model_is_that_of_a_round_without_a_loss(
     assert len(digests) == 1
 
 
-def test_a_client_that_is_lost_twice_goes_on_twice(tmp_path: Path) -> None:
+def test_a_client_that_is_lost_twice_resumes_twice(tmp_path: Path) -> None:
     with Lossy(tmp_path) as job:
         first, site = job.gated(1, "t2")
         job.site(0)
@@ -253,7 +253,7 @@ def test_a_damaged_beginning_is_noticed_and_asked_for_again(
     assert "the beginning of the update of site-1 was damaged here" in caplog.text
 
 
-def test_what_comes_again_replaces_what_was_behind_the_mark(tmp_path: Path) -> None:
+def test_what_is_sent_again_replaces_what_was_behind_the_resume_offset(tmp_path: Path) -> None:
     with Lossy(tmp_path) as job:
         gate = Gate(1, "t2", at=MiB // 8)  # half a block behind the mark is written
         site = job.site(1, StreamingExecutor(gate))
