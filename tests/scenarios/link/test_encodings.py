@@ -15,6 +15,7 @@ from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.link.client import ClientLink
 from streamlink.link.receive_model import receive_model
 from streamlink.link.transfer import Receipt
+from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import ModelSource
 from streamlink.protocol import frames as f
@@ -24,7 +25,15 @@ from tests.scenarios.link.test_reconnect import Cuts
 from tests.scenarios.transport.test_lending import Counting, Damaging
 from tests.support.memory_carrier import STREAM, Transfer
 from tests.support.models import content, random_bytes
-from tests.support.peers import SMALL, WAIT, config
+from tests.support.peers import (
+    SMALL,
+    WAIT,
+    Federation,
+    assert_same,
+    config,
+    executor,
+    mean_of,
+)
 from tests.support.pipes import PipedTransfer
 from tests.support.relay import Relay
 
@@ -150,6 +159,22 @@ def test_encoded_pieces_are_decoded_beside_memory_that_is_lent(is_prompt: bool) 
     assert sent.digest == received.digest
     assert sink.writes > 0  # the zeros
     assert sink.fills  # the noise, in place
+
+
+@pytest.mark.parametrize("duplex_bytes", [0, 1 << 20])
+def test_rounds_whose_models_travel_encoded_have_the_same_results(duplex_bytes: int) -> None:
+    before = {"a": np.zeros(40_000, np.float32), "b": np.arange(9_000, dtype=np.float32)}
+    facts: list[TransferFacts] = []
+    with Federation(ENCODED, on_transfer=facts.append) as federation:
+        store = MemoryStore(before)
+        for number in range(2):
+            federation.client(f"site-{number}", executor(number))
+        federation.server.wait_for_peers(2, WAIT)
+        rules = sl.RoundConfig(num_rounds=2, duplex_bytes=duplex_bytes)
+        sl.ScatterAndGather(federation.server, store, rules).run()
+    expected = mean_of(mean_of(before, {0: 1.0, 1: 1.0}), {0: 1.0, 1: 1.0})
+    assert_same(store.arrays, expected)
+    assert any(each.wire_bytes < each.bytes for each in facts)
 
 
 def test_bytes_that_do_not_decode_end_the_stream_and_name_the_sender() -> None:
