@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from streamlink.stores.safetensors.index import INDEX_NAME, ShardIndex
 from streamlink.stores.safetensors.journal import Journal, find_partials, partial_name
 from tests.support.disk import flip, names_in, with_rights, without_rights
 from tests.support.models import content, float_spec, pattern_model, save
+from tests.support.resumable_contract import ResumableContract
 
 MiB = 1 << 20
 SPEC = float_spec(5, 3 * MiB // 4, 0, 3 * MiB // 2, 3)
@@ -46,6 +48,12 @@ def interrupted(path: Path, stop: int = 5 * MiB + 7, identity: str = "one") -> i
 
 def again(path: Path, identity: str = "one", spec: ModelSpec = SPEC) -> ResumableSink | None:
     return a_store(path).resume(spec.digest, identity)
+
+
+class TestSafetensorsStoreThatResumes(ResumableContract):
+    @pytest.fixture
+    def stores(self, tmp_path: Path) -> Callable[[], ResumableStore]:
+        return lambda: a_store(tmp_path)
 
 
 def test_a_safetensors_store_is_resumable_and_the_others_are_not(tmp_path: Path) -> None:
