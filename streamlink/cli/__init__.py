@@ -1,11 +1,12 @@
 """The ``streamlink`` command: parse, load settings, call the library, print; no logic of its own.
 
-``settings`` makes flags out of the configuration, ``command`` is the frame every command runs in
-(logging, signals, errors in words), ``tasks`` finds the user's code, and ``jobs``, ``simulate``,
-``models``, ``copies``, ``certs`` and ``status`` are the commands, which ``commands`` puts together.
-``operating`` is what those that run for long share.
+``settings`` makes flags from the configuration, ``help`` lists them, ``command`` has what all
+commands share (logging, signals, error messages), ``services`` what long-running commands share,
+``user_code`` loads the user's code. ``jobs``, ``simulate``, ``models``, ``copies``, ``certs`` and
+``status`` are the commands, which ``commands`` collects.
 
-They are imported when one is run: that takes a second, which a Ctrl-C does not wait for.
+The commands are imported when one is run, because the imports take a second; Ctrl-C works during
+that second already.
 """
 
 from __future__ import annotations

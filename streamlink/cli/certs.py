@@ -1,4 +1,4 @@
-"""``streamlink certs``: certificates and tokens to try out TLS with."""
+"""``streamlink certs``: makes certificates and tokens for trying out TLS."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _PORT = 8517
 @command()
 def certs(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to; a folder for each machine in it.")
+        Path, typer.Argument(metavar="DIR", help="Target; it gets one folder for each machine.")
     ],
     server: Annotated[
         list[str],
         typer.Option(
             metavar="NAME_OR_IP",
-            help="A host name or IP address by which clients reach the server; repeatable.",
+            help="Host name or IP address at which clients reach the server; repeatable.",
         ),
     ],
     site: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A client's name; repeatable."),
+        typer.Option(metavar="NAME", help="Name of a client; repeatable."),
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=3650, help="How long they are valid.")] = 30,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="Validity in days.")] = 30,
     *,
     common: Common,
 ) -> None:
-    """Make a CA, and certificates and tokens for a server and its sites, for a try-out.
+    """Make a test CA, and certificates and tokens for a server and its sites.
 
-    Nothing that is there is overwritten.
+    Existing files are never overwritten.
     """
     try:
         from streamlink.certs import make_certificates
@@ -77,7 +77,7 @@ def _host(name: str) -> str:
 
 
 def _listens(host: str) -> str:
-    """Return where a server listens that is reached at ``host``: beyond this machine or not."""
+    """Return the address to listen on for clients that connect to ``host``."""
     if is_loopback(f"{_host(host)}:{_PORT}"):
         return _host(host)
     return "[::]" if ":" in host else "0.0.0.0"

@@ -1,7 +1,7 @@
-"""What is looked at before a command listens, connects or waits: can this command work at all?
+"""Checks that a command makes before it listens, connects or waits.
 
-The library refuses the same things; here they are refused first, each as one line. With ``--check``
-a command ends behind its checks.
+The library refuses the same errors later; here they are reported first, each on one line. With
+``--check`` a command ends after its checks.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 
 
 def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
-    """Check that the settings of a job fit each other, the model in ``store`` and the disk.
+    """Check the settings of a job against each other, against the model in ``store`` and the disk.
 
     Raises:
-        CommandError: the job cannot work with these settings; names the setting and the remedy.
-        StoreError: the model cannot be read, or store or spool not be written.
+        CommandError: the job cannot run with these settings; names the setting and the remedy.
+        StoreError: the model cannot be read, or the store or spool cannot be written.
     """
     if config.rounds.gather == "spool" and spool is None:
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
@@ -54,7 +54,7 @@ def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
 
 
 def check_store(store: ModelStore) -> None:
-    """Check that a model can be stored, where the store can tell.
+    """Check that a model can be stored, if the store can check that.
 
     Raises:
         StoreError: it cannot.
@@ -64,7 +64,7 @@ def check_store(store: ModelStore) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Check that a report can be written: it is only when the job is over.
+    """Check that a report can be written, because that happens only at the end of the job.
 
     Raises:
         CommandError: there is no directory for it.
@@ -73,51 +73,51 @@ def check_report(path: Path | None) -> None:
     if path is None:
         return
     if not path.parent.is_dir():
-        raise CommandError(f"--report {path}: there is no directory {path.parent}; make it")
+        raise CommandError(f"--report {path}: directory {path.parent} does not exist; create it")
     require_replaceable(path, path, "the report cannot be written")
 
 
 def check_control(control: str | None) -> None:
-    """Check that the operator's socket can be made where the user asks for it.
+    """Check that the operator's socket can be created at the path that the user gave.
 
     Raises:
         StreamlinkError: it cannot; says why.
     """
     if control is not None and control != "none":
         require_short(Path(control))
-        require_writable(Path(control).parent, "the operator's socket cannot be made")
+        require_writable(Path(control).parent, "the operator's socket cannot be created")
 
 
 def check_metrics(address: str | None) -> None:
-    """Check that metrics could be served at ``address``; None: nobody wants them.
+    """Check that metrics can be served at ``address``; None: without metrics.
 
     Raises:
-        CommandError: it is no address for them.
-        StreamlinkError: the package for them is missing; says how to get it.
+        CommandError: metrics cannot be served at such an address.
+        StreamlinkError: the package for them is not installed; says how to install it.
     """
     if address is None:
         return
     check_address("--metrics", address)
     if is_unix(address):
         raise CommandError(
-            f"--metrics {address!r} is a Unix socket, and Prometheus reads none; give HOST:PORT"
+            f"--metrics {address!r} is a Unix socket, and Prometheus needs TCP; give HOST:PORT"
         )
     require_metrics()
 
 
 def check_serving(address: str, config: LinkConfig) -> None:
-    """Check that clients could be let in at ``address``; nothing listens yet.
+    """Check that a server can accept clients at ``address``; nothing listens yet.
 
     Raises:
-        SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
-            this machine unasked.
+        SecurityError: a file of certificates or tokens cannot be used, or plain text beyond this
+            machine is not permitted.
     """
     require_known(config.stream.encodings)
     check_listening(address, config)
 
 
 def check_visiting(address: str, config: LinkConfig) -> None:
-    """Check that a connection to ``address`` could be made; nothing connects yet.
+    """Check that a client can connect to ``address``; nothing connects yet.
 
     Raises:
         SecurityError: as ``check_serving``.
@@ -128,7 +128,7 @@ def check_visiting(address: str, config: LinkConfig) -> None:
 
 @contextmanager
 def _refused(what: str = "") -> Iterator[None]:
-    """Turn what the library says of a wrong value into a wrong command line."""
+    """Turn an error of the library about a value into an error about the command line."""
     try:
         yield
     except (ModelError, ValueError) as error:

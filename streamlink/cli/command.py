@@ -1,4 +1,4 @@
-"""The frame that every command runs in: common options, logging, signals, errors in words."""
+"""What all commands share: common options, logging, signals, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What every command is given beside its own options."""
+    """What every command gets in addition to its own options."""
 
     config: JobConfig
     console: Console
-    """Where bars and log lines go: stderr, so that stdout is the command's result only."""
+    """For progress bars and log lines: stderr, so that stdout has only the command's result."""
     log_level: str = "info"
     log_file: Path | None = None
     json_logs: bool = False
     is_check: bool = False
-    """The command ends once it has looked at all that it was given."""
+    """The command ends after it has checked all its options."""
     cancel: CancelToken = field(default_factory=CancelToken)
-    """Is cancelled by SIGINT, SIGTERM and SIGHUP; whatever may take long looks at it."""
+    """SIGINT, SIGTERM and SIGHUP cancel it; every operation that may take long checks it."""
 
     def passed(self) -> None:
-        """Report that nothing that was given stands in the way of the command."""
-        typer.echo("checked: all that was given can be used")
+        """Report that all checks passed."""
+        typer.echo("checked: all options and files can be used")
 
 
 _LOG_OPTIONS = {
@@ -58,11 +58,13 @@ _LOG_OPTIONS = {
         "info",
     ),
     "log_file": (
-        Annotated[Path | None, typer.Option(metavar="FILE", help="Append the log to it too.")],
+        Annotated[
+            Path | None, typer.Option(metavar="FILE", help="Append the log to this file too.")
+        ],
         None,
     ),
     "json_logs": (
-        Annotated[bool, typer.Option("--json-logs", help="Log one JSON object a line.")],
+        Annotated[bool, typer.Option("--json-logs", help="Log one JSON object per line.")],
         False,
     ),
 }
@@ -99,7 +101,7 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 
 @contextmanager
 def a_job() -> Iterator[None]:
-    """Count what goes wrong from here on as a failed job (exit code 1), not as a wrong command."""
+    """Treat errors in the block as a failed job (exit code 1), not as a wrong command (2)."""
     try:
         yield
     except Cancelled:
@@ -130,13 +132,13 @@ def _common(names: tuple[str, ...], given: dict[str, Any], token: CancelToken) -
 
 
 def _site(given: dict[str, Any]) -> str:
-    """Return the name of a client that shares the terminal with others; empty: it does not."""
+    """Return the name of a client that shares the terminal with others; empty: it is alone."""
     return given.get("name", "") if given.get("report_fd") is not None else ""
 
 
 @contextmanager
 def _all(in_json: bool) -> Iterator[None]:
-    """Under ``--json-logs`` let nothing but JSON reach stderr from Python, whoever logs it."""
+    """Under ``--json-logs``, write everything that Python logs to stderr as JSON."""
     if not in_json:
         yield
         return
@@ -155,17 +157,17 @@ def _in_words(given: dict[str, Any]) -> Iterator[None]:
         if log_level.lower() == "debug":
             logger.debug("the command ended early", exc_info=True)
         if is_child and _is_servers_word(error):
-            pass  # the server shares this terminal, and has said it
+            pass  # the server shares this terminal and has reported it
         elif not isinstance(error, KeyboardInterrupt | Cancelled):
             who = f"{site}: " if site else ""
             _say(f"error: {who}{sentence(error)}", "failed", exit_code(error), in_json)
-        elif not is_child:  # of a fleet, only the one at the terminal answers it
+        elif not is_child:  # in a fleet only the parent reports a Ctrl-C
             _say("stopped", "stopped", exit_code(error), in_json)
         raise typer.Exit(exit_code(error)) from None
 
 
 def _is_servers_word(error: BaseException) -> bool:
-    """Tell whether a client has failed only because its server did."""
+    """Tell whether a client failed only because its server failed."""
     cause = error.__cause__
     return isinstance(cause, StreamAborted) and cause.by_peer and cause.code is AbortCode.CANCELLED
 
@@ -177,23 +179,23 @@ def _say(text: str, event: str, code: int, in_json: bool) -> None:
 
 
 class _Stop:
-    """Ends a command whose process gets a signal, and announces that unless it is the end itself.
+    """Cancels a command when its process gets a signal, and logs that.
 
-    The announcement comes from the signals' own thread: without the lock it could follow *stopped*.
+    The signal thread writes the log line; without the lock it could appear after *stopped*.
     """
 
     def __init__(self, *, is_child: bool) -> None:
         self.token = CancelToken()
         self._lock = threading.Lock()
-        self._announces = not is_child  # the parent, at the terminal, does
+        self._announces = not is_child  # the parent at the terminal logs it for all
 
     def __call__(self, name: str) -> None:
-        self.token.cancel(name)  # first: a stderr that nobody reads may hold up the rest
+        self.token.cancel(name)  # first, because writing to a stderr that nobody reads may block
         with self._lock:
             if self._announces:
                 logger.info("stopping (%s); Ctrl-C ends it at once", name)
 
     def close(self) -> None:
-        """Announce nothing from now on."""
+        """Log no more signals."""
         with self._lock:
             self._announces = False

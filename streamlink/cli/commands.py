@@ -72,6 +72,6 @@ def _all(
 ) -> None:
     """Move models of any size between the sites of federated learning.
 
-    Exit codes: 0 done; 1 the job failed, or two models differ; 2 something given was wrong; 130,
-    143 or 129 after Ctrl-C, SIGTERM or SIGHUP.
+    Exit codes: 0 success; 1 the job failed, or two models differ; 2 the command line or a file is
+    wrong; 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP.
     """

@@ -56,23 +56,23 @@ def receive(
         str,
         typer.Option(
             metavar=ADDRESS,
-            help="Where to listen; 0.0.0.0:8470 is heard from other machines, port 0 is a free one,"
-            " unix:PATH a socket of this machine. Anyone who reaches it may send, but for --ca and"
-            " --tokens.",
+            help="Address to listen on. 0.0.0.0:8470 is reachable from other machines, port 0 takes"
+            " a free port, unix:PATH is a socket of this machine. Without --ca or --tokens anybody"
+            " who reaches it may send.",
         ),
     ] = "127.0.0.1:8470",
     compress: Annotated[
         str | None,
         typer.Option(
             metavar=COMPRESS,
-            help="Safetensors or one compressed file [default: zstd where PATH ends in .slz]. "
-            "Only safetensors can go on after an interruption of this end.",
+            help="Safetensors or one compressed file [default: zstd if PATH ends in .slz]. Only "
+            "safetensors can be resumed after this end was interrupted.",
         ),
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="Give up when no sender is here for so long [default: never]."
+            metavar="SECONDS", help="Fail if no sender is connected for this long [default: never]."
         ),
     ] = None,
     control: Control = None,
@@ -80,10 +80,10 @@ def receive(
     *,
     common: Common,
 ) -> None:
-    """Wait for a model that streamlink send brings, and store it.
+    """Wait for a model from streamlink send, and store it.
 
-    PATH shows the new model at once and whole, or not at all. If this command is interrupted, run
-    it again: it goes on where it was. It ends when one model is whole.
+    The model becomes visible at PATH only when it is complete. If this command is interrupted, run
+    it again to resume. It ends when one model is complete.
     """
     tune_allocator()
     check_address("--listen", listen)
@@ -140,24 +140,24 @@ def send(
     name: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="What the receiver calls this end [default: host and process]."
+            metavar="NAME", help="Name of this end at the receiver [default: host and process]."
         ),
     ] = "",
     retry: Annotated[
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Try again for so long while the receiver is away or busy; 0: not once.",
+            help="Retry for this long while the receiver is unreachable or busy; 0: do not retry.",
         ),
     ] = 60.0,
     metrics: Metrics = None,
     *,
     common: Common,
 ) -> None:
-    """Send a model to streamlink receive, and wait until it is stored there, verified.
+    """Send a model to streamlink receive, and wait until it is verified and stored there.
 
-    If this command or the receiver is interrupted, run it again: what has arrived is not sent
-    again.
+    If this command or the receiver is interrupted, run it again to resume: bytes that have arrived
+    are not sent again.
     """
     tune_allocator()
     check_address("the address", to)
@@ -204,7 +204,7 @@ def outcome(what: str, receipt: Receipt) -> str:
     """Return the lines that end a copy: what moved and how fast, and the model's digest."""
     total = receipt.stats.total_bytes
     moved = total - receipt.resumed_at
-    # The time in which bytes moved: where all came at once there is nothing to tell of it.
+    # The time in which bytes moved; it is unknown if all arrived at once.
     seconds, rate = receipt.stats.moving_seconds, receipt.stats.mean_rate
     how = f" in {seconds:.3g} s, {rate / 1e6:.4g} MB/s" if rate is not None else ""
     before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""

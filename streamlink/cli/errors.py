@@ -1,4 +1,4 @@
-"""How a command can fail, and the exit code of each way."""
+"""The ways in which a command fails, and their exit codes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ __all__ = ["CommandError", "JobFailed", "exit_code", "sentence"]
 
 
 class CommandError(StreamlinkError):
-    """Something on the command line, or in what it names, is wrong."""
+    """The command line, or something that it names, is wrong."""
 
 
 class JobFailed(StreamlinkError):
-    """A job that had begun did not come to its end; ``__cause__`` says why."""
+    """A job that had begun failed; ``__cause__`` says why."""
 
 
 def exit_code(error: BaseException) -> int:
-    """Return 1 for a job that failed, 2 for everything else that did.
+    """Return 1 for a job that failed, 2 for every other error.
 
-    A signal gives what shells have for it: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    For signals it is 128 plus the number, as in shells: 130 for Ctrl-C, 143 for SIGTERM, 129 for
+    SIGHUP.
     """
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return signals.code_of(signals.received() or signal.SIGINT)
@@ -32,7 +33,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """Return an error as one line that holds nothing a terminal would act upon."""
+    """Return an error as one line without control characters."""
     if isinstance(error, OSError) and not isinstance(error, StreamlinkError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return escape(f"{where}{error.strerror}")

@@ -19,14 +19,14 @@ from streamlink.config import JobConfig
 __all__ = ["SettingsCommand", "described", "flag_of", "help_of", "metavar_of", "sections"]
 
 _PREFACE = (
-    "Each can be given in the file of --config, and as --set SECTION.KEY=VALUE; those that begin "
-    "with -- have a flag of their own."
+    "Each can be set in the file of --config, or with --set SECTION.KEY=VALUE. Those that begin "
+    "with -- also have their own flag."
 )
 _ROUNDS = "rounds"
 
 
 class SettingsCommand(TyperCommand):
-    """A command that lists its settings under its options; one without settings has the options."""
+    """A command that lists its settings under its options."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, options and settings, each under its heading."""
@@ -48,7 +48,7 @@ class SettingsCommand(TyperCommand):
         has_rounds = any(name.startswith(f"{_ROUNDS}.") for name in flags)
         for section, about, settings in described():
             if section == _ROUNDS and not has_rounds:
-                continue  # this command does not look at them
+                continue  # this command does not use them
             rows = [
                 flags.get(each.name, (f"{each.name}={each.metavar}", each.help))
                 for each in settings

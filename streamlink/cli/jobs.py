@@ -1,4 +1,4 @@
-"""``streamlink server`` and ``streamlink client``: the two sides of a job, each a process."""
+"""``streamlink server`` and ``streamlink client``: the two ends of a job, each a process."""
 
 from __future__ import annotations
 
@@ -95,26 +95,27 @@ Weight = Annotated[
     ),
 ]
 JobName = Annotated[
-    str, typer.Option(metavar="NAME", help="Name of the run; updates of another one are refused.")
+    str, typer.Option(metavar="NAME", help="Name of the job; updates of another job are refused.")
 ]
 Spool = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Where updates wait until enough are here, so that stragglers can be let go. Takes "
-        "the disk of one model for each client; what is there is removed after each round.",
+        help="Directory in which updates are stored until enough have arrived, so that a round can "
+        "end without stragglers. It needs the disk space of one model for each client; updates "
+        "are removed after each round.",
     ),
 ]
 Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Go on with a job that was interrupted, after the last round that is done and with "
-        "what is in the spool. Where there is nothing to resume, begin.",
+        help="Resume a job that was interrupted, after the last completed round, with the updates "
+        "in the spool. If there is nothing to resume, begin.",
     ),
 ]
 ReportFile = Annotated[
-    Path | None, typer.Option(metavar="FILE.json", help="Write what was measured here too.")
+    Path | None, typer.Option(metavar="FILE.json", help="Write a report of the job to this file.")
 ]
 ReportFd = Annotated[int | None, typer.Option("--report-fd", hidden=True)]
 
@@ -137,7 +138,7 @@ def server(
         Path | None,
         typer.Option(
             metavar="FILE.json",
-            help="Keeps which rounds are done, for --resume [default: the store's name and "
+            help="Records the completed rounds, for --resume [default: the store's name and "
             ".rounds.json].",
         ),
     ] = None,
@@ -148,10 +149,10 @@ def server(
     *,
     common: Common,
 ) -> None:
-    """Run a job: give the model out, average what returns.
+    """Run a job: send the model to the clients and average their updates.
 
-    The store must hold an initial model. Each round replaces it, at once or not at all. A server
-    that was killed goes on with --resume, and its clients join it again by themselves.
+    The store must hold an initial model. Each round replaces it atomically. A server that was
+    killed can be resumed with --resume; its clients reconnect by themselves.
     """
     tune_allocator()
     check_address("--listen", listen)
@@ -168,7 +169,7 @@ def server(
     reporter = Reporter(report_fd)
     starting = StartingOperator()
     with ExitStack() as watching:
-        # First of all: a second server of one store does nothing, and has said nothing.
+        # First of all: a second server of the same store must end before it changes anything.
         watching.enter_context(control_socket(starting.answer, store, control))
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
         reporter.report_base()
@@ -183,13 +184,13 @@ def server(
         serving.enter_context(metrics_endpoint(metrics, listening, rounds))
         with a_job():
             rounds.wait_for_clients()
-        began = time.monotonic()  # how long people take to start the clients is not the job's speed
+        began = time.monotonic()  # after the wait: it depends on people who start the clients
         with a_job(), show_progress(rounds.client_progress, common.console, headline=rounds.state):
             done = rounds.run()
         seconds = time.monotonic() - began
         moved = listening.wire_bytes
         serving.close()
-        kept.close()  # before the operator's socket: whoever watches reads there how it ended
+        kept.close()  # before the socket: ``status --watch`` then reads the result in the ledger
     facts = _closing(place, done, kept.rounds, seconds, moved)
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))
@@ -215,7 +216,7 @@ def client(
     *,
     common: Common,
 ) -> None:
-    """Take part in a job until the server says goodbye."""
+    """Take part in a job until the server ends it."""
     tune_allocator()
     check_address("--server", server)
     check_metrics(metrics)

@@ -1,4 +1,4 @@
-"""``streamlink inspect`` and ``streamlink export``: look at stored models, and copy them."""
+"""``streamlink inspect`` and ``streamlink export``: show stored models, and copy them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Model = Annotated[
 def inspect(
     path: Model,
     other: Annotated[
-        Path | None, typer.Argument(metavar="[OTHER]", help="A second model, to compare with.")
+        Path | None, typer.Argument(metavar="[OTHER]", help="A second model to compare with.")
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read every byte, and check it where it can be.")
+        bool, typer.Option("--verify", help="Read every byte, and check it against stored hashes.")
     ] = False,
     show_all: Annotated[
         bool, typer.Option("--all", help="List every tensor, and every difference.")
@@ -45,9 +45,9 @@ def inspect(
     *,
     common: Common,
 ) -> None:
-    """Show what a stored model is, or how two differ.
+    """Show a stored model, or how two models differ.
 
-    The exit code is 1 where they do.
+    The exit code is 1 if they differ.
     """
     model = open_model(path)
     _describe(path, model, show_all)
@@ -78,14 +78,14 @@ def export(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a model that TO holds, once the copy is whole.")
+        bool, typer.Option("--force", help="Replace a model at TO, when the copy is complete.")
     ] = False,
     *,
     common: Common,
 ) -> None:
     """Copy a model into another store.
 
-    From safetensors to compressed, or back. What TO names appears at once or not at all.
+    From safetensors to compressed, or back. TO shows the copy only when it is complete.
     """
     compress = compress or kind_by_suffix(target).name
     store = store_at(target, compress)
@@ -144,10 +144,10 @@ def _columns(tensors: list[TensorSpec]) -> list[str]:
 
 
 def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str | None:
-    """Print the model's digest and return it; None where it is neither stored nor asked for."""
+    """Print the model's digest and return it; None: it is not stored and was not requested."""
     stored = model_digest(model)
     if not verify:
-        typer.echo(f"digest: {stored or 'not stored with it; --verify reads it all and tells'}")
+        typer.echo(f"digest: {stored or 'not stored; --verify reads the model and computes it'}")
         return stored
     total = model.spec.nbytes
     with LinkProgress(common.console) as progress:
@@ -157,7 +157,9 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
             cancel=common.cancel,
         )
     if stored is not None and stored != found:
-        raise CommandError(f"{path}: its digest is {found}, but {stored} was stored with it")
+        raise CommandError(
+            f"{path}: the model is damaged: its digest is {found}, but {stored} was stored"
+        )
     typer.echo(f"digest: {found}")
     typer.echo("verified: every byte is what was stored" if stored else "read: every byte")
     return found
@@ -166,7 +168,7 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
 def _faults(
     ours: ModelSource, digest: str | None, theirs: ModelSource, other: str | None, show_all: bool
 ) -> list[str]:
-    """Return how two models differ, a line each; nothing for equal ones."""
+    """Return the differences of two models, one on a line; nothing for equal models."""
     if what := ours.spec.difference(theirs.spec, "the first model", "the second"):
         return [f"different tensors: {what}"]
     if digest is not None and digest == other:

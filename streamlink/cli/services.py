@@ -1,4 +1,4 @@
-"""What commands that run for long have in common: the operator's socket, and metrics."""
+"""What long-running commands share: the operator's socket and the metrics endpoint."""
 
 from __future__ import annotations
 
@@ -36,31 +36,34 @@ Control = Annotated[
     str | None,
     typer.Option(
         metavar="PATH|none",
-        help="The operator's socket, for streamlink status and abort [default: the store's name "
-        "and .control].",
+        help="Unix socket for streamlink status and abort; none: no socket [default: the store's "
+        "name and .control].",
     ),
 ]
 Metrics = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="Serve metrics to Prometheus there, without a password [default: not at all].",
+        help="Serve metrics to Prometheus at this address, without authentication [default: no "
+        "metrics].",
     ),
 ]
 StoreOf = Annotated[
     Path | None,
-    typer.Option("--store", metavar="PATH", help="The store the process works on."),
+    typer.Option("--store", metavar="PATH", help="The store that the process uses."),
 ]
 
 
 def socket_of(store: Path | None, control: Path | None) -> Path:
-    """Return where the socket of a process is that was started on ``store``.
+    """Return the path of the socket of a process that was started with ``store``.
 
     Raises:
         CommandError: neither or both are given.
     """
     if (store is None) == (control is None):
-        raise CommandError("say which process: --store PATH as it was given, or --control PATH")
+        raise CommandError(
+            "name the process: give either --store PATH, as it got it, or --control PATH"
+        )
     return control if control is not None else control_path(store or "")
 
 
@@ -68,11 +71,11 @@ def socket_of(store: Path | None, control: Path | None) -> Path:
 def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
     """Answer the operator while the block runs.
 
-    Where the default socket cannot be made, such as on a disk that knows none, the job runs without
-    one, with a warning; unless another process listens there.
+    If the default socket cannot be created, such as on a file system without sockets, the job runs
+    without one, with a warning. If another process listens there, it is an error.
 
     Raises:
-        CommandError: the socket that was asked for cannot be made, or belongs to another process.
+        CommandError: the socket that the user gave cannot be created, or another process uses it.
     """
     if control == NOWHERE:
         yield
@@ -83,12 +86,12 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
     except StreamlinkError as error:
         if control is not None or path.exists():
             raise CommandError(str(error)) from error
-        logger.warning("no operator's socket: %s", error)
+        logger.warning("running without an operator's socket: %s", error)
         yield
     except OSError as error:
         if control is not None:
             raise CommandError(f"--control {path}: {sentence(error)}") from error
-        logger.warning("no operator's socket at %s: %s", path, sentence(error))
+        logger.warning("running without an operator's socket at %s: %s", path, sentence(error))
         yield
     else:
         with listening:
@@ -96,7 +99,7 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
 
 
 def security_summary(security: SecurityConfig) -> str:
-    """Return in a few words how a server is reached: ``mutual TLS, tokens``."""
+    """Return how a server is protected, such as ``mutual TLS, tokens``."""
     if security.certificate is None:
         way = "plain text"
     else:
@@ -108,7 +111,7 @@ def security_summary(security: SecurityConfig) -> str:
 def metrics_endpoint(
     address: str | None, of: HasTraffic, job: ScatterAndGather | None = None
 ) -> Iterator[None]:
-    """Serve metrics while the block runs, if an address was given (see ``check_metrics``).
+    """Serve metrics while the block runs, if an address is given (see ``check_metrics``).
 
     Raises:
         StreamlinkError: metrics cannot be served there; says why.

@@ -1,7 +1,7 @@
-"""Flags made from the configuration, and the configuration's faults put into words.
+"""Command-line flags for the configuration, and messages for its validation errors.
 
-Every key can be set in a YAML file and by ``--set``; those that users ask for by name have a flag
-of their own too. A flag's help is the docstring under its field in ``streamlink.config``.
+Every key can be set in a YAML file and with ``--set``; frequently used keys also have their own
+flag. The help of a flag is the docstring of its field in ``streamlink.config``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LINK = (
     "timeouts.communication_timeout",
     "grpc.max_message_bytes",
 )
-"""Settings of one end of a link that have a flag of their own."""
+"""Settings of one end of a link that have their own flag."""
 
 SERVING = (
     "security.certificate",
@@ -48,7 +48,7 @@ SERVING = (
     "security.tokens",
     "security.insecure",
 )
-"""Settings of who is let in; of the end that listens."""
+"""Security settings of the end that listens."""
 
 VISITING = (
     "security.ca",
@@ -58,7 +58,7 @@ VISITING = (
     "security.server_name",
     "security.insecure",
 )
-"""Settings of whom to trust and who one is; of the end that connects."""
+"""Security settings of the end that connects."""
 
 ROUNDS = (
     "rounds.min_clients",
@@ -74,7 +74,7 @@ ROUNDS = (
     "rounds.part",
     "rounds.duplex_bytes",
 )
-"""Rules of a round that have a flag of their own."""
+"""Rules of a round that have their own flag."""
 
 _FILE = Annotated[
     Path | None,
@@ -82,7 +82,7 @@ _FILE = Annotated[
         "--config",
         metavar="FILE.yaml",
         help="Settings as YAML: sections stream, timeouts, grpc, limits, security, rounds. --set"
-        " and flags win.",
+        " and flags take precedence.",
     ),
 ]
 _SET = Annotated[
@@ -90,7 +90,7 @@ _SET = Annotated[
     typer.Option(
         "--set",
         metavar="SECTION.KEY=VALUE",
-        help="Any setting, such as timeouts.open_timeout=60; repeatable. Flags win.",
+        help="Any setting, such as timeouts.open_timeout=60; repeatable. Flags take precedence.",
     ),
 ]
 
@@ -99,16 +99,16 @@ _CHECK = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Look whether all that is given can be used, and end with 0 or 2. Nothing listens, "
-        "connects or is changed.",
+        help="Only check all options and files, and end with exit code 0 or 2. The command does "
+        "not listen, connect or change anything.",
     ),
 ]
 
 
 def flags(names: Iterable[str]) -> Iterator[inspect.Parameter]:
-    """Yield the options settings come by: ``--config``, ``--set``, and a flag for each name.
+    """Yield the options for settings: ``--config``, ``--set``, and a flag for each name.
 
-    With them comes ``--check``, which looks at the settings and ends.
+    It also yields ``--check``, with which a command only checks its options.
     """
     if not names:
         return
@@ -158,7 +158,7 @@ def _spelled(value: object) -> str:
 
 
 def explain(error: ValidationError) -> str:
-    """Return what is wrong with the settings, each fault by the key's name, in one line."""
+    """Return the validation errors on one line, each with the name of its key."""
     return "; ".join(_fault(dict(each)) for each in error.errors(include_url=False))
 
 
@@ -171,14 +171,14 @@ def _fault(fault: Mapping[str, Any]) -> str:
         return f"{name}: expected keys and values, found {fault['input']!r}"
     message = str(fault["msg"]).removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    # A validator of ours has quoted the value already.
+    # Our own validators quote the value in their message.
     found = "" if kind == "value_error" else f", not {fault['input']!r}"
-    # A relation between two sections has no name of its own; its message names both.
+    # A relation between two sections has no key of its own; its message names both.
     return f"{name}: {message}{found}" if name else message
 
 
 def _nearest(path: list[str]) -> str:
-    """Return "; did you mean ...?" for a key that is nearly right, or stands in another section."""
+    """Return "; did you mean ...?" for a key with a typing error, or of another section."""
     if len(path) == 1:
         return f"; the sections are {', '.join(name for name, _ in sections())}"
     known = [f"{section}.{key}" for section, keys in sections() for key in keys.model_fields]

@@ -1,4 +1,4 @@
-"""``streamlink simulate``: a whole job on this machine, each side a process of its own."""
+"""``streamlink simulate``: a whole job on this machine, with one process for each end."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def simulate(
 ) -> None:
     """Run a whole job on this machine.
 
-    A server and its clients run as processes of their own; a table says what each one took. Without
-    --min-clients every client is required. Ctrl-C ends them all; the store then holds the last
-    whole model. It is plain text on the loopback, whatever the section security says.
+    The server and each client run in their own process; at the end a table shows the memory and CPU
+    time of each. Without --min-clients every client is required. Ctrl-C ends all of them; the store
+    then holds the last complete model. The connections are plain text on the loopback interface;
+    the section security is ignored.
     """
     config = _fitted(common.config, clients)
     make = maker_of(task, executor, weight)  # said once, here, rather than by each client
@@ -112,13 +113,13 @@ def _fitted(config: JobConfig, clients: int) -> JobConfig:
         )
     if clients > grpc.max_clients:
         raise CommandError(f"grpc.max_clients is {grpc.max_clients}; --clients {clients} is more")
-    # Loopback, and nobody else's processes: what certificates are for is not here.
+    # Loopback between our own processes needs no certificates.
     plain = SecurityConfig()
     return config.model_copy(update={"rounds": rounds, "grpc": grpc, "security": plain})
 
 
 def _logging(common: Common, name: str) -> list[str]:
-    # The clients' lines would be in the way of the server's bars, which tell the same.
+    # The clients' lines would disturb the server's progress bars, which show the same.
     level = "warning" if name != "server" and common.log_level == "info" else common.log_level
     options = ["--log-level", level]
     if common.log_file is not None:

@@ -1,4 +1,4 @@
-"""Finds the user's code: ``FILE.py:name`` or ``package.module:name``."""
+"""Loads the user's code, named as ``FILE.py:name`` or ``package.module:name``."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ __all__ = ["maker_of"]
 
 
 def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[[str], Executor]:
-    """Return what makes the executor of a client, given its name; the user's code is imported.
+    """Import the user's code, and return a function that makes the executor of a client by name.
 
-    What it returns raises ``CommandError``, too, where the user's factory fails.
+    That function raises ``CommandError`` if the user's factory fails.
 
     Args:
-        task: where a ``function(tensor, start, values) -> values`` is.
-        executor: where a ``factory(name) -> Executor`` is. Exactly one of the two is given.
+        task: names a ``function(tensor, start, values) -> values``.
+        executor: names a ``factory(name) -> Executor``. Exactly one of the two is given.
         weight: of the client's updates; with ``task`` only.
 
     Raises:
-        CommandError: neither or both are given, or what is given cannot be used; says why.
+        CommandError: neither or both are given, or the code cannot be used; says why.
     """
     if (task is None) == (executor is None):
         raise CommandError("give either --task FILE.py:function or --executor FILE.py:factory")
@@ -42,14 +42,14 @@ def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[
         return lambda name: work
     assert executor is not None
     if weight != 1.0:
-        raise CommandError("--weight goes with --task; an executor gives its own weight")
+        raise CommandError("--weight needs --task; an executor returns its own weight")
     factory, where = _load("--executor", executor), executor
     return lambda name: _made(factory, where, name)
 
 
 def _made(factory: Callable[..., Any], executor: str, name: str) -> Executor:
     try:
-        with signals.Raising():  # the user's code may do anything, for as long as it likes
+        with signals.Raising():  # the user's code may run for any time and does not check the token
             made = factory(name)
     except Exception as error:
         raise CommandError(f"--executor {executor} raised {_what(error)}") from error

@@ -80,7 +80,7 @@ SITE = ["--ca", "c/site-1/ca.pem", "--token", "c/site-1/token"]
     ],
 )
 def test_what_can_be_used_passes_and_nothing_is_changed(place: Path, words: list[str]) -> None:
-    assert check(*words) == (0, "checked: all that was given can be used\n", "")
+    assert check(*words) == (0, "checked: all options and files can be used\n", "")
 
 
 def test_nothing_listens_and_nothing_connects(place: Path) -> None:
@@ -109,11 +109,11 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--spool", "tasks.py"], "tasks.py: the spool cannot be used"),
         ([*SERVER, "--ledger", "no/l.json"], "the directory of the ledger does not exist"),
         ([*SERVER, "--ledger", "tasks.py", "--resume"], "this is not a ledger of rounds"),
-        ([*SERVER, "--report", "no/r.json"], "--report no/r.json: there is no directory no"),
+        ([*SERVER, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         ([*SERVER, "--report", "g"], "g: the report cannot be written: this is a directory"),
         ([*SERVER, "--metrics", "unix:m"], "--metrics 'unix:m' is a Unix socket"),
         ([*SERVER, "--control", "x" * 120], "too long for a Unix socket"),
-        ([*SERVER, "--control", "tasks.py/c"], "the operator's socket cannot be made"),
+        ([*SERVER, "--control", "tasks.py/c"], "the operator's socket cannot be created"),
         ([*SERVER, "--tokens", "absent.yaml"], "absent.yaml"),
         ([*SERVER, *TLS[:2], "--key", "c/site-1/ca.pem"], "do not belong together"),
         ([*CLIENT, "--task", "tasks.py:sub"], "tasks.py has no function 'sub'"),
@@ -123,7 +123,7 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*CLIENT, *WORK, "--server", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
         ([*SIMULATE, "--min-clients", "3"], "rounds.min_clients is 3, but there are only 2"),
         ([*SIMULATE, "--weight", "nan"], "--weight is nan; "),
-        ([*SIMULATE, "--report", "no/r.json"], "--report no/r.json: there is no directory no"),
+        ([*SIMULATE, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         (["send", "absent", "127.0.0.1:1"], "absent: there is no model here"),
         ([*SEND, "--retry", "nan"], "--retry must be finite and not negative"),
         (["receive", "tasks.py/new"], "no model can be stored here"),

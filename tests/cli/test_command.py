@@ -348,7 +348,7 @@ def test_a_long_list_is_shortened_unless_all_of_it_is_wanted(place: Path) -> Non
 
 def test_a_model_without_stored_leaves_has_its_digest_told_by_verify(place: Path) -> None:
     ours = next((place / "g").glob("*.safetensors")).rename(place / "plain.safetensors")
-    assert "digest: not stored with it; --verify" in Outcome("inspect", ours).out
+    assert "digest: not stored; --verify" in Outcome("inspect", ours).out
     verified = Outcome("inspect", ours, "--verify").out
     assert f"digest: {digest_of(open_model(ours))}\nread: every byte" in verified
 
@@ -451,7 +451,7 @@ def test_a_disk_that_is_too_small_is_said_in_one_line(place: Path) -> None:
         (["--task", "absence.py:f"], "No module named 'nowhere' ({place}/absence.py, line 2)"),
         (["--executor", "tasks.py:refuse"], "no GPU for site-1 ({place}/tasks.py, line 5, in "),
         (["--executor", "tasks.py:wrong"], "returned int, which has no method execute"),
-        (["--executor", "tasks.py:wrong", "--weight", "2"], "--weight goes with --task"),
+        (["--executor", "tasks.py:wrong", "--weight", "2"], "--weight needs --task"),
         (["--task", "tasks:add", "--weight", "nan"], "--weight is nan; a weight is 0"),
     ],
 )

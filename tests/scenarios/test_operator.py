@@ -189,7 +189,7 @@ def test_where_a_job_is_over_nothing_is_said_of_going_on(store: Path) -> None:
 def test_a_default_socket_that_cannot_be_made_does_not_stop_a_job(tmp_path: Path) -> None:
     store = tmp_path / ("long" * 25)
     listen = ("--listen", "127.0.0.1:0", "--timeout", "0")
-    assert "no operator's socket: " in said("receive", store, *listen, code=1)
+    assert "running without an operator's socket: " in said("receive", store, *listen, code=1)
     answer = said("receive", store, *listen, "--control", f"{store}.control", code=2)
     assert "too long for a Unix socket" in answer
 
@@ -202,7 +202,7 @@ def test_a_receiver_without_a_socket_makes_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--store", "a", "--control", "b")])
 def test_status_wants_one_process(words: tuple[str, ...]) -> None:
-    assert "say which process" in said("status", *words, code=2)
+    assert "name the process" in said("status", *words, code=2)
 
 
 def test_nobody_is_readmitted_without_a_name() -> None:
