@@ -1,7 +1,7 @@
-"""What a terminal shows of many transfers: a bar for each while they fit, one line for the rest.
+"""Draws the progress of many transfers: one bar each while they fit, one line for the others.
 
-No state and no clock: ``board`` makes the lines of one moment. Figures are never cut. Where a
-terminal is narrow the bar goes first, then the time that is left, then the end of the words.
+Pure functions without state or clock: ``board`` returns the lines for one moment. Figures are never
+cut. On a narrow terminal it omits the bar first, then the remaining time, then the end of the text.
 """
 
 from __future__ import annotations

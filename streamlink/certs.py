@@ -1,11 +1,12 @@
-"""A certificate authority for a try-out: its own certificate, a server's, and the sites'.
+"""A test certificate authority: its own certificate, a server's, and the sites'.
 
     FOLDER/ca/       ca.pem, key.pem               stays where it was made
     FOLDER/server/   ca.pem, certificate.pem, key.pem, tokens.yaml
     FOLDER/site-1/   ca.pem, certificate.pem, key.pem, token
 
-Each of the other folders is what one machine needs, whole. A server's certificate serves only for
-a server, and a site's only for a client: no site can pass for the server.
+Each of the other folders has all that one machine needs. By its extended key usage a server's
+certificate is valid for a server only and a site's for a client only, so no site can impersonate
+the server.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def make_certificates(
 ) -> list[Path]:
     """Make a CA, one server's certificate, and a certificate and a token for each site.
 
-    Nothing that is there is overwritten. Keys and tokens are readable by their owner only.
+    Existing folders are never overwritten. Keys and tokens are readable by their owner only.
 
     Args:
-        folder: where the folders go; made when missing.
+        folder: where the folders are created; created if it is missing.
         servers: names and IP addresses by which clients reach the server.
         sites: names of the clients.
         days: how long all certificates are valid.
@@ -55,7 +56,7 @@ def make_certificates(
         the folders: that of the CA, of the server, and of each site.
 
     Raises:
-        SecurityError: a name cannot be used, or one of the folders is there.
+        SecurityError: a name cannot be used, or one of the folders exists already.
         OSError: they cannot be written.
     """
     _require_names(servers, sites)
@@ -83,7 +84,7 @@ def make_certificates(
 
 
 class _Authority:
-    """A CA that lives as long as this object: its key signs, and is written down once."""
+    """A CA that signs with a new key; ``files`` returns the key, to be stored once."""
 
     def __init__(self, days: int) -> None:
         self._ends = datetime.now(UTC) + timedelta(days=days)

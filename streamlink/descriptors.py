@@ -1,9 +1,9 @@
-"""File descriptors: how many this process may have, and what to do while none is free.
+"""File descriptors: the limit of this process, and waiting while none is free (EMFILE).
 
-A connection costs a descriptor as a file does, and anybody may connect. A server bounds its
-connections so that enough stay for its files (``transport.budget``); where a process has none left
-all the same, because other code in it holds them, work on files waits here instead of failing:
-a descriptor is free again as soon as somebody closes one.
+A connection needs a descriptor just as a file does, and anybody may connect. A server bounds its
+connections so that enough descriptors stay for its files (``transport.budget``). If the process has
+none left anyway, because other code in it holds them, operations on files wait here instead of
+failing, until somebody closes a descriptor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 WAIT_SECONDS = 30.0
-"""How long work on a file waits for a free descriptor (seconds)."""
+"""How long an operation on a file waits for a free descriptor (seconds)."""
 
 HOW_TO_RAISE = "raise it with `ulimit -n`, or LimitNOFILE= in a systemd unit"
 
@@ -39,9 +39,9 @@ _SYSTEM_LIMIT = "the system's limit fs.file-max is reached; raise it with sysctl
 
 
 def patiently(action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call ``action``, which needs a descriptor for a moment or for long; wait while none is free.
+    """Call ``action``, which opens a descriptor, and retry while none is free.
 
-    It is called again from its beginning, so it must not have changed anything before it fails.
+    It is called again from its beginning, so it must not change anything before it fails.
 
     Raises:
         OSError: as ``action`` does. After ``WAIT_SECONDS`` without a descriptor its text names the

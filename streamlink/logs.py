@@ -1,8 +1,8 @@
-"""What the command line writes to its log: plain lines, or one JSON object a line.
+"""The log of the command line: plain lines, or one JSON object per line.
 
-Library code only calls ``logging.getLogger(__name__)``; where the lines go is decided here, once,
-by the command line. What a peer sent (its name, a reason, a path) may hold control characters that
-move the cursor or forge a line, so each record is escaped when it is written, not where it is made.
+Library code only calls ``logging.getLogger(__name__)``; the command line configures the output
+here. Text from a peer (a name, a reason, a path) may contain control characters that move the
+cursor or forge a line (log injection), so each record is escaped when it is written, in one place.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rich.logging import RichHandler
 __all__ = ["configure", "escape", "everything_in_json", "json_line", "summary"]
 
 Fact = str | int | float | bool
-"""What a summary may say about a transfer."""
+"""The type of a value in a summary."""
 
 _LOGGER = "streamlink"
 
-# C0, DEL and C1; line and paragraph separators; marks that turn the direction of writing.
+# C0, DEL and C1; line and paragraph separators; bidirectional control characters.
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 _ESCAPES = {code: repr(chr(code))[1:-1] for code in (*_CONTROLS, *range(0xD800, 0xE000))}
 
@@ -40,17 +40,17 @@ def configure(
     rich: Console | None = None,
     site: str = "",
 ) -> None:
-    """Send streamlink's log to stderr, and to ``file`` too if one is named.
+    """Send streamlink's log to stderr, and to ``file`` if it is given.
 
-    Calling it again replaces what the last call set up.
+    Calling it again replaces the previous configuration.
 
     Args:
         level: the least important level to write, as :mod:`logging` names it.
-        file: appended to; its directory is made when missing.
+        file: appended to; its directory is created if it is missing.
         json: write JSON objects instead of lines.
         rich: write to this console instead of stderr, so that lines and progress bars share it.
-        site: whose lines these are, where several processes share a terminal: each has it,
-            and what is raised takes one line. The file has the traceback.
+        site: name of this process if several share a terminal: every line has it, and an exception
+            takes one line. The file has the traceback.
 
     Raises:
         ValueError: ``level`` is no level.
@@ -73,9 +73,9 @@ def configure(
 
 @contextmanager
 def everything_in_json() -> Iterator[None]:
-    """Let what others say go the way of our log, too: warnings, libraries, uncaught exceptions.
+    """Also write the log of other libraries, warnings and uncaught exceptions as JSON.
 
-    ``configure(json=True)`` comes first. It changes the whole process, so it is for programs only.
+    Call ``configure(json=True)`` before. It changes the whole process, so it is for programs only.
     """
     ours = logging.getLogger(_LOGGER)
     others = _Others(ours)
@@ -96,7 +96,7 @@ def everything_in_json() -> Iterator[None]:
 
 
 class _Others(logging.Handler):
-    """Hands what other loggers say, from warnings on, to the handlers of ours."""
+    """Passes records of other loggers, from level WARNING on, to our handlers."""
 
     def __init__(self, ours: logging.Logger) -> None:
         super().__init__(logging.WARNING)
@@ -117,26 +117,26 @@ def _tell_uncaught(
 
 
 def json_line(level: str, message: str, event: str = "", **facts: Fact) -> str:
-    """Return one line of a log in JSON, for what is said when no log is set up (any more)."""
+    """Return one log line in JSON, for use before the log is configured or after it is closed."""
     now = datetime.now(UTC)
     return jsonlib.dumps(_line(facts, now, level, "streamlink.command", message, event))
 
 
 def escape(text: str) -> str:
-    r"""Return ``text`` with control characters spelled out: a newline becomes ``\n``."""
+    r"""Return ``text`` with control characters escaped: a newline becomes ``\n``."""
     return text.translate(_ESCAPES)
 
 
 def summary(logger: logging.Logger, event: str = "transfer done", /, **facts: Fact) -> None:
-    """Log one line that a person and a program can both read.
+    """Log one line that people and programs can read.
 
     ``transfer done peer=site-1 direction=down bytes=4096 seconds=2 rate=0.002MB/s repairs=0``
 
     Args:
-        logger: whom to log as.
+        logger: the logger to use.
         event: what happened.
-        facts: in the order to print. From ``bytes`` and ``seconds`` the rate follows by itself (a
-            MB is 1000² bytes); JSON carries it as ``rate_bytes_per_second``.
+        facts: in the order to print. The rate is computed from ``bytes`` and ``seconds`` (a MB is
+            1000² bytes); in JSON it is ``rate_bytes_per_second``.
     """
     text = " ".join(f"{name}={_value(fact)}" for name, fact in _with_rate(facts).items())
     extra = {"event": event, "facts": facts, "is_summary": True}
@@ -146,7 +146,7 @@ def summary(logger: logging.Logger, event: str = "transfer done", /, **facts: Fa
 class _Lines(logging.Formatter):
     """``2026-01-31 12:00:00.000+01:00 INFO streamlink.link: message``, a traceback below it.
 
-    The time is this machine's, with its distance from UTC, so that logs of two sites compare.
+    The time is local with its UTC offset, so that the logs of two sites can be compared.
     """
 
     def __init__(self, site: str = "") -> None:
@@ -163,7 +163,7 @@ class _Lines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         return escape(super().formatMessage(record))
 
-    # Indented, because an exception may quote the peer, and a quote must not pass for a record.
+    # Indented: an exception may quote the peer, and a quote must not look like a log record.
     def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 (logging's name)
         if self._site and not logging.getLogger(_LOGGER).isEnabledFor(logging.DEBUG):
             return ""
@@ -171,7 +171,7 @@ class _Lines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One object a line. JSON escapes control characters by its own rules."""
+    """One JSON object per line; JSON itself escapes control characters."""
 
     def __init__(self, site: str = "") -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts, event = getattr(record, "facts", {}), getattr(record, "event", "")
-        is_summary = getattr(record, "is_summary", False)  # its text is the facts once more
+        is_summary = getattr(record, "is_summary", False)  # its text would repeat the facts
         text = event if is_summary else record.getMessage()
         at = datetime.fromtimestamp(record.created, UTC)
         own = {**self._facts, **facts}
@@ -202,7 +202,7 @@ def _line(
 def _screen(console: Console | None, json: bool) -> logging.Handler:
     if console is None:
         return logging.StreamHandler()
-    # A console that is a file would fold lines at a width nobody asked for.
+    # rich would wrap lines at 80 columns if the console is a file.
     if json or not console.is_terminal:
         return logging.StreamHandler(console.file)
     return RichHandler(

@@ -1,10 +1,11 @@
-"""How far each peer has come: bars on a terminal, a line a minute everywhere else.
+"""The progress of each transfer: bars on a terminal, one log line per minute elsewhere.
 
-The command line hands :meth:`LinkProgress.update` down as a callback; links and rounds call it for
-every chunk and know nothing of the screen. A call that need not be shown costs about a microsecond:
-it reads the clock, looks its bar up and leaves a pair of numbers behind.
+The command line passes :meth:`LinkProgress.update` down as a callback; links and rounds call it for
+every chunk and do not know the screen. A call that need not be shown costs about a microsecond: it
+reads the clock, looks up its bar and stores two numbers.
 
-An arrow is from this end's side: ``→ site-1`` is sent to it, ``← site-1`` comes from it.
+Arrows show the direction as seen from this end: ``→ site-1`` is sent to it, ``← site-1`` is
+received from it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ _log = logging.getLogger(__name__)
 _ARROWS = {"sending": "→", "receiving": "←"}
 _SAMPLE_SECONDS = 0.1
 _WATCH_SECONDS = 0.2
-_RATE_SECONDS = 5.0  # a rate is that of so long
+_RATE_SECONDS = 5.0  # a rate is the mean over this time
 _LINE_SECONDS = 60.0
-_MOST_LINES = 4  # without a terminal, at a time; more transfers are summed up
-# In lockstep all but the slowest wait, a little and often: who waits most of the time is held.
+_MOST_LINES = 4  # log lines at a time without a terminal; more transfers are summed up
+# In lockstep all but the slowest client wait often and briefly. Only one that waits most of the
+# time is shown as held.
 _SEEN, _SEEN_HELD = 5, 3
 _STILL = ("waiting for its connection", "checking", "noting")  # no byte of the model travels
 
@@ -42,12 +44,12 @@ class LinkProgress:
     """One bar for each peer and direction, as a context manager.
 
     Args:
-        console: where to draw; by default stderr. Nothing is drawn where it is no terminal.
+        console: where to draw; by default stderr. If it is not a terminal, nothing is drawn.
         clock: monotonic seconds.
     """
 
     headline = ""
-    """What stands above the bars: the round that runs."""
+    """The line above the bars: the current round."""
 
     def __init__(
         self, console: Console | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -75,24 +77,24 @@ class LinkProgress:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.stop()  # draws once more, what came last
+            self._live.stop()  # draws the final state
 
     def update(self, peer: str, phase: str, done: int, total: int, *, direction: str = "") -> None:
-        """Say how far ``peer`` is. Any thread may call, as often as it likes.
+        """Report the progress of ``peer``. Any thread may call it, at any rate.
 
         Args:
             peer: the peer's name; it is escaped before it is shown.
             phase: ``"sending"`` and ``"receiving"`` are shown by their arrows only, any other one,
                 such as ``"checking"``, by its name.
             done: bytes so far. Fewer than before means that another transfer began.
-            total: bytes in all; 0 where that is not known.
+            total: bytes in all; 0: unknown.
             direction: ``"sending"`` or ``"receiving"``: which of the peer's bars. By default that
-                of the phase, and of any other phase the one that was used last.
+                of the phase; for any other phase the bar that was used last.
         """
         way = direction or (phase if phase in _ARROWS else self._latest_way.get(peer, "receiving"))
         now = self._clock()
         lane = self._lanes.get((peer, way))
-        # Unlocked on purpose: at worst a number is shown a moment late.
+        # Without the lock on purpose: a race only shows a number a moment late.
         if lane is not None and lane.is_current(phase, done, total) and now < lane.sample_at:
             lane.latest = done
             return
@@ -106,13 +108,13 @@ class LinkProgress:
             _log.info("%s", line)
 
     def forget(self, peer: str) -> None:
-        """End what is shown of ``peer``, whose numbers nobody tells any more; any thread may."""
+        """Remove the bars of ``peer``, which is no longer reported. Any thread may call it."""
         with self._lock:
             for key in [key for key in self._lanes if key[0] == peer]:
                 del self._lanes[key]
 
     def rows(self) -> list[Row]:
-        """Return how far each transfer is: the peers in the order in which they came."""
+        """Return the progress of each transfer, in the order in which the peers appeared."""
         now = self._clock()
         with self._lock:
             return self._rows(now)
@@ -122,11 +124,11 @@ class LinkProgress:
 
     def _board(self) -> Group:
         width, height = self.console.size
-        # A line is left for the cursor: what fills the screen scrolls it.
+        # One line stays free for the cursor: a full screen would scroll.
         return Group(*board(self.headline, self.rows(), width=width, height=height - 1))
 
     def _lines_due(self, now: float) -> list[str]:
-        """Return what a log is told now: once a minute, where there is no terminal."""
+        """Return the lines to log now: once per minute, if there is no terminal."""
         if self._live is not None or now < self._line_at:
             return []
         self._line_at = now + _LINE_SECONDS
@@ -148,7 +150,7 @@ class Lane:
         self.latest = 0
         """Bytes so far, as told last."""
         self.sample_at = 0.0
-        """When it is worth looking at the numbers again (seconds)."""
+        """When to take the next sample (seconds)."""
         self._way = way
         self._phase = ""
         self._total = 0
@@ -159,7 +161,7 @@ class Lane:
         self._moving, self._moved = 0.0, 0  # seconds in which bytes came, and how many
 
     def sample(self, phase: str, done: int, total: int, *, now: float) -> None:
-        """Note how far it is at ``now``."""
+        """Record the progress at ``now``."""
         if done < self.latest or total != self._total:
             self._begin()
         if self._samples and done > self._samples[-1][1] and self._phase not in _STILL:
@@ -172,7 +174,7 @@ class Lane:
         self.sample_at = now + _SAMPLE_SECONDS
 
     def is_current(self, phase: str, done: int, total: int) -> bool:
-        """Tell whether there is nothing to show but a number: no new phase, no end of one."""
+        """Tell whether only the number of bytes changed: no new phase, and not the end of one."""
         is_same = phase == self._phase and done >= self.latest and total == self._total
         return is_same and (total <= 0 or done < total or self.latest == done)
 

@@ -2,12 +2,11 @@
 
 Our distribution is ``streamlink-fl``; our package and our command are ``streamlink``, like those of
 the video tool. The one that is installed last overwrites ``streamlink/__init__.py`` and the command
-of the other, and removing either removes what they share; pip does not notice. This package has a
-name of its own, so it survives both. Our commands start here: it looks before ``streamlink`` is
-imported, reads files only, and needs nothing but the standard library.
+of the other, and uninstalling either removes the shared files; pip does not detect that. This
+package has its own name, so it survives both. Our commands start here: it checks before
+``streamlink`` is imported, only reads files, and needs only the standard library.
 
-From here on ``signals`` and ``output`` guard the command, so nothing is imported before them that
-takes time.
+``signals`` and ``output`` are set up here, so nothing that takes time is imported before them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = [
 ]
 
 DISTRIBUTION = "streamlink-fl"
-"""What pip calls us."""
+"""The name of our distribution on PyPI."""
 
 _APART = (
     "Each needs an environment of its own. To keep streamlink-fl here, run 'pip uninstall "
@@ -51,9 +50,9 @@ class Clash:
 
 
 def find_clash() -> Clash | None:
-    """Return what the video tool has done to our package, or would; None where it did nothing.
+    """Return the conflict with the installed video tool; None: there is none.
 
-    Nothing is imported. The price is a search of ``sys.path`` and one small file.
+    It imports nothing. The price is a search of ``sys.path`` and reading one small file.
     """
     init = _imported()
     if init is None:
@@ -74,9 +73,9 @@ def find_clash() -> Clash | None:
 
 
 def warn_of_clash() -> None:
-    """Warn, when our package is imported, that the video tool is installed over it.
+    """Warn, when our package is imported, that the video tool is installed in the same place.
 
-    The price is one ``stat``, so every import can afford it.
+    The price is one ``stat``, which every import can afford.
     """
     if clash := _neighbour(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))):
         import warnings
@@ -94,14 +93,14 @@ def main() -> None:
             sys.exit(2)
         import warnings
 
-        warnings.simplefilter("ignore", NameClashWarning)  # the command says it in its own way
+        warnings.simplefilter("ignore", NameClashWarning)  # the command reports it itself
     from streamlink.cli import main as run
 
     run()
 
 
 def begin() -> None:
-    """Make this process one that ends in order: ``signals``, ``output``. For our commands only."""
+    """Set up ``signals`` and ``output`` for an orderly end. For our commands only."""
     signals.begin()
     output.begin()
 
@@ -115,7 +114,7 @@ def _imported() -> str | None:
 
 
 def _neighbour(site: str) -> Clash | None:
-    """Return the clash if the video tool is in ``site``; its command's package tells."""
+    """Return the clash if the package of the video tool's command is in ``site``."""
     if not os.path.isdir(os.path.join(site, "streamlink_cli")):
         return None
     return Clash(
@@ -127,7 +126,7 @@ def _neighbour(site: str) -> Clash | None:
 
 
 def _line(text: str) -> str:
-    """Return an error as the command line writes it, without our package, which is not there."""
+    """Format an error as the command line does, without our package, which cannot be imported."""
     if "--json-logs" not in sys.argv:
         return f"error: {text}\n"
     import json

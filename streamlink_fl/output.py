@@ -1,8 +1,8 @@
-"""What a command prints never costs what it has done.
+"""Makes stdout and stderr tolerate write errors, so that they cannot fail a command.
 
-A pipe whose reader has left, a full disk behind ``>``, or a stream that was closed from the outset
-takes nothing. That is no fault of the job, whose model may be stored by then: what is printed is
-lost from there on, stderr hears of it once, and the exit code stays that of the job.
+A pipe may have no reader, the disk behind ``>`` may be full, or the stream was closed from the
+start. That is not an error of the job, whose model may be stored already: further output is
+dropped, stderr gets one message, and the exit code stays that of the job.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["begin", "flush", "is_lost"]
 
 
 def begin() -> None:
-    """Make stdout and stderr what is said above, from now on.
+    """Replace stdout and stderr by tolerant ones.
 
-    A closed descriptor would be given to the next file that is opened, such as a model's, and
-    whoever prints would write into that. So it is taken by a file that cannot be written to.
+    The kernel gives a closed descriptor 0 to 2 to the next file that is opened, such as a model's,
+    and a ``print`` would write into it. So closed ones are opened with a read-only null device.
     """
     for fd in (0, 1, 2):
         try:
@@ -38,18 +38,18 @@ def begin() -> None:
 
 
 def flush() -> None:
-    """Let out what is printed, while its loss can still be told."""
+    """Flush stdout while a write error can still be reported."""
     if _stdout is not None:
         sys.stdout.flush()
 
 
 def is_lost() -> bool:
-    """Tell whether what is printed on stdout reaches nobody any more."""
+    """Tell whether stdout has failed, so that nobody reads it any more."""
     return _stdout is not None and _stdout.has_lost
 
 
 class _Forgiving(io.FileIO):
-    """A file that loses what it cannot write, instead of raising."""
+    """A file that drops what it cannot write, instead of raising."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)
@@ -57,7 +57,7 @@ class _Forgiving(io.FileIO):
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
-            # None: it does not block, and its reader is slow. A terminal may be so, too.
+            # None: the descriptor is non-blocking and its reader is slow (EAGAIN).
             while (written := super().write(data)) is None:
                 _wait_for_room(self.fileno())
         except OSError as error:
@@ -72,9 +72,9 @@ class _Forgiving(io.FileIO):
             return  # stderr itself
         import logging
 
-        # A reader that has left, such as ``head``, usually means to.
+        # A reader that closes the pipe, such as ``head``, usually does so on purpose.
         level = logging.INFO if isinstance(error, BrokenPipeError) else logging.WARNING
-        text = "stdout takes nothing more (%s); what the command does is not affected"
+        text = "writing to stdout failed (%s); further output is dropped, the command continues"
         logging.getLogger("streamlink.command").log(level, text, error.strerror)
 
 
@@ -85,7 +85,7 @@ def _wait_for_room(fd: int) -> None:
 
 
 def _text(file: _Forgiving, before: TextIO | None) -> TextIO:
-    """Return what writes text to ``file`` as ``before`` did; None: that was closed."""
+    """Return a text stream over ``file``, with the settings of ``before``; None: it was closed."""
     buffered = io.BufferedWriter(file)
     if before is None:
         return io.TextIOWrapper(buffered, "utf-8", "backslashreplace", line_buffering=True)

@@ -1,13 +1,14 @@
-"""Signals of a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP end it in order, whatever it does.
+"""Signals of a command: SIGINT (Ctrl-C), SIGTERM and SIGHUP end it in an orderly way at any time.
 
-What a handler raises arises wherever the main thread is, and inside a destructor or a callback the
-interpreter swallows it. So ours raises nothing. While the command is imported and its words are
-read there is nothing to clean up, and it ends the process. While the command runs it hands the
-number to a thread that cancels the command's token; the main thread ends where it looks at that.
-Only inside ``Raising``, around code that knows no token, it raises ``KeyboardInterrupt``.
+An exception in a signal handler is raised wherever the main thread is, and inside a destructor or
+a callback the interpreter swallows it. So our handler does not raise. During imports and parsing
+there is nothing to clean up, and it ends the process. While the command runs, it passes the number
+to a thread that cancels the command's token, and the main thread ends at its next check (the
+self-pipe pattern, with a queue). Only inside ``Raising``, around code that does not check a token,
+it raises ``KeyboardInterrupt``.
 
-``begin`` is for programs, never for the library. It comes before the heavy imports, which it
-guards, so this module imports nothing that takes time.
+``begin`` is for programs, never for the library. It is called before the slow imports, so this
+module imports nothing that takes time.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ __all__ = ["Cancelling", "Raising", "begin", "code_of", "end_with", "received"]
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
 _SAME_PRESS_SECONDS = 0.5
-"""Who starts us may pass on a Ctrl-C that the terminal has sent to us, too."""
+"""A parent process may forward a Ctrl-C that the terminal sent to us as well."""
 
 
 class _Process:
-    """What signals do to this process at the moment."""
+    """How this process reacts to signals at present."""
 
     def __init__(self) -> None:
         self.has_begun = False
@@ -43,12 +44,12 @@ class _Process:
         self.number = self.number or number
         self.act(number)
         if self.raises:
-            self.raises = False  # once: what follows is the clean-up
+            self.raises = False  # once: the clean-up that follows must not be interrupted
             raise KeyboardInterrupt
 
 
 def begin() -> None:
-    """Heed the signals from now on; SIGHUP only where ``nohup`` has not let it be ignored."""
+    """Install the handlers; for SIGHUP only if it is not ignored, as ``nohup`` does."""
     if _process.has_begun:
         return
     _process.has_begun = True
@@ -62,25 +63,25 @@ def begin() -> None:
 
 
 def code_of(number: int) -> int:
-    """Return the exit code of a process that a signal ended: 130 for SIGINT, as shells have it."""
+    """Return the exit code of a process that a signal ended: 128 plus its number, as in shells."""
     return 128 + number
 
 
 def received() -> int:
-    """Return the first signal that came; 0: none."""
+    """Return the number of the first signal received; 0: none."""
     return _process.number
 
 
 def end_with(code: int) -> None:
-    """Let a signal that comes from now on end the process at once, with the code it has earned."""
+    """Let further signals end the process at once, with the exit code that the command has."""
     _process.act = lambda number: os._exit(code)
 
 
 class Cancelling:
-    """While a command runs, let the first signal call ``cancel(name)``, from a thread of its own.
+    """While a command runs, the first signal calls ``cancel(name)`` in a separate thread.
 
-    A second Ctrl-C ends the process at once. Where ``begin`` was not called nothing happens:
-    signals are the business of the program that runs the command.
+    A second Ctrl-C ends the process at once. If ``begin`` was not called, it does nothing: another
+    program runs the command and handles its own signals.
     """
 
     def __init__(self, cancel: Callable[[str], object]) -> None:
@@ -93,7 +94,7 @@ class Cancelling:
         import threading
         from queue import SimpleQueue
 
-        # Made for this: its ``put`` may be called while the same thread is in the middle of it.
+        # ``SimpleQueue.put`` is reentrant: a handler may interrupt the same thread inside ``put``.
         self._numbers = SimpleQueue()
         threading.Thread(target=self._listen, name="signals", daemon=True).start()
         _process.act = self._numbers.put
@@ -121,11 +122,11 @@ class Cancelling:
 
 
 class Raising:
-    """Around code that knows no token: let a signal raise ``KeyboardInterrupt`` there, too."""
+    """Around code that does not check a token: a signal also raises ``KeyboardInterrupt`` there."""
 
     def __enter__(self) -> None:
         _process.raises = _process.has_begun
-        if _process.number:  # it came just before, and is not to be raised once more later
+        if _process.number:  # a signal arrived just before; raise for it once only
             _process.raises = False
             raise KeyboardInterrupt
 
@@ -139,24 +140,24 @@ class Raising:
 
 
 def _leave(number: int) -> None:
-    """End the process, at once."""
-    if not {"--json-logs", "--report-fd"} & set(sys.argv):  # of a fleet only the parent says it
+    """End the process at once."""
+    if not {"--json-logs", "--report-fd"} & set(sys.argv):  # in a fleet only the parent reports it
         words = (_SHOW_CURSOR if os.isatty(2) else b"") + b"stopped\n"
         try:  # noqa: SIM105 (nothing may be imported here, in the middle of any import)
             os.write(2, words)
         except OSError:
-            pass  # nobody is there to read it
+            pass  # nobody reads stderr
     os._exit(code_of(number))
 
 
 def _ignore() -> None:
-    """Let nothing change how the process ends, in the moment when Python itself ends."""
+    """Ignore signals while the interpreter shuts down, so that the exit code stays."""
     for each in HEEDED:
         signal.signal(each, signal.SIG_IGN)
 
 
 def _forget() -> None:
-    """In a child that was forked, such as a loader of data: signals do what they usually do."""
+    """Restore the default handlers in a forked child, such as a data loader's worker."""
     for each in HEEDED:
         if signal.getsignal(each) == _process.heed:
             is_ctrl_c = each is signal.SIGINT

@@ -62,7 +62,7 @@ def socket_of(store: Path | None, control: Path | None) -> Path:
     """
     if (store is None) == (control is None):
         raise CommandError(
-            "name the process: give either --store PATH, as it got it, or --control PATH"
+            "name the process: give the --store PATH that it was started with, or --control PATH"
         )
     return control if control is not None else control_path(store or "")
 

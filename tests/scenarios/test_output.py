@@ -16,7 +16,7 @@ from tests.support.commands import environment, streamlink
 
 pytestmark = pytest.mark.processes
 
-LOST = "stdout takes nothing more"
+LOST = "writing to stdout failed"
 
 
 @pytest.fixture
