@@ -114,7 +114,7 @@ class JobOperator:
         self._memory = memory
         self._ledger = "" if ledger is None else str(ledger.absolute())
         self._rates = Rates(server)
-        self._began = time.time()
+        self._began = server.clock.wall()
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer ``{"do": "status" | "abort" | "drop" | "readmit", ...}``.
@@ -159,7 +159,7 @@ class JobOperator:
             "pid": os.getpid(),
             "listens": self._server.address,
             "began": self._began,
-            "now": time.time(),
+            "now": self._server.clock.wall(),
             **{name: value for name, value in asdict(state).items() if name != "lost"},
             "ledger": self._ledger,
             "clients": clients,

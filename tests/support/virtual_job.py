@@ -216,9 +216,9 @@ class VirtualJob:
 
     def reports(self) -> list[RoundReport]:
         """Run all rounds in this thread, once the server knows of every client."""
-        self._server.wait_for_peers(self._joined, WAIT)
+        self.server.wait_for_peers(self._joined, WAIT)
         job = ScatterAndGather(
-            self._server, self.store, self._rules, spool=self._spool, on_event=self._note
+            self.server, self.store, self._rules, spool=self._spool, on_event=self._note
         )
         return job.run()
 
@@ -243,9 +243,9 @@ class VirtualJob:
 
     def __enter__(self) -> Self:
         self._end.enter_context(self.clock.running())
-        self._server = Server(self._address, self._link, clock=self.clock).listen()
+        self.server = Server(self._address, self._link, clock=self.clock).listen()
         over = RuntimeError("the test is over")  # no goodbye: a client that is gone answers none
-        self._end.callback(self._server.__exit__, RuntimeError, over, None)
+        self._end.callback(self.server.__exit__, RuntimeError, over, None)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -211,27 +211,6 @@ def test_a_request_nobody_works_on_expires_the_stage_processing() -> None:
     assert named.value.seconds >= 0.5
 
 
-def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
-    never = threading.Event()
-
-    def work(assignment: Assignment) -> None:
-        model = assignment.incoming()
-        receive_model(model, lambda model: MemoryStore().begin(model.spec))
-        for _ in range(12):
-            never.wait(0.2)
-            assignment.progress()
-        assignment.reply(metadata={"loss": "0.5"})
-
-    with Federation(config(communication_timeout=0.8)) as federation:
-        federation.link("site-1", work)
-        exchange = asked(federation)
-        send_model(exchange.outgoing, pattern_model(SPEC))
-        exchange.request_complete()
-        reply = exchange.wait_reply(WAIT)
-    assert reply is not None
-    assert reply.metadata == {"loss": "0.5"}
-
-
 def test_an_answer_that_began_before_the_request_was_complete_ends_the_processing() -> None:
     with Federation(config(communication_timeout=0.5)) as federation:
         federation.link("site-1", lambda _: None)
@@ -266,14 +245,6 @@ def test_a_very_long_error_text_does_not_end_the_session(federation: Federation)
 
 
 # --- sessions -------------------------------------------------------------------------
-
-
-def test_heartbeats_keep_an_idle_session_alive() -> None:
-    short = config(session_timeout=0.6, heartbeat_interval=0.15)
-    with Federation(short) as federation:
-        link = federation.link("site-1")
-        assert not link.wait(2.0)  # three times the limit, and nothing was said but heartbeats
-        assert federation.peer("site-1").is_here
 
 
 def test_a_session_that_brings_nothing_is_dead() -> None:

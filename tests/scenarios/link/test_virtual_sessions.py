@@ -1,0 +1,42 @@
+"""Sessions and requests that last for hours, on virtual time."""
+
+from __future__ import annotations
+
+from streamlink.link import Attempt
+from streamlink.link.assignment import Assignment
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
+from streamlink.stores.memory import MemoryStore
+from tests.support.models import pattern_model
+from tests.support.peers import ODD, config
+from tests.support.virtual_job import VirtualJob
+
+HOUR = 3600.0
+
+
+def test_heartbeats_keep_an_idle_session_alive() -> None:
+    with VirtualJob() as job:
+        client = job.site(0)
+        assert not client.wait(HOUR / 2)  # and nothing was said but heartbeats
+        assert [peer.is_here for peer in job.server.peers] == [True]
+
+
+def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
+    with VirtualJob(config(communication_timeout=60.0)) as job:
+
+        def work(assignment: Assignment) -> None:
+            receive_model(assignment.incoming(), lambda model: MemoryStore().begin(model.spec))
+            for _ in range(12):
+                job.sleep(50.0)
+                assignment.progress()
+            assignment.reply(metadata={"loss": "0.5"})
+
+        job.site(0, serving=work)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        exchange = peer.ask("train", ODD, attempt=Attempt("job", 0, 1))
+        send_model(exchange.outgoing, pattern_model(ODD))
+        exchange.request_complete()
+        reply = exchange.wait_reply(HOUR)
+        assert reply is not None
+        assert reply.metadata == {"loss": "0.5"}
+        assert job.seconds == 12 * 50.0
