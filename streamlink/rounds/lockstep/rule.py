@@ -154,6 +154,6 @@ def require_quorum(
     if left + arrived < least:
         raise QuorumNotReached(
             f"round {number}: {left} of {least} clients left (min_clients); the last whole "
-            "model stands",
+            "model stays",
             failures,
         )
