@@ -24,7 +24,6 @@ from pathlib import Path
 
 import streamlink
 from streamlink.config import JobConfig
-from streamlink.stores import TorchModel
 
 try:
     import torch
@@ -33,6 +32,8 @@ except ImportError:
     sys.exit(
         "this example trains with PyTorch, which is an extra: pip install 'streamlink-fl[torch]'"
     )
+
+from streamlink.stores import TorchModel
 
 TOKENS, WIDTH = 64, 32
 SITES = (1, 2)

@@ -224,7 +224,7 @@ class ScatterAndGather:
             is_last: no round follows at once, so the new model is not sent early (duplex).
 
         Raises:
-            QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stands.
+            QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stays.
             JobAborted: an operator has ended the job.
             Cancelled: the token was.
             StoreError: the model cannot be read or stored.

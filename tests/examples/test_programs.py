@@ -130,7 +130,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_a_night_goes_on_without_the_straggler(night: tuple[Path, str]) -> None:
     folder, text = night
     assert "sites ended with {'site-1': 0, 'site-2': 0, 'site-3': 0}" in text
-    assert "goes on without site-3: " in text
+    assert "continues without site-3: " in text
     rounds = [found.split(", ") for found in re.findall(r"round \d+: (site.*)", text)]
     assert len(rounds) == 4
     steps = [sum(ADDS[site] for site in sites) / len(sites) for sites in rounds]

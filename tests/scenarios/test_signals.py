@@ -106,7 +106,7 @@ def test_a_signal_while_the_modules_are_imported_ends_it_without_a_traceback(
 
 
 def test_nothing_else_is_said_where_the_log_is_json() -> None:
-    done = at_import("grpc", signal.SIGINT, "inspect", "nothing", "--json-logs")
+    done = at_import("numpy", signal.SIGINT, "inspect", "nothing", "--json-logs")
     assert (done.returncode, done.stderr) == (130, "")
 
 
