@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ import numpy as np
 
 import streamlink as sl
 from streamlink import logs
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.stores import ArrayModel
 from tests.support.forked import Fork, Forks, serve_forks
 from tests.support.peers import ODD, WAIT, Array, initial, trained
@@ -134,6 +136,8 @@ def client(facts: Mapping[str, Any]) -> None:
         return float(facts.get("weight", 1.0))
 
     def metrics() -> dict[str, float]:
+        if place == "metrics" and executor.watched is not None:
+            _wait_until_consumed(executor.watched[1])
         is_reached("metrics")
         return {"loss": float(facts.get("loss", number))}
 
@@ -148,6 +152,12 @@ def client(facts: Mapping[str, Any]) -> None:
     except sl.StreamlinkError as error:
         tell(ended=str(error))
     tell(seen=seen)
+
+
+def _wait_until_consumed(update: SendTransfer) -> None:
+    """Wait until the server has used all of an update: what dies now has lost nothing of it."""
+    while update.stats.consumed_bytes < update.spec.nbytes:
+        time.sleep(0.01)
 
 
 class Job:
