@@ -23,7 +23,7 @@ MOST_LETTERS = 120
 def prose(text: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines that can be wrapped: no code, no table, no long address."""
     is_code = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("```"):
             is_code = not is_code
         elif not (is_code or line.lstrip().startswith("|") or "](http" in line):
@@ -33,7 +33,16 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_prose_wraps(path: Path) -> None:
     text = path.read_text("utf-8")
-    assert [number for number, line in prose(text) if len(line) > MOST_LETTERS] == []
+    assert too_long(text) == []
+
+
+def too_long(text: str) -> list[str]:
+    """Return the lines that have to be wrapped, as an editor numbers them."""
+    return [
+        f"line {number} has {len(line)} characters: {line}"
+        for number, line in prose(text)
+        if len(line) > MOST_LETTERS
+    ]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -70,3 +79,9 @@ def names_of_ours(tree: ast.Module) -> Iterator[str]:
 def test_only_lines_that_can_be_wrapped_are_counted() -> None:
     text = "a line\n```\ncode\n```\n| table |\n[page](https://there)\nthe end"
     assert [line for _, line in prose(text)] == ["a line", "the end"]
+
+
+def test_a_line_that_is_too_long_is_named_by_its_number_and_its_text() -> None:
+    long = "x" * 121
+    text = f"```\ncode\n```\n| table |\na\x0cform feed, which ends no line\n{long}\n"
+    assert too_long(text) == [f"line 6 has 121 characters: {long}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from abc import abstractmethod
 from contextlib import suppress
 from typing import ClassVar
 
@@ -15,6 +17,9 @@ from streamlink.errors import StreamlinkError
 from streamlink.model.spec import DTYPES, ModelSpec, TensorSpec
 
 MOST_BYTES = 1 << 16
+MiB = 1 << 20
+BEYOND_MEMORY = 1 << 32
+"""What a hostile payload claims to decode to (bytes)."""
 
 # Several classes inherit each of these tests. Hypothesis warns of that, since what one of them has
 # found may be tried with another; here that is one more example.
@@ -40,13 +45,21 @@ def cut(data: bytes, at: int) -> tuple[memoryview, ...]:
 
 
 class CodecContract:
-    """Inherit it as ``TestX(CodecContract)``; ``name`` is that of a registered encoding."""
+    """Inherit it as ``TestX(CodecContract)``, with a ``name`` that is registered, and ``claiming``.
+
+    Memory is what Python allocates (``bytes``, NumPy arrays). What a C library allocates by itself
+    is not counted here: where a payload can ask for some of that, test the codec's own check.
+    """
 
     name: ClassVar[str]
 
     @property
     def codec(self) -> Codec:
         return new_codec(self.name)
+
+    @abstractmethod
+    def claiming(self, nbytes: int) -> bytes:
+        """Return fewer than a thousand bytes that claim to decode to ``nbytes``."""
 
     def encoded(self, size: int = 10_000) -> tuple[Place, memoryview]:
         """Return a range that any encoding shrinks, and what it shrinks to."""
@@ -114,6 +127,26 @@ class CodecContract:
         place, packed = self.encoded()
         with pytest.raises(StreamlinkError):
             self.codec.decode((packed[: int(share * packed.nbytes)],), place)
+
+    def test_a_few_bytes_that_claim_4_gib_are_refused_and_allocate_none_of_it(self) -> None:
+        payload = self.claiming(BEYOND_MEMORY)
+        assert len(payload) < 1000
+        self.refuse_within(MiB, payload, 64 * 1024)
+
+    def test_a_range_that_was_encoded_longer_is_refused_and_allocates_none_of_it(self) -> None:
+        _, packed = self.encoded(16 * MiB)
+        self.refuse_within(MiB, bytes(packed), 64 * 1024)
+
+    def refuse_within(self, most: int, payload: bytes, nbytes: int) -> None:
+        """Decode ``payload`` for a range of ``nbytes``: an error, with ``most`` bytes allocated."""
+        codec, place = self.codec, Place(ModelSpec((TensorSpec("x", "U8", (nbytes,)),)), 0, nbytes)
+        tracemalloc.start()
+        try:
+            with pytest.raises(StreamlinkError):
+                codec.decode((memoryview(payload),), place)
+            assert tracemalloc.get_traced_memory()[1] < most
+        finally:
+            tracemalloc.stop()
 
     def test_more_than_the_encoding_is_refused(self) -> None:
         place, packed = self.encoded()
