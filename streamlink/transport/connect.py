@@ -32,6 +32,7 @@ __all__ = [
     "carriers_to",
     "check_dialing",
     "check_listening",
+    "data_carrier_to",
     "dial",
     "hub_at",
     "listen",
@@ -76,7 +77,9 @@ class DataModule(Protocol):
     def new_data_carrier(
         self, address: str, port: int, config: LinkConfig, clock: Clock
     ) -> DataCarrier | None:
-        """Return a client's end; None: not from here. Nothing connects.
+        """Return the client's end, without connecting yet.
+
+        None if this carrier cannot reach that server.
 
         Args:
             address: of the server, as the client dialed it for the session. Its host is the only
@@ -195,7 +198,7 @@ def dial(
         clock=clock,
         traffic=traffic,
         cancel=cancel,
-        open_data=lambda offered: _data_carrier(where, offered, config, clock),
+        open_data=lambda offered: data_carrier_to(where, offered, config, clock),
     )
 
 
@@ -208,6 +211,26 @@ def carriers_to(address: str, config: LinkConfig, *, clock: Clock) -> Carriers:
     """
     scheme, where = split_scheme(address)
     return _control(scheme).new_carriers(where, config, clock)
+
+
+def data_carrier_to(
+    address: str, offered: Sequence[DataPort], config: LinkConfig, clock: Clock
+) -> DataCarrier | None:
+    """Return the client's end of the first offered carrier that is known and usable here.
+
+    Args:
+        address: of the server, as it was dialed, without its scheme.
+        offered: what the welcome names, the best first.
+        config: settings of this end.
+        clock: what waits go by.
+    """
+    for each in offered:
+        if each.carrier in _DATA:  # a newer server may have others
+            module = cast("DataModule", import_module(_DATA[each.carrier]))
+            carrier = module.new_data_carrier(address, each.port, config, clock)
+            if carrier is not None:
+                return carrier
+    return None
 
 
 def check_listening(address: str, config: LinkConfig) -> None:
@@ -252,16 +275,3 @@ def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
     scheme, where = split_scheme(address)
     module = cast("DataModule", _module(_DATA, scheme, "streams alone"))
     return scheme, partial(module.new_data_listener, where)
-
-
-def _data_carrier(
-    address: str, offered: Sequence[DataPort], config: LinkConfig, clock: Clock
-) -> DataCarrier | None:
-    """Return the client's end of the first offered carrier that is known and usable here."""
-    for each in offered:
-        if each.carrier in _DATA:  # a newer server may have others
-            module = cast("DataModule", import_module(_DATA[each.carrier]))
-            carrier = module.new_data_carrier(address, each.port, config, clock)
-            if carrier is not None:
-                return carrier
-    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -17,11 +17,11 @@ from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
-from streamlink.model.interfaces import ModelSink
-from streamlink.protocol.frames import Request
+from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.protocol.frames import DataPort, Request
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.carriers import CallEnd, ClientCall, Readiness
-from streamlink.transport.dialer import Dialer
+from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier, Readiness
+from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.wire import TransferWire
@@ -33,17 +33,80 @@ SPEC = float_spec(50_001, 0, 3)
 RequestReceived = Callable[[Session, Request], None]
 
 
+Listen = Callable[[LinkConfig, RequestReceived], Hub]
+
+
+class Counted:
+    """A data carrier, and the calls that it was given."""
+
+    def __init__(self, carrier: DataCarrier, calls: list[ClientCall]) -> None:
+        self._carrier, self._calls = carrier, calls
+        self.renew, self.close = carrier.renew, carrier.close
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        self._calls.append(call)
+        return self._carrier.carry(call)
+
+
 class Line:
     """A hub and the clients that reach it over one kind of carrier. All end with it."""
 
     def __init__(
         self,
-        listen: Callable[[LinkConfig, RequestReceived], Hub],
+        listen: Listen,
         dial: Callable[[Hub, str], Dialer],
+        config: LinkConfig = SMALL,
     ) -> None:
-        self.hub = listen(SMALL, lambda session, request: session.reply(request))
+        self.hub = listen(config, lambda session, request: session.reply(request))
         self._dial = dial
         self._dialers: list[Dialer] = []
+        self.is_offering = False
+        self.offered_calls: list[ClientCall] = []
+        self.fallback_calls: list[ClientCall] = []
+
+    @classmethod
+    def offering(
+        cls,
+        listen: Listen,
+        carriers: Callable[[Hub], Carriers],
+        open_data: Callable[[Hub, Sequence[DataPort]], DataCarrier | None],
+        config: LinkConfig = SMALL,
+    ) -> Line:
+        """Return a line whose hub offers a carrier of streams alone: the one under test.
+
+        A client falls back from it without an error, so the calls of both are counted.
+
+        Args:
+            listen: makes the hub; it offers the carrier.
+            carriers: what a client uses for sessions, and for streams that fall back.
+            open_data: makes the client's end of the carrier under test.
+            config: settings of both ends.
+        """
+
+        def open_counted(hub: Hub, offered: Sequence[DataPort]) -> DataCarrier | None:
+            carrier = open_data(hub, offered)
+            return None if carrier is None else Counted(carrier, line.offered_calls)
+
+        def dial(hub: Hub, name: str) -> Dialer:
+            usual = carriers(hub)
+            return Dialer(
+                "the hub",
+                config,
+                Carriers(usual.control, Counted(usual.data, line.fallback_calls)),
+                name=name,
+                clock=running_time,
+                open_data=lambda offered: open_counted(hub, offered),
+            )
+
+        line = cls(listen, dial, config)
+        line.is_offering = True
+        return line
+
+    def check_no_fallback(self) -> None:
+        """Fail unless every stream so far has gone over the carrier under test."""
+        if self.is_offering:
+            assert not self.fallback_calls, "streams went over the sessions' carrier instead"
+            assert any(each.pump.has_moved for each in self.offered_calls), "it carried nothing"
 
     def dialer(self, name: str = "site-1") -> Dialer:
         """Return a client that has not connected yet."""
@@ -65,11 +128,27 @@ class Line:
         self.hub.close("the test is over", has_failed=True)
 
 
+class HalfGated:
+    """A model whose first half is read at once, and the other after ``gate``."""
+
+    def __init__(self, model: ModelSource, gate: Callable[[], None]) -> None:
+        self._model, self._gate, self.spec = model, gate, model.spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        if offset >= self.spec.nbytes // 2:
+            self._gate()
+        return self._model.read(offset, length)
+
+    def close(self) -> None:
+        self._model.close()
+
+
 class Moving:
     """A model that goes from the hub to a client, each end in a thread of its own."""
 
     def __init__(self, line: Line, dialer: Dialer, near: Session, far: Session) -> None:
         number, self.store = line.hub.new_stream_id(), MemoryStore()
+        self._line = line
         self.outgoing = SendTransfer(
             far.config, SPEC, stream_id=number, peer_name="x", name="model", clock=running_time
         )
@@ -84,16 +163,16 @@ class Moving:
         self._ends: list[Future[Receipt]] = []
 
     def start(self) -> None:
-        """Begin; the receiver waits for ``goes_on`` with its first bytes."""
+        """Begin; the sender waits for ``goes_on`` in the middle: by then, bytes have arrived."""
+        model = HalfGated(pattern_model(SPEC), self._gate)
         self._ends = [
-            self._pool.submit(send_model, self.outgoing, pattern_model(SPEC)),
-            self._pool.submit(receive_model, self.incoming, lambda model: self._sink()),
+            self._pool.submit(send_model, self.outgoing, model),
+            self._pool.submit(receive_model, self.incoming, lambda _: self.store.begin(SPEC)),
         ]
 
-    def _sink(self) -> ModelSink:
+    def _gate(self) -> None:
         self.has_begun.set()
         assert self.goes_on.wait(WAIT)
-        return self.store.begin(SPEC)
 
     def finish(self) -> Receipt:
         """Let it go on; returns the sender's receipt, once all has arrived."""
@@ -101,6 +180,7 @@ class Moving:
         sent, _ = (each.result(WAIT) for each in self._ends)
         self._pool.shutdown()
         assert content(self.store.open()) == content(pattern_model(SPEC))
+        self._line.check_no_fallback()
         return sent
 
 
@@ -156,7 +236,10 @@ class ControlCarrierContract:
 
 
 class DataCarrierContract:
-    """What a carrier of streams must do. A subclass gives ``line``."""
+    """What a carrier of streams must do. A subclass gives ``line``.
+
+    A carrier of streams alone needs ``Line.offering``, so that no stream falls back unseen.
+    """
 
     def test_a_model_arrives_whole(self, line: Line) -> None:
         moving = Moving(line, *line.joined())
@@ -201,6 +284,7 @@ class DataCarrierContract:
         moving.outgoing.abort(AbortCode.CANCELLED, "nobody wants it")
         with pytest.raises(StreamAborted, match="nobody wants it"):
             moving.incoming.open(WAIT)
+        line.check_no_fallback()
 
     def test_a_closed_carrier_carries_nothing(self, line: Line) -> None:
         dialer, near, _ = line.joined()

@@ -13,7 +13,14 @@ from streamlink.clock import running_time
 from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
-from streamlink.transport.connect import check_dialing, check_listening, dial, listen
+from streamlink.transport.connect import (
+    carriers_to,
+    check_dialing,
+    check_listening,
+    data_carrier_to,
+    dial,
+    listen,
+)
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
@@ -43,9 +50,13 @@ class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
 class TestACarrierThatTheWelcomeNames(DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
-        line = Line(
+        def address(hub: Hub) -> str:
+            return f"127.0.0.1:{hub.port}"
+
+        line = Line.offering(
             lambda _, asked: listen("127.0.0.1:0", OFFERS, on_request=asked, clock=running_time),
-            lambda hub, name: dial(f"127.0.0.1:{hub.port}", SMALL, name=name, clock=running_time),
+            lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
+            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
         )
         yield line
         line.close()
@@ -125,6 +136,24 @@ def test_a_carrier_that_brings_nothing_is_given_up_without_loss(
         Lab(None, broken).move()
     assert (broken.calls, broken.is_closed) == (1, True)
     assert [each.message for each in caplog.records if "brings nothing" in each.message]
+
+
+def test_the_contract_fails_for_a_carrier_that_carries_nothing() -> None:
+    network, streams = MemoryNetwork(running_time), MemoryNetwork(running_time, 7)
+    line = Line.offering(
+        lambda config, asked: Hub(
+            config,
+            [network.listen],
+            clock=running_time,
+            data=[("lab", streams.listen)],
+            on_request=asked,
+        ).listen(),
+        lambda hub: network.carriers(),
+        lambda hub, offered: Scripted(CallEnd.BROKEN),
+    )
+    with pytest.raises(AssertionError, match="the sessions' carrier instead"):
+        DataCarrierContract().test_a_model_arrives_whole(line)
+    line.close()
 
 
 def test_carriers_that_a_client_does_not_know_are_ignored() -> None:

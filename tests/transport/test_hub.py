@@ -11,8 +11,7 @@ from streamlink.clock import running_time
 from streamlink.errors import ProtocolError
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
-from streamlink.transport.carriers import CallEnd, ClientCall
-from streamlink.transport.dialer import Carriers, Dialer
+from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.session import Session
@@ -28,19 +27,7 @@ class TestADataCarrierOverSockets(DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         network = MemoryNetwork(running_time)
-
-        def dial(hub: Hub, name: str) -> Dialer:
-            control = network.carriers().control
-            return Dialer(
-                "memory",
-                SMALL,
-                Carriers(control, Nothing()),
-                name=name,
-                clock=running_time,
-                open_data=lambda offered: SocketCarrier(offered[0].port),
-            )
-
-        line = Line(
+        line = Line.offering(
             lambda config, asked: Hub(
                 config,
                 [network.listen],
@@ -48,22 +35,11 @@ class TestADataCarrierOverSockets(DataCarrierContract):
                 on_request=asked,
                 clock=running_time,
             ).listen(),
-            dial,
+            lambda hub: network.carriers(),
+            lambda hub, offered: SocketCarrier(offered[0].port),
         )
         yield line
         line.close()
-
-
-class Nothing:
-    """A carrier that carries nothing: whatever moves has gone over another."""
-
-    def carry(self, call: ClientCall) -> CallEnd:
-        return CallEnd.BROKEN
-
-    def renew(self) -> None:
-        """There is nothing."""
-
-    close = renew
 
 
 class Wire:
