@@ -77,12 +77,6 @@ class TransferWire(Wire):
         self._sent += not isinstance(frame, f.Chunk)
         return buffers
 
-    def encode(self, frame: Any) -> bytes:
-        """See ``Wire``."""
-        raw = messages.encode_transfer(frame, self._stream_id, self._sent)
-        self._sent += not isinstance(frame, f.Chunk)
-        return raw
-
     def decode(self, raw: bytes) -> f.TransferFrame:
         """See ``Wire``."""
         frame = messages.decode_transfer(raw, self._stream_id, self._received)
