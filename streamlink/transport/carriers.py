@@ -3,7 +3,8 @@
 A *call* is an ordered stream of messages both ways, opened by a client. It carries one machine: a
 session, or a stream of it. Calls may break at any time, and whole: what was sent and not delivered
 is lost, and nothing is delivered behind a gap. Frames have checks of their own, so a carrier need
-not detect damage. It must neither join nor split messages.
+not detect damage. It must neither join nor split messages. It must take messages of every size up
+to ``largest_message``, and may end a call that announces a larger one.
 
 The client's end has two small interfaces, since sessions and bulk bytes may travel differently:
 
@@ -22,7 +23,10 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from streamlink.cancel import CancelToken
+from streamlink.config import StreamConfig
 from streamlink.protocol.frames import Frame
+from streamlink.protocol.limits import MAX_PAGE_BYTES, PAGE_OVERHEAD_BYTES
+from streamlink.transport.chunks import CHUNK_HEADER_BYTES
 from streamlink.transport.pump import Pump
 from streamlink.transport.wire import Wire
 
@@ -35,7 +39,19 @@ __all__ = [
     "Listener",
     "Readiness",
     "ServerCall",
+    "largest_message",
 ]
+
+
+def largest_message(stream: StreamConfig) -> int:
+    """Return how large an honest message may be at an end with these settings (bytes).
+
+    It is a chunk, its header and ``chunk_bytes`` of payload, or a page of a model's description.
+    Both ends agree on the smaller ``chunk_bytes``, so that one's own settings bound what arrives.
+    """
+    page = MAX_PAGE_BYTES + PAGE_OVERHEAD_BYTES
+    return max(CHUNK_HEADER_BYTES + stream.chunk_bytes, page)
+
 
 # --- the client's end -------------------------------------------------------
 
@@ -109,8 +125,8 @@ class DataCarrier(Protocol):
         """Open a call, attach its pump, carry both ways until either end has ended; detach it.
 
         Blocks the calling thread. Never raises for a connection that cannot be made or is lost: the
-        caller tries again, with pauses. Where a call ends as ``CUT`` the connection may be dead
-        unnoticed: the next call must go over a new one; other calls may end on the old one.
+        caller tries again, with pauses. After ``CUT``, the connection may be dead. Open the next
+        call on a new connection; calls still running on the old one may finish there.
         """
 
     def renew(self) -> None:
@@ -173,7 +189,11 @@ class ServerCall(Caller, Protocol):
         """The messages that arrive; ends after the client's last one, raises if the call breaks."""
 
     def break_off(self, why: str) -> None:
-        """Let the client see ``BROKEN`` and not ``ENDED`` once what was sent has left."""
+        """From now on, end this call as broken.
+
+        Deliver what was yielded so far, then make the client's ``carry`` return ``BROKEN``, so that
+        it opens another call.
+        """
 
     def on_over(self, then: Callable[[], None]) -> bool:
         """Have ``then`` called at the call's end; False: it has ended, ``then`` is not called."""

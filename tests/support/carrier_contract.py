@@ -18,6 +18,7 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelSource, Payload
+from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import DataPort, Request
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier, Readiness
@@ -146,11 +147,14 @@ class HalfGated:
 class Moving:
     """A model that goes from the hub to a client, each end in a thread of its own."""
 
-    def __init__(self, line: Line, dialer: Dialer, near: Session, far: Session) -> None:
+    def __init__(
+        self, line: Line, dialer: Dialer, near: Session, far: Session, spec: ModelSpec = SPEC
+    ) -> None:
+        self._spec = spec
         number, self.store = line.hub.new_stream_id(), MemoryStore()
         self._line = line
         self.outgoing = SendTransfer(
-            far.config, SPEC, stream_id=number, peer_name="x", name="model", clock=running_time
+            far.config, spec, stream_id=number, peer_name="x", name="model", clock=running_time
         )
         self.incoming = ReceiveTransfer(
             near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
@@ -164,10 +168,10 @@ class Moving:
 
     def start(self) -> None:
         """Begin; the sender waits for ``goes_on`` in the middle: by then, bytes have arrived."""
-        model = HalfGated(pattern_model(SPEC), self._gate)
+        model = HalfGated(pattern_model(self._spec), self._gate)
         self._ends = [
             self._pool.submit(send_model, self.outgoing, model),
-            self._pool.submit(receive_model, self.incoming, lambda _: self.store.begin(SPEC)),
+            self._pool.submit(receive_model, self.incoming, lambda _: self.store.begin(self._spec)),
         ]
 
     def _gate(self) -> None:
@@ -179,7 +183,7 @@ class Moving:
         self.goes_on.set()
         sent, _ = (each.result(WAIT) for each in self._ends)
         self._pool.shutdown()
-        assert content(self.store.open()) == content(pattern_model(SPEC))
+        assert content(self.store.open()) == content(pattern_model(self._spec))
         self._line.check_no_fallback()
         return sent
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from streamlink.config import StreamConfig
 from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
-from streamlink.transport.carriers import CallEnd, ClientCall
+from streamlink.transport.carriers import CallEnd, ClientCall, largest_message
 from streamlink.transport.chunks import CHUNK_HEADER_BYTES, CHUNK_START, decode_header
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.hub import Hub
@@ -27,7 +28,6 @@ from streamlink.transport.wire import TransferWire
 __all__ = ["SocketCarrier", "SocketListener"]
 
 _LENGTH = struct.Struct("<I")
-_MAX_FRAME_BYTES = 1 << 20
 
 Apart = tuple[f.ChunkHeader, int, memoryview, bool]
 """A chunk whose payload was read apart: header, hash, payload, whether that is in its place."""
@@ -36,8 +36,9 @@ Apart = tuple[f.ChunkHeader, int, memoryview, bool]
 class _Line:
     """One connection; whoever uses it may be cut off from any thread."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, stream: StreamConfig) -> None:
         self._connection = connection
+        self._most = largest_message(stream)
         self.peer = str(connection.getsockname())
         self.has_ended = False
 
@@ -98,8 +99,8 @@ class _Line:
 
     def _length(self) -> int:
         (nbytes,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        if nbytes > _MAX_FRAME_BYTES:
-            raise DamagedFrame(f"a frame of {nbytes} bytes")
+        if nbytes > self._most:
+            raise DamagedFrame(f"a frame of {nbytes} bytes; the largest has {self._most}")
         return int(nbytes)
 
     def _exactly(self, nbytes: int) -> bytearray:
@@ -154,7 +155,7 @@ class SocketListener:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                line = _Line(self._socket.accept()[0])
+                line = _Line(self._socket.accept()[0], self._hub.config.stream)
                 self._lines.add(line)
                 _start(self._serve, line)
 
@@ -188,8 +189,8 @@ class SocketListener:
 class SocketCarrier:
     """The client's end; see ``DataCarrier``."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, stream: StreamConfig) -> None:
+        self._port, self._stream = port, stream
         self._is_closed = False
         self._lines: set[_Line] = set()
 
@@ -198,9 +199,10 @@ class SocketCarrier:
         if self._is_closed:
             return CallEnd.BROKEN
         try:
-            line = _Line(socket.create_connection(("127.0.0.1", self._port)))
+            connection = socket.create_connection(("127.0.0.1", self._port))
         except OSError:
             return CallEnd.BROKEN
+        line = _Line(connection, self._stream)
         self._lines.add(line)
         number, wire = call.attach(line.cut), call.wire
         assert isinstance(wire, TransferWire)

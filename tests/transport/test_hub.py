@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
+from streamlink.config import LinkConfig, StreamConfig
 from streamlink.errors import ProtocolError
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
@@ -15,10 +16,27 @@ from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.session import Session
-from tests.support.carrier_contract import DataCarrierContract, Line
+from tests.support.carrier_contract import DataCarrierContract, Line, Moving
 from tests.support.models import float_spec
 from tests.support.peers import SMALL, WAIT, config
 from tests.support.socket_carrier import SocketCarrier, SocketListener
+
+
+def over_sockets(settings: LinkConfig) -> Line:
+    """Return a hub in memory that offers the socket carrier."""
+    network = MemoryNetwork(running_time)
+    return Line.offering(
+        lambda config, asked: Hub(
+            config,
+            [network.listen],
+            data=[("socket", SocketListener)],
+            on_request=asked,
+            clock=running_time,
+        ).listen(),
+        lambda hub: network.carriers(),
+        lambda hub, offered: SocketCarrier(offered[0].port, settings.stream),
+        settings,
+    )
 
 
 class TestADataCarrierOverSockets(DataCarrierContract):
@@ -26,20 +44,21 @@ class TestADataCarrierOverSockets(DataCarrierContract):
 
     @pytest.fixture
     def line(self) -> Iterator[Line]:
-        network = MemoryNetwork(running_time)
-        line = Line.offering(
-            lambda config, asked: Hub(
-                config,
-                [network.listen],
-                data=[("socket", SocketListener)],
-                on_request=asked,
-                clock=running_time,
-            ).listen(),
-            lambda hub: network.carriers(),
-            lambda hub, offered: SocketCarrier(offered[0].port),
-        )
+        line = over_sockets(SMALL)
         yield line
         line.close()
+
+
+def test_chunks_of_the_default_size_fit_a_data_carrier() -> None:
+    default = StreamConfig()
+    stream = StreamConfig(
+        min_chunk_bytes=default.chunk_bytes, initial_window_bytes=default.window_bytes
+    )
+    line = over_sockets(LinkConfig(stream=stream))
+    moving = Moving(line, *line.joined(), float_spec(1_600_000))
+    moving.start()
+    assert moving.finish().stats.chunks < 6_400_000 // (1 << 20), "its chunks were smaller"
+    line.close()
 
 
 class Wire:
