@@ -45,9 +45,9 @@ Buffers = tuple[bytes | memoryview, ...]
 
 
 def encode_transfer(frame: f.TransferFrame, stream_id: int, number: int = 0) -> bytes:
-    """Return ``transfer_buffers`` joined: the one copy that a carrier costs which takes ``bytes``.
+    """Return ``transfer_buffers`` joined, for a carrier that takes only ``bytes``, as gRPC does.
 
-    gRPC is one: it takes nothing else.
+    The join is the only copy of a payload that this package makes at the sender.
     """
     return joined(transfer_buffers(frame, stream_id, number))
 
