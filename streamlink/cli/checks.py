@@ -14,7 +14,7 @@ from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import check_address
 from streamlink.config import JobConfig, LinkConfig
 from streamlink.encodings.registry import require_known
-from streamlink.errors import ModelError
+from streamlink.errors import ModelError, StreamlinkError
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
@@ -109,11 +109,17 @@ def check_serving(address: str, config: LinkConfig) -> None:
     """Check that a server can accept clients at ``address``; nothing listens yet.
 
     Raises:
+        CommandError: ``stream.data_listen`` names no carrier, or no address of it.
         SecurityError: a file of certificates or tokens cannot be used, or plain text beyond this
             machine is not permitted.
     """
     require_known(config.stream.encodings)
-    check_listening(address, config)
+    try:
+        check_listening(address, config)
+    except StreamlinkError:
+        raise
+    except ValueError as error:
+        raise CommandError(str(error)) from error
 
 
 def check_visiting(address: str, config: LinkConfig) -> None:

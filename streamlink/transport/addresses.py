@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 __all__ = [
+    "host_of",
     "is_answered",
     "is_unix",
     "listening_at",
@@ -45,6 +46,14 @@ def socket_file(address: str) -> Path | None:
         return None
     path = address.removeprefix(_FILE)
     return Path("/" + path.lstrip("/") if path.startswith("//") else path)
+
+
+def host_of(address: str) -> str | None:
+    """Return the host of ``host:port``, an IPv6 one without brackets; None for a Unix socket."""
+    if is_unix(address):
+        return None
+    host = address.rpartition(":")[0]
+    return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
 
 def require_address(address: str) -> None:

@@ -6,6 +6,11 @@ is lost, and nothing is delivered behind a gap. Frames have checks of their own,
 not detect damage. It must neither join nor split messages. It must take messages of every size up
 to ``largest_message``, and may end a call that announces a larger one.
 
+Security is the carrier's own work: nobody above it encrypts, or proves who is at the other end. The
+refusal of plain text beyond loopback holds for carriers that ask for it (``require_loopback``). The
+hub compares a client's name with ``Caller.certified_names``: a carrier that returns None there has
+proved nothing, and whoever knows a session's id may take over its streams.
+
 The client's end has two small interfaces, since sessions and bulk bytes may travel differently:
 
 - ``ControlCarrier`` carries sessions. It can also say whether the server is there, and why not.

@@ -16,20 +16,24 @@ from typing import Protocol, cast
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
+from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
 from streamlink.transport.addresses import split_scheme
 from streamlink.transport.carriers import DataCarrier, Listener
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
-from streamlink.transport.identity import Guard, token_reader
+from streamlink.transport.identity import Guard, require_loopback, token_reader
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
 
 __all__ = [
+    "CONTROL_CARRIERS",
+    "DATA_CARRIERS",
     "ControlModule",
     "DataModule",
     "Dial",
     "carriers_to",
+    "check_data_listening",
     "check_dialing",
     "check_listening",
     "data_carrier_to",
@@ -40,11 +44,11 @@ __all__ = [
 
 # Modules by scheme. They are imported when they are first used, since each may stand on a package,
 # or a library of the machine, that is not everywhere.
-_CONTROL = {
+CONTROL_CARRIERS = {
     "grpc": "streamlink.transport.grpc.carrier",
     "memory": "streamlink.transport.memory",
 }
-_DATA = {
+DATA_CARRIERS = {
     "memory": "streamlink.transport.memory",
 }
 
@@ -66,12 +70,30 @@ class ControlModule(Protocol):
 
 
 class DataModule(Protocol):
-    """What the module of a carrier for streams alone has."""
+    """What the module of a carrier for streams alone has. ``address`` comes without its scheme.
+
+    Nobody else secures what it carries; see ``carriers``.
+    """
+
+    SECURED_BY: str
+    """What keeps strangers from its calls beyond this machine, in a few words. "": nothing does; it
+    then listens on loopback only, unless ``security.insecure`` permits plain text."""
+
+    def check_data_listening(self, address: str, config: LinkConfig) -> None:
+        """Check the address and the settings; do not listen.
+
+        Raises:
+            SecurityError: a certificate or another file cannot be used.
+            ValueError: the address is not of its form; says what to write.
+        """
 
     def new_data_listener(self, address: str, hub: Hub) -> Listener:
-        """Listen at ``address`` (without its scheme; "": wherever), and give calls to ``hub``.
+        """Listen at ``address``, and give calls to ``hub``.
 
         Its ``port`` is what the welcome names.
+
+        Raises:
+            AddressInUse: the port is taken. ``listen`` makes one of any other ``OSError``.
         """
 
     def new_data_carrier(
@@ -82,8 +104,9 @@ class DataModule(Protocol):
         None if this carrier cannot reach that server.
 
         Args:
-            address: of the server, as the client dialed it for the session. Its host is the only
-                one that may be dialed: a welcome names no other.
+            address: of the server, as the client dialed it for the session: ``HOST:PORT``, or a
+                Unix socket. ``addresses.host_of`` gives its host, or None for a Unix socket, whose
+                server is on this machine. No other host may be dialed: a welcome names none.
             port: what the server's welcome names.
             config: settings of this end.
             clock: what its waits go by.
@@ -158,15 +181,18 @@ def hub_at(
     """Return a hub for ``address`` that does not listen yet; see ``listen`` and ``Hub.listen``.
 
     Raises:
-        SecurityError: a file of tokens cannot be used.
-        ValueError: there is no such carrier.
+        SecurityError: a file of tokens cannot be used, or a carrier of ``stream.data_listen`` would
+            carry plain text beyond this machine.
+        ValueError: there is no such carrier, or ``stream.data_listen`` is wrong.
     """
     scheme, where = split_scheme(address)
+    check_data_listening(config)
+    data = [_data_listener(each) for each in config.stream.data_listen]
     return Hub(
         config,
         [partial(_control(scheme).new_listener, where)],
         clock=clock,
-        data=[_data_listener(each) for each in config.stream.data_listen],
+        data=data,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -225,8 +251,8 @@ def data_carrier_to(
         clock: what waits go by.
     """
     for each in offered:
-        if each.carrier in _DATA:  # a newer server may have others
-            module = cast("DataModule", import_module(_DATA[each.carrier]))
+        if each.carrier in DATA_CARRIERS:  # a newer server may have others
+            module = cast("DataModule", import_module(DATA_CARRIERS[each.carrier]))
             carrier = module.new_data_carrier(address, each.port, config, clock)
             if carrier is not None:
                 return carrier
@@ -239,11 +265,27 @@ def check_listening(address: str, config: LinkConfig) -> None:
     Raises:
         SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
             this machine unasked.
-        ValueError: there is no such carrier.
+        ValueError: there is no such carrier, or ``stream.data_listen`` is wrong.
     """
     scheme, where = split_scheme(address)
     _control(scheme).check_listening(where, config)
+    check_data_listening(config)
     Guard(config.security)
+
+
+def check_data_listening(config: LinkConfig) -> None:
+    """Check ``stream.data_listen``; nothing listens yet.
+
+    Raises:
+        SecurityError: a carrier that nothing secures would listen beyond this machine.
+        ValueError: there is no such carrier, or it cannot listen at such an address.
+    """
+    for each in config.stream.data_listen:
+        module, where = _data_module(each)
+        module.check_data_listening(where, config)
+        if not getattr(module, "SECURED_BY", ""):
+            remedy = "Let it listen on loopback, or use a carrier whose module has SECURED_BY"
+            require_loopback(where, config.security, remedy=remedy)
 
 
 def check_dialing(address: str, config: LinkConfig) -> None:
@@ -259,19 +301,37 @@ def check_dialing(address: str, config: LinkConfig) -> None:
 
 
 def _control(scheme: str) -> ControlModule:
-    return cast("ControlModule", _module(_CONTROL, scheme, "sessions"))
-
-
-def _module(modules: dict[str, str], scheme: str, what: str) -> object:
-    if scheme not in modules:
+    if scheme not in CONTROL_CARRIERS:
         raise ValueError(
-            f"{scheme}://: there is no carrier of {what} by this name; known are "
-            f"{', '.join(modules)}"
+            f"{scheme}://: there is no carrier of sessions by this name; known are "
+            f"{', '.join(CONTROL_CARRIERS)}"
         )
-    return import_module(modules[scheme])
+    return cast("ControlModule", import_module(CONTROL_CARRIERS[scheme]))
+
+
+def _data_module(address: str) -> tuple[DataModule, str]:
+    """Return the carrier that a value of ``stream.data_listen`` names, and where it listens."""
+    scheme, where = split_scheme(address)
+    if "://" not in address or scheme not in DATA_CARRIERS:
+        raise ValueError(
+            f"stream.data_listen: {address!r} names no carrier of streams alone; write "
+            f"CARRIER://WHERE, with one of these carriers: {', '.join(DATA_CARRIERS)}"
+        )
+    return cast("DataModule", import_module(DATA_CARRIERS[scheme])), where
 
 
 def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
-    scheme, where = split_scheme(address)
-    module = cast("DataModule", _module(_DATA, scheme, "streams alone"))
-    return scheme, partial(module.new_data_listener, where)
+    module, where = _data_module(address)
+
+    def listen(hub: Hub) -> Listener:
+        try:
+            return module.new_data_listener(where, hub)
+        except StreamlinkError:
+            raise
+        except OSError as error:
+            raise AddressInUse(
+                f"stream.data_listen: cannot listen at {address}: {error}; is the port taken, or "
+                "the address not this machine's?"
+            ) from error
+
+    return split_scheme(address)[0], listen

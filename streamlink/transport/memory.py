@@ -21,8 +21,10 @@ from streamlink.transport.dialer import Carriers
 from streamlink.transport.hub import Hub
 
 __all__ = [
+    "SECURED_BY",
     "MemoryCarrier",
     "MemoryNetwork",
+    "check_data_listening",
     "check_dialing",
     "check_listening",
     "new_carriers",
@@ -340,6 +342,13 @@ def new_listener(address: str, hub: Hub) -> MemoryNetwork:
 def new_carriers(address: str, config: LinkConfig, clock: Clock) -> Carriers:
     """See ``ControlModule``."""
     return _network(address, clock).carriers()
+
+
+SECURED_BY = "nothing leaves this process"
+
+
+def check_data_listening(address: str, config: LinkConfig) -> None:
+    """See ``DataModule``; it listens wherever a client of this process looks."""
 
 
 def new_data_listener(address: str, hub: Hub) -> MemoryNetwork:

@@ -103,6 +103,7 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--window-bytes", "64KiB"], "must hold at least one chunk"),
         ([*SERVER, "--listen", "here"], "--listen 'here' is not of the form HOST:PORT"),
         ([*SERVER, "--listen", "0.0.0.0:1"], "0.0.0.0:1 is beyond this machine"),
+        ([*SERVER, "--set", "stream.data_listen=memory"], "write CARRIER://WHERE"),
         ([*SERVER, "--store", "absent"], "absent: there is no model here"),
         ([*SERVER, "--part", "x*"], "no tensor's name matches the pattern 'x*'"),
         ([*SERVER, "--gather", "spool"], "--gather spool needs a directory for the updates"),

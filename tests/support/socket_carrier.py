@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from streamlink.config import StreamConfig
+from streamlink.clock import Clock
+from streamlink.config import LinkConfig, StreamConfig
 from streamlink.errors import StreamlinkError
 from streamlink.protocol import frames as f
+from streamlink.transport.addresses import host_of, is_unix, require_address
 from streamlink.transport.carriers import CallEnd, ClientCall, largest_message
 from streamlink.transport.chunks import CHUNK_HEADER_BYTES, CHUNK_START, decode_header
 from streamlink.transport.framing import DamagedFrame
@@ -25,7 +27,16 @@ from streamlink.transport.pump import Pump
 from streamlink.transport.registry import abort_for
 from streamlink.transport.wire import TransferWire
 
-__all__ = ["SocketCarrier", "SocketListener"]
+__all__ = [
+    "SECURED_BY",
+    "SocketCarrier",
+    "SocketListener",
+    "check_data_listening",
+    "new_data_carrier",
+    "new_data_listener",
+]
+
+SECURED_BY = ""
 
 _LENGTH = struct.Struct("<I")
 
@@ -135,9 +146,9 @@ def _read(line: _Line, pump: Pump[Any], call: int, wire: TransferWire) -> bool:
 class SocketListener:
     """The server's end: ``Hub(config, ..., data=[("socket", SocketListener)])``."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, host: str = "127.0.0.1", port: int = 0) -> None:
         self._hub = hub
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server((host, port))
         self._lines: set[_Line] = set()
         _start(self._accept)
 
@@ -189,8 +200,8 @@ class SocketListener:
 class SocketCarrier:
     """The client's end; see ``DataCarrier``."""
 
-    def __init__(self, port: int, stream: StreamConfig) -> None:
-        self._port, self._stream = port, stream
+    def __init__(self, port: int, stream: StreamConfig, host: str = "127.0.0.1") -> None:
+        self._to, self._stream = (host, port), stream
         self._is_closed = False
         self._lines: set[_Line] = set()
 
@@ -199,7 +210,7 @@ class SocketCarrier:
         if self._is_closed:
             return CallEnd.BROKEN
         try:
-            connection = socket.create_connection(("127.0.0.1", self._port))
+            connection = socket.create_connection(self._to)
         except OSError:
             return CallEnd.BROKEN
         line = _Line(connection, self._stream)
@@ -234,3 +245,23 @@ def _start(run: Callable[..., object], *args: object) -> threading.Thread:
     thread = threading.Thread(target=run, args=args, daemon=True)
     thread.start()
     return thread
+
+
+# --- what ``connect`` asks of a carrier -------------------------------------------------------
+
+
+def check_data_listening(address: str, config: LinkConfig) -> None:
+    """See ``DataModule``."""
+    if is_unix(address):
+        raise ValueError(f"socket://{address}: a port is needed; write socket://HOST:PORT")
+    require_address(address)
+
+
+def new_data_listener(address: str, hub: Hub) -> SocketListener:
+    """See ``DataModule``."""
+    return SocketListener(hub, host_of(address) or "", int(address.rpartition(":")[2]))
+
+
+def new_data_carrier(address: str, port: int, config: LinkConfig, clock: Clock) -> SocketCarrier:
+    """See ``DataModule``; a server behind a Unix socket is on this machine."""
+    return SocketCarrier(port, config.stream, host_of(address) or "127.0.0.1")

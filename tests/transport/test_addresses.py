@@ -11,6 +11,7 @@ import pytest
 from streamlink import Client, Server, StreamingExecutor
 from streamlink.errors import AddressInUse
 from streamlink.transport.addresses import (
+    host_of,
     is_answered,
     is_unix,
     listening_at,
@@ -111,3 +112,16 @@ def test_a_socket_that_a_killed_server_has_left_is_used_again(tmp_path: Path) ->
         left.bind(str(tmp_path / "socket"))
     with Server(f"unix:{tmp_path}/socket") as server:
         assert server.address == f"unix:{tmp_path}/socket"
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        *(("fl.example.org:1", "fl.example.org"), ("[::1]:80", "::1"), ("0.0.0.0:1", "0.0.0.0")),
+        *((each, None) for each in ("unix:/tmp/socket", "unix-abstract:name")),
+    ],
+)
+def test_the_host_of_an_address_is_given_and_a_unix_socket_has_none(
+    address: str, host: str | None
+) -> None:
+    assert host_of(address) == host

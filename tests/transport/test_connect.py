@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 from streamlink.clock import running_time
+from streamlink.config import LinkConfig, SecurityConfig, StreamConfig
 from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
 from streamlink.transport.connect import (
+    DATA_CARRIERS,
     carriers_to,
     check_dialing,
     check_listening,
     data_carrier_to,
     dial,
+    hub_at,
     listen,
 )
 from streamlink.transport.dialer import Carriers, Dialer
@@ -223,6 +227,53 @@ def test_an_address_of_no_carrier_is_refused(address: str, why: str) -> None:
         dial(address, SMALL, name="site-1", clock=running_time)
 
 
-def test_a_carrier_of_streams_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no carrier of streams alone.*memory"):
-        listen(MEMORY, config(stream={"data_listen": "pigeon://roof"}), clock=running_time)
+class TestADataCarrierByName(DataCarrierContract):
+    """The module of a stranger, registered by one line."""
+
+    @pytest.fixture
+    def line(self, socket_carrier: None) -> Iterator[Line]:
+        def address(hub: Hub) -> str:
+            return f"127.0.0.1:{hub.port}"
+
+        offers = config(stream={"data_listen": "socket://127.0.0.1:0"})
+        line = Line.offering(
+            lambda _, asked: listen("127.0.0.1:0", offers, on_request=asked, clock=running_time),
+            lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
+            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
+        )
+        yield line
+        line.close()
+
+
+@pytest.fixture
+def socket_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DATA_CARRIERS, "socket", "tests.support.socket_carrier")
+
+
+@pytest.mark.parametrize("opens", [check_listening, partial(hub_at, clock=running_time)])
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        *((each, "write CARRIER://WHERE.*memory, socket") for each in ("pigeon://roof", "memory")),
+        ("socket://127.0.0.1", "not of the form HOST:PORT"),
+        ("socket://0.0.0.0:0", "beyond this machine.*SECURED_BY"),
+    ],
+)
+def test_where_streams_cannot_be_taken_is_refused_before_listening(
+    opens: Callable[[str, LinkConfig], object], where: str, why: str, socket_carrier: None
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        opens(MEMORY, config(stream={"data_listen": where}))
+
+
+def test_plain_text_over_a_data_carrier_may_be_asked_for(socket_carrier: None) -> None:
+    asked = SecurityConfig(insecure=True)
+    stream = StreamConfig(data_listen=("socket://0.0.0.0:0",))
+    check_listening(MEMORY, LinkConfig(stream=stream, security=asked))
+
+
+def test_a_taken_port_of_a_data_carrier_is_an_address_in_use(socket_carrier: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"socket://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(AddressInUse, match=f"data_listen: cannot listen at {where}"):
+            listen(MEMORY, config(stream={"data_listen": where}), clock=running_time)
