@@ -20,6 +20,7 @@ from streamlink.config import LinkConfig, RoundConfig
 from streamlink.executors.client import Client
 from streamlink.executors.executor import Executor
 from streamlink.link.server import Server
+from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import (
     Check,
     Fill,
@@ -51,6 +52,8 @@ def run_job(
     executors: Mapping[str, Executor],
     rules: RoundConfig | None = None,
     config: LinkConfig | None = None,
+    *,
+    on_transfer: OnTransfer | None = None,
     **options: Any,
 ) -> list[RoundReport]:
     """Run all rounds of a job in this process, and return what each gave.
@@ -60,6 +63,8 @@ def run_job(
         executors: the work of each client, by its name.
         rules: of the rounds; by default one round that waits for all clients.
         config: settings of both ends.
+        on_transfer: called with the facts of each finished transfer, of the server and of each
+            client; it may run in several threads at once.
         options: more arguments of ``ScatterAndGather``, such as ``filters_up`` or ``on_event``.
 
     Raises:
@@ -70,7 +75,7 @@ def run_job(
     address = memory_address()
 
     def take_part(name: str) -> None:
-        with Client(address, name, executors[name], config) as client:
+        with Client(address, name, executors[name], config, on_transfer=on_transfer) as client:
             client.run()
 
     def check() -> None:  # who could not begin is not waited for
@@ -78,7 +83,10 @@ def run_job(
             if each.done():
                 each.result()
 
-    with ThreadPoolExecutor(count) as pool, Server(address, config) as server:
+    with (
+        ThreadPoolExecutor(count) as pool,
+        Server(address, config, on_transfer=on_transfer) as server,
+    ):
         taking_part = [pool.submit(take_part, name) for name in executors]
         server.wait_for_peers(count, rules.wait_for_clients_seconds, check=check)
         return ScatterAndGather(server, store, rules, **options).run()

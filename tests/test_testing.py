@@ -31,6 +31,17 @@ def test_a_job_runs_in_one_process() -> None:
     assert events[-1].kind is streamlink.EventKind.ROUND_DONE
 
 
+def test_the_facts_of_each_transfer_come_from_both_ends() -> None:
+    facts = list[streamlink.TransferFacts]()
+    run_job(a_store(), {"a": ADD}, on_transfer=facts.append)
+    ends = sorted((each.peer_name, each.direction, each.outcome) for each in facts)
+    server, site = (
+        [("server", way, "done") for way in ("received", "sent")],
+        [("a", way, "done") for way in ("received", "sent")],
+    )
+    assert ends == site + server
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the system does not list sockets")
 def test_it_needs_no_socket() -> None:
     before, during = sockets(), list[int]()

@@ -136,7 +136,7 @@ def help_of(field: FieldInfo) -> str:
     elif isinstance(default, float):
         shown = f"{default:g}"
     elif default == ():
-        shown = "all"
+        shown = "all" if "empty: all" in text else "none"  # said by the settings that mean it
     else:
         shown = str(default)
     return f"{text} [default: {shown}]"

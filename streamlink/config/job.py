@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from streamlink.config.files import load_yaml, sections
 from streamlink.config.link import MAX_CLIENTS, GrpcConfig, LinkConfig
@@ -151,7 +151,20 @@ class JobConfig(LinkConfig):
 def _put(values: dict[str, Any], name: str, value: object) -> None:
     section, dot, key = name.partition(".")
     if not (section and dot and key):
-        raise ValueError(f"setting {name!r} names no section; write it as section.key=value")
+        full = _in_section(name)
+        raise ValueError(f"setting {name!r} names no section; write it as {full}=value")
     there = values.setdefault(section, {})
     if isinstance(there, dict):  # pydantic refuses a section that is not a mapping, by its name
         there[key] = value
+
+
+def _in_section(key: str) -> str:
+    """Return the setting's full name, if exactly one section has such a key."""
+    found = [
+        f"{section}.{key}"
+        for section, field in JobConfig.model_fields.items()
+        if isinstance(field.annotation, type)
+        and issubclass(field.annotation, BaseModel)
+        and key in field.annotation.model_fields
+    ]
+    return found[0] if len(found) == 1 else "section.key"

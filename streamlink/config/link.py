@@ -52,9 +52,9 @@ class StreamConfig(Settings):
 
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first, such as
-    ``zstd``; each range that does not shrink travels plain. Empty: all of it does. Worth it where
-    the line is slower than this end's processor encodes. What is received needs no setting. Price:
-    one more chunk at each end, and what an encoder keeps (zstd: about 2 MiB)."""
+    ``zstd``; each range that does not shrink travels plain. Worth it where the line is slower than
+    this end's processor encodes. What is received needs no setting. Price: one more chunk at each
+    end, and what an encoder keeps (zstd: about 2 MiB)."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""

@@ -203,7 +203,8 @@ def test_a_fault_in_the_file_is_one_line_that_names_the_key(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--set", "chunk_bytes=3"], "'chunk_bytes' names no section; write it as section.key"),
+        (["--set", "chunk_bytes=3"], "names no section; write it as stream.chunk_bytes=value"),
+        (["--set", "chunks=3"], "'chunks' names no section; write it as section.key=value"),
         (["--set", "stream.chunk_bytes"], "is not of the form section.key=value"),
         (["--set", "stream.chunks=3"], "there is no setting 'stream.chunks'"),
         (["--set", "a.b=3"], "there is no setting 'a'; the sections are"),
