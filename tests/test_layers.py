@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from streamlink.transport.connect import CONTROL_CARRIERS, DATA_CARRIERS
 from tests.support.parsing import read
 from tests.support.private_names import broken
 from tests.support.public_types import public_names
@@ -85,7 +86,10 @@ PURE = {
 LOCKS = {"threading.Lock", "threading.RLock"}
 
 GRPC, GRPC_FOLDER = ("grpc", "grpc_health", "grpc_status"), "transport/grpc"
-CARRIERS = ("streamlink.transport.grpc", "streamlink.transport.memory")
+# A carrier is one module of ``transport/``, or a package in it.
+CARRIERS = {
+    ".".join(module.split(".")[:3]) for module in (CONTROL_CARRIERS | DATA_CARRIERS).values()
+}
 CHOOSES_CARRIERS = "transport/connect.py"
 PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "transport/messages.py"
 

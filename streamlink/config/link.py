@@ -48,7 +48,7 @@ class StreamConfig(Settings):
     data_listen: Names = ()
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
     the best first. A client uses the first carrier that it knows, and stays on the connection that
-    it has where that does not work. Built in is ``memory://``, which works within one process."""
+    it has where that does not work. The error for an unknown carrier lists the known ones."""
 
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first, such as

@@ -25,7 +25,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.transport.messages import encode_spec
-from tests.support.memory_carrier import STREAM, Transfer
+from tests.support.joined_pumps import STREAM, Transfer
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL, WAIT, config
 from tests.support.pumps import pump_of

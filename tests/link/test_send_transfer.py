@@ -14,7 +14,7 @@ from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
-from tests.support.memory_carrier import Transfer
+from tests.support.joined_pumps import Transfer
 from tests.support.models import content, float_spec, pattern_model
 
 SPEC = float_spec(15_000, 10)

@@ -24,7 +24,7 @@ from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.lending import LendingPump
 from streamlink.transport.pump import Pump
 from streamlink.transport.wire import TransferWire
-from tests.support.memory_carrier import STREAM, Transfer
+from tests.support.joined_pumps import STREAM, Transfer
 from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
 

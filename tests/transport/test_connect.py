@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
 from streamlink.transport.connect import (
+    CONTROL_CARRIERS,
     DATA_CARRIERS,
     carriers_to,
     check_dialing,
@@ -37,7 +39,7 @@ from tests.support.carrier_contract import (
 from tests.support.peers import SMALL, config
 
 MEMORY = "memory://here"
-OFFERS = config(stream={"data_listen": "memory://"})
+ROOT = Path(__file__).parents[1]
 
 
 class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
@@ -51,19 +53,24 @@ class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
         line.close()
 
 
-class TestACarrierThatTheWelcomeNames(DataCarrierContract):
-    @pytest.fixture
-    def line(self) -> Iterator[Line]:
-        def address(hub: Hub) -> str:
-            return f"127.0.0.1:{hub.port}"
+@pytest.mark.parametrize("name", CONTROL_CARRIERS)
+def test_every_carrier_of_sessions_has_a_contract_test(name: str) -> None:
+    text = contract_test(CONTROL_CARRIERS[name])
+    assert "(ControlCarrierContract, DataCarrierContract)" in text
 
-        line = Line.offering(
-            lambda _, asked: listen("127.0.0.1:0", OFFERS, on_request=asked, clock=running_time),
-            lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
-            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
-        )
-        yield line
-        line.close()
+
+@pytest.mark.parametrize("name", DATA_CARRIERS)
+def test_every_carrier_of_streams_alone_has_a_contract_test(name: str) -> None:
+    text = contract_test(DATA_CARRIERS[name])
+    assert "(DataCarrierContract)" in text
+    assert "Line.offering(" in text, "without it streams may fall back unseen"
+    assert f'"{name}://' in text
+
+
+def contract_test(module: str) -> str:
+    """Return the text of the module's test, which has the same place below ``tests``."""
+    _, *folders, last = module.split(".")
+    return ROOT.joinpath(*folders, f"test_{last}.py").read_text("utf-8")
 
 
 class Scripted:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
+from streamlink.transport.connect import carriers_to, data_carrier_to, listen
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
 from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
-from tests.support.peers import SMALL
+from tests.support.peers import SMALL, config
+
+OFFERS = config(stream={"data_listen": "memory://"})
 
 
 class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
@@ -25,6 +28,21 @@ class TestMemoryCarrier(ControlCarrierContract, DataCarrierContract):
             lambda hub, name: Dialer(
                 "memory", SMALL, network.carriers(), name=name, clock=running_time
             ),
+        )
+        yield line
+        line.close()
+
+
+class TestMemoryBesideTheConnectionsOfSessions(DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        def address(hub: Hub) -> str:
+            return f"127.0.0.1:{hub.port}"
+
+        line = Line.offering(
+            lambda _, asked: listen("127.0.0.1:0", OFFERS, on_request=asked, clock=running_time),
+            lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
+            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
         )
         yield line
         line.close()

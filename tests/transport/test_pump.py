@@ -26,7 +26,7 @@ from streamlink.transport.reconnect import Carriage
 from streamlink.transport.send_pump import SendPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.wire import TransferWire
-from tests.support.memory_carrier import MemoryCarrier
+from tests.support.joined_pumps import JoinedPumps
 from tests.support.peers import SMALL, WAIT, config
 from tests.support.sleepers import Sleepers
 from tests.support.virtual_clock import VirtualClock
@@ -51,7 +51,7 @@ def receiver(time: VirtualClock | None = None) -> ReceivePump:
 
 @pytest.fixture
 def joined() -> Iterator[tuple[SendPump, ReceivePump]]:
-    carrier = MemoryCarrier(sender(), receiver())
+    carrier = JoinedPumps(sender(), receiver())
     carrier.join()
     yield carrier.left, carrier.right  # type: ignore[misc]
     for pump in (carrier.left, carrier.right):

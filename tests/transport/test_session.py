@@ -31,7 +31,7 @@ from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.ticker import Ticker
-from tests.support.memory_carrier import MemoryCarrier
+from tests.support.joined_pumps import JoinedPumps
 from tests.support.peers import SMALL, WAIT, config
 
 HELLO = Hello(1, 1, "site-1", "a", 4096, 64 * 1024, 30.0)
@@ -53,7 +53,7 @@ class Pair:
             SessionMachine(self.config, peer_name="server", hello=HELLO), clock=running_time
         )
         self.ticker = Ticker(clock=running_time)
-        self.carrier = MemoryCarrier(ours, theirs, is_session=True)
+        self.carrier = JoinedPumps(ours, theirs, is_session=True)
         self.carrier.join()
         assert isinstance(ours.poll(WAIT), HelloReceived)
         with ours.locked() as (machine, now):

@@ -38,7 +38,7 @@ from streamlink.rounds.resume import Answer
 from streamlink.stores.memory import MemoryStore
 from tests.support.arriving import arrived
 from tests.support.examples import examples
-from tests.support.memory_carrier import Transfer, Watch
+from tests.support.joined_pumps import Transfer, Watch
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import (
     ODD,

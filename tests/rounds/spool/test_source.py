@@ -36,7 +36,7 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
 from tests.support.disk import flip, peak_of
 from tests.support.examples import examples
-from tests.support.memory_carrier import Transfer
+from tests.support.joined_pumps import Transfer
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import WAIT, Array, config
 

@@ -41,7 +41,7 @@ from streamlink.rounds.spool.spool import Spool
 from streamlink.rounds.spool.stored import MANIFEST_NAME, StoredUpdate
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
-from tests.support.memory_carrier import Transfer
+from tests.support.joined_pumps import Transfer
 from tests.support.models import content
 from tests.support.peers import ODD, WAIT, Array, config, initial
 

@@ -21,7 +21,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.stores import ArrayModel, CompressedStore, MemoryStore, SafetensorsStore, open_model
 from tests.link.test_oneshot import FAST, Receiver
-from tests.support.memory_carrier import Transfer, failure
+from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import arrays_of, float_spec, pattern_model, random_bytes, save
 from tests.support.peers import WAIT
 from tests.support.virtual_clock import VirtualClock

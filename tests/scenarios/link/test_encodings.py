@@ -23,7 +23,7 @@ from streamlink.stores import as_model
 from streamlink.stores.memory import MemoryStore
 from tests.scenarios.link.test_reconnect import Cuts
 from tests.scenarios.transport.test_lending import Counting, Damaging
-from tests.support.memory_carrier import STREAM, Transfer
+from tests.support.joined_pumps import STREAM, Transfer
 from tests.support.models import content, random_bytes
 from tests.support.peers import (
     SMALL,

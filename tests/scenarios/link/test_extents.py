@@ -20,7 +20,7 @@ from streamlink.model.interfaces import ModelSink
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
 from tests.scenarios.link.test_resume import Cutter
-from tests.support.memory_carrier import Transfer, failure
+from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model, save
 from tests.support.peers import WAIT, config
 

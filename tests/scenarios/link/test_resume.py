@@ -12,7 +12,7 @@ from streamlink.errors import RemoteProtocolError
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
-from tests.support.memory_carrier import STREAM, MemoryCarrier, Transfer
+from tests.support.joined_pumps import STREAM, JoinedPumps, Transfer
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import SMALL
 from tests.support.pumps import pump_of
@@ -24,7 +24,7 @@ WINDOW = SMALL.stream.window_bytes
 class Cutter:
     """Cuts the carrier at every ``every``-th frame of ``kind`` and joins it again at once."""
 
-    def __init__(self, carrier: MemoryCarrier, kind: type[Any], every: int, most: int) -> None:
+    def __init__(self, carrier: JoinedPumps, kind: type[Any], every: int, most: int) -> None:
         self._carrier, self._kind = carrier, kind
         self._every, self._left, self._seen = every, most, 0
         self._lock = threading.Lock()

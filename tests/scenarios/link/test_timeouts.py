@@ -19,7 +19,7 @@ from streamlink.model.computed import GeneratedModel
 from streamlink.model.interfaces import Payload, Progress
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
-from tests.support.memory_carrier import Transfer, failure
+from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, pattern_model
 from tests.support.peers import config
 

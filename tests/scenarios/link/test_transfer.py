@@ -23,7 +23,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.examples import examples
-from tests.support.memory_carrier import Transfer, failure
+from tests.support.joined_pumps import Transfer, failure
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import Array, config
 

@@ -38,7 +38,7 @@ Watch = Callable[[f.Frame], bool]
 class _Call:
     """One carrier call: two threads, each from one pump to the other."""
 
-    def __init__(self, carrier: MemoryCarrier) -> None:
+    def __init__(self, carrier: JoinedPumps) -> None:
         self._carrier = carrier
         self.is_live = True
         left, right = carrier.left, carrier.right
@@ -63,7 +63,7 @@ class _Call:
             return self.is_live and self._carrier.watch(frame) and self.is_live
 
 
-class MemoryCarrier:
+class JoinedPumps:
     """Carries the frames of ``left`` to ``right`` and back, over one call after another."""
 
     def __init__(self, left: Pump[Any], right: Pump[Any], *, is_session: bool = False) -> None:
@@ -156,7 +156,7 @@ class Transfer:
             extent=wanted or extent,
             clock=running_time,
         )
-        self.carrier = MemoryCarrier(pump_of(self.outgoing), pump_of(self.incoming))
+        self.carrier = JoinedPumps(pump_of(self.outgoing), pump_of(self.incoming))
         self._ticker = Ticker(clock=running_time)
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._at_end: Sequence[threading.Event] = ()
