@@ -85,3 +85,23 @@ def test_a_line_that_is_too_long_is_named_by_its_number_and_its_text() -> None:
     long = "x" * 121
     text = f"```\ncode\n```\n| table |\na\x0cform feed, which ends no line\n{long}\n"
     assert too_long(text) == [f"line 6 has 121 characters: {long}"]
+
+
+def walk_of_a_chunk() -> str:
+    text = (ROOT / "docs" / "design.md").read_text("utf-8")
+    return text.partition("### One chunk, in the order it travels")[2].partition("\n## ")[0]
+
+
+def modules_of_ours() -> list[str]:
+    package = ROOT / "streamlink"
+    return [path.relative_to(package).as_posix() for path in package.rglob("*.py")]
+
+
+def test_each_function_in_the_walk_of_a_chunk_is_in_the_file_it_is_named_with() -> None:
+    walk, named = walk_of_a_chunk(), set(re.findall(r"`(\w+/[\w/]*\.py)`", walk_of_a_chunk()))
+    assert named <= set(modules_of_ours())
+    for name, function in re.findall(r"`([\w/]+\.py)` `(?:\w+\.)?(\w+)`", walk):
+        paths = [path for path in named if path == name or path.endswith(f"/{name}")]
+        assert len(paths) == 1, f"{name} is not one file of the walk: {paths}"
+        source = (ROOT / "streamlink" / paths[0]).read_text("utf-8")
+        assert re.search(rf"\b(def|class) {function}\b", source), f"{name} has no {function}"
