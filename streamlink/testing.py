@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.executors.client import Client
@@ -72,10 +73,13 @@ def run_job(
     """
     count = len(executors)
     rules = rules or RoundConfig(min_clients=count, num_rounds=1)
-    address = memory_address()
+    address, cancel = memory_address(), CancelToken()
 
     def take_part(name: str) -> None:
-        with Client(address, name, executors[name], config, on_transfer=on_transfer) as client:
+        client = Client(
+            address, name, executors[name], config, cancel=cancel, on_transfer=on_transfer
+        )
+        with client:
             client.run()
 
     def check() -> None:  # who could not begin is not waited for
@@ -88,8 +92,13 @@ def run_job(
         Server(address, config, on_transfer=on_transfer) as server,
     ):
         taking_part = [pool.submit(take_part, name) for name in executors]
-        server.wait_for_peers(count, rules.wait_for_clients_seconds, check=check)
-        return ScatterAndGather(server, store, rules, **options).run()
+        try:
+            server.wait_for_peers(count, rules.wait_for_clients_seconds, check=check)
+            return ScatterAndGather(server, store, rules, **options).run()
+        except BaseException as error:
+            # A client that is still connecting would look for the server until its timeouts end.
+            cancel.cancel(f"the job failed: {error}")
+            raise
 
 
 class FailingSource:

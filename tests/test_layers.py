@@ -66,7 +66,7 @@ MAY_IMPORT = {
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
     "metrics": frozenset({"operate", "link"}),
-    "testing": frozenset({"config", "clock", "executors", "link", "model", "rounds"}),
+    "testing": frozenset({"config", "clock", "executors", "link", "model", "rounds", "cancel"}),
     "public": ANYTHING,
     "__init__": ANYTHING,
     "__main__": frozenset({"cli"}),
