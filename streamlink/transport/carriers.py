@@ -7,9 +7,10 @@ not detect damage. It must neither join nor split messages. It must take message
 to ``largest_message``, and may end a call that announces a larger one.
 
 Security is the carrier's own work: nobody above it encrypts, or proves who is at the other end. The
-refusal of plain text beyond loopback holds for carriers that ask for it (``require_loopback``). The
-hub compares a client's name with ``Caller.certified_names``: a carrier that returns None there has
-proved nothing, and whoever knows a session's id may take over its streams.
+refusal of plain text beyond loopback holds for carriers that ask for it (``require_loopback``), and
+for carriers of streams alone without ``SECURED_BY``. Where ``security.ca`` is set, the hub
+compares a client's name with ``Caller.certified_names``, and refuses None; where it is not, whoever
+reads a session's id on the way can take over its streams.
 
 The client's end has two small interfaces, since sessions and bulk bytes may travel differently:
 
