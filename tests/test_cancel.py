@@ -20,7 +20,14 @@ from streamlink.errors import Cancelled, StreamAborted
 from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.fleet import Fleet
+from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.model.computed import GeneratedModel
+from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.protocol.frames import Attempt
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores import MemoryStore
 from streamlink.testing import memory_address
@@ -55,6 +62,11 @@ def wait_until_logged(text: str, log: pytest.LogCaptureFixture, done: Future[Any
         assert not done.done()
         assert time.monotonic() < until
         never.wait(0.01)
+
+
+def read_all(model: ReceiveTransfer) -> None:
+    while not model.is_complete:
+        model.read(WAIT)
 
 
 # --- the token --------------------------------------------------------------
@@ -264,6 +276,36 @@ def test_a_server_ends_while_it_waits_until_a_client_has_left() -> None:
         assert cancelled(done)
 
 
+def test_each_wait_of_an_exchange_ends_and_the_client_hears_why() -> None:
+    token, address, asked = sl.CancelToken(), memory_address(), Future[Assignment]()
+    spec = ModelSpec((TensorSpec("w", "F32", (1 << 18,)),))  # more than a window
+    with (
+        sl.Server(address, SMALL, cancel=token) as server,
+        ClientLink(address, name="a", serve=asked.set_result, config=SMALL),
+    ):
+        peer = server.wait_for_peer("a", WAIT)
+        assert peer is not None
+        exchange = peer.ask("train", spec, attempt=Attempt("job", 1, 1))
+        assignment = asked.result(WAIT)
+        source = GeneratedModel(spec, lambda tensor, start, out: out.fill(0))
+        waits = [
+            started(send_model, exchange.outgoing, source),
+            started(receive_model, exchange.incoming, lambda model: MemoryStore().begin(spec)),
+            started(exchange.wait_reply, WAIT),
+        ]
+        model = assignment.incoming()
+        assert model.open(WAIT)
+        token.cancel("enough")
+        assert all(cancelled(done) for done in waits)
+        with pytest.raises(StreamAborted, match="ended here: enough"):
+            read_all(model)
+        with pytest.raises(Cancelled, match="enough"):
+            exchange.outgoing.wait_room()
+        with pytest.raises(Cancelled, match="enough"):
+            peer.ask("train", spec, attempt=Attempt("job", 1, 2))
+        exchange.close()
+
+
 def test_a_copy_ends_between_two_pieces(tmp_path: Path) -> None:
     model = {"w": np.arange(1 << 12, dtype="f4")}
     for call in (lambda **how: sl.copy_model(model, tmp_path, **how), partial(sl.digest_of, model)):
@@ -313,7 +355,9 @@ def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
         "ClientLink.start",
         "ClientLink.wait",
         "ClientLink.wait_finished",
+        "Exchange.wait_reply",
         "Fleet.run",
+        "Peer.ask",
         "ScatterAndGather.run",
         "ScatterAndGather.run_round",
         "ScatterAndGather.wait_for_clients",

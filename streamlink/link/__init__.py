@@ -9,10 +9,12 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.client import ClientLink
 from streamlink.link.exchange import Exchange
+from streamlink.link.receive_model import Resume, SinkFor, receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Peer, Server
-from streamlink.link.transfer import Pulse, Receipt
+from streamlink.link.transfer import OnPhase, Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
 from streamlink.protocol.stats import BOUNDS, AckTimes, StreamStats
@@ -27,14 +29,17 @@ __all__ = [
     "ClientLink",
     "Exchange",
     "HasTraffic",
+    "OnPhase",
     "OnTransfer",
     "Peer",
     "Pulse",
     "Receipt",
     "ReceiveTransfer",
     "Reply",
+    "Resume",
     "SendTransfer",
     "Server",
+    "SinkFor",
     "StreamStats",
     "Totals",
     "Traffic",
@@ -42,4 +47,6 @@ __all__ = [
     "TurnLock",
     "Update",
     "UpdateKind",
+    "receive_model",
+    "send_model",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import ExitStack
 
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.cancel import CancelToken
+from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol.frames import Reply
@@ -24,6 +27,7 @@ class Exchange:
         pending: PendingReply,
         outgoing: SendTransfer,
         incoming: ReceiveTransfer,
+        cancel: CancelToken | None = None,
     ) -> None:
         self.peer_name = session.peer
         self.outgoing = outgoing
@@ -31,6 +35,10 @@ class Exchange:
         self._peer = peer  # only compared: a client that is back is another one
         self._session = session
         self._pending = pending
+        self._cancel_reason: str | None = None
+        self._until_closed = ExitStack()
+        if cancel is not None:
+            self._until_closed.enter_context(cancel.calling(self._cancelled))
 
     def request_complete(self) -> None:
         """The client has the whole model: the stage *processing* begins."""
@@ -45,9 +53,14 @@ class Exchange:
 
         Raises:
             StreamlinkError: the session ended, or the request ran into its deadline.
+            Cancelled: the server's token was cancelled.
         """
         try:
             return self._pending.result(timeout=seconds)
+        except CancelledError:
+            if self._cancel_reason is None:
+                raise
+            raise Cancelled(self._cancel_reason) from None
         except StreamlinkError:
             raise  # one of ours may be a TimeoutError, too
         except FutureTimeout:
@@ -76,9 +89,22 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
-        """Release streams that have ended."""
+        """Release both streams. A transfer that is not complete is aborted, and has failed."""
+        self._until_closed.close()
+        reason = "the server closed the exchange before the transfer was complete"
+        if not self.incoming.is_committed:  # a commit may have to be sent again, over another call
+            self.incoming.abort(AbortCode.CANCELLED, reason)
+        if self.outgoing.received_bytes < self.outgoing.extent.stop:
+            # Else the commit may be on its way behind the reply, which took another call.
+            self.outgoing.abort(AbortCode.CANCELLED, reason)
         for transfer in (self.outgoing, self.incoming):
             transfer.hand_to(self._session.withdraw)
+
+    def _cancelled(self, reason: str) -> None:
+        self._cancel_reason = reason
+        for transfer in (self.outgoing, self.incoming):
+            transfer.cancel(reason)
+        self._session.cancel(self._pending, reason)
 
 
 def is_peers_turn(down: StreamStats, up: StreamStats) -> bool:

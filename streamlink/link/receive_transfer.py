@@ -294,6 +294,11 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Return the receipt of a transfer whose model is committed."""
         return self._done(self.digest, self.metrics)
 
+    @property
+    def is_committed(self) -> bool:
+        """Whether this end has committed the model, even if the sender does not know it yet."""
+        return self._pump.stream.is_committed
+
     def wait_for(self, name: str) -> None:
         """Note, for this end's statistics only, whom it waits for; empty: nobody."""
         self._pump.stream.waits_for = name

@@ -57,12 +57,17 @@ class Peer:
     """A client with a session at this server."""
 
     def __init__(
-        self, session: Session, server: Hub, on_transfer: OnTransfer | None = None
+        self,
+        session: Session,
+        server: Hub,
+        on_transfer: OnTransfer | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
         self.name = session.peer
         self._session = session
         self._server = server
         self._on_transfer = on_transfer
+        self._cancel = cancel or CancelToken()
         self._known = KnownSpecs(session.config.limits.max_tensors)
 
     @property
@@ -95,6 +100,7 @@ class Peer:
         part: Sequence[str] = (),
         sends: Extent | None = None,
         returns: Extent | None = None,
+        is_cancellable: bool = True,
     ) -> Exchange:
         """Offer the client a model of ``spec`` and expect one back, or the ``part`` of it.
 
@@ -107,10 +113,16 @@ class Peer:
             sends: the bytes of the model that travel; None: all.
             returns: the bytes of the answer that are expected back; None: all. A client that was
                 lost and came back continues its update so, where the process before it stopped.
+            is_cancellable: whether the server's token ends the exchange at once: what waits in it
+                raises ``Cancelled``. A job passes False, because it ends its requests in order.
 
         Raises:
             StreamlinkError: the session has ended.
+            Cancelled: the server's token was cancelled.
         """
+        cancel = self._cancel if is_cancellable else None
+        if cancel is not None:
+            cancel.check()
         config, number = self._session.config, self._server.new_stream_id
         clock, on_transfer = self._session.clock, self._on_transfer
         self._known.add(spec)
@@ -150,7 +162,7 @@ class Peer:
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._server.ticker.add)
         outgoing.hand_to(self._session.start_offer)
-        return Exchange(self, self._session, pending, outgoing, incoming)
+        return Exchange(self, self._session, pending, outgoing, incoming, cancel)
 
     def dismiss(self, reason: str) -> None:
         """End this client's session with a goodbye."""
@@ -165,7 +177,8 @@ class Server:
     Args:
         address: where to listen: ``host:port``, where port 0 takes a free one, or ``unix:path``.
         config: settings of this end.
-        cancel: ends whatever waits for clients, and the jobs that run on this server.
+        cancel: ends whatever waits for clients, the exchanges of ``Peer.ask``, and the jobs on
+            this server.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
 
     Raises:
@@ -394,7 +407,8 @@ class Server:
         with self._changed:
             if session.closed.is_set():
                 return  # it has already ended, and ``_left`` is not called again
-            self._peers[session.peer] = Peer(session, self._hub, self._on_transfer)
+            peer = Peer(session, self._hub, self._on_transfer, self.cancel)
+            self._peers[session.peer] = peer
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:

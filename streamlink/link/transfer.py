@@ -126,6 +126,13 @@ class Transfer(Generic[P]):
         if self.error is not None:
             self._notice.failed(self.stats, self.error)
 
+    def cancel(self, reason: str) -> None:
+        """End the stream with ``Cancelled`` at this side; the peer gets the reason."""
+        with self._pump.locked() as (machine, _):
+            machine.end_cancelled(reason)
+        if self.error is not None:
+            self._notice.failed(self.stats, self.error)
+
     # --- small parts ------------------------------------------------------------------------
 
     def _done(self, digest: str, metrics: Mapping[str, float]) -> Receipt:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol, TypedDict
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
+    Cancelled,
     ChecksumError,
     LocalProtocolError,
     ProtocolError,
@@ -190,6 +191,11 @@ class Machine:
         if not self.is_closed:
             self._fail(StreamAborted(code, reason, by_peer=False), code)
 
+    def end_cancelled(self, reason: str) -> None:
+        """End because this side's token was cancelled; the peer gets the reason."""
+        if not self.is_closed:
+            self._fail(Cancelled(reason), AbortCode.CANCELLED)
+
     def report_damage(self, *, now: float, channel: int = 0) -> None:
         """Count a frame that arrived damaged, and close its call: its content cannot be known.
 
@@ -258,13 +264,13 @@ class Machine:
     def _on_abort(self, frame: Abort) -> None:
         self._end(StreamAborted(frame.code, frame.reason, by_peer=True, who=self.peer_name))
 
-    def _require(self, is_allowed: bool, what: str) -> None:
+    def _require(self, is_allowed: bool, what: str, advice: str = "") -> None:
         if not is_allowed:
-            raise self._misuse(what)
+            raise self._misuse(what, advice)
 
-    def _misuse(self, what: str) -> LocalProtocolError:
+    def _misuse(self, what: str, advice: str = "") -> LocalProtocolError:
         return LocalProtocolError(
-            f"{what} is not possible while {self.name} is in state {self.state.name}",
+            f"{what} is not possible while {self.name} is in state {self.state.name}{advice}",
             stream_id=self.stream_id,
         )
 

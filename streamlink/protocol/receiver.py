@@ -141,7 +141,8 @@ class ReceiveStream(ChunkReceiver):
     def commit(self, digest: str) -> None:
         """Report to the sender that the sink has the whole model: success."""
         may_commit = self._is_whole and self._commit is None and not self.is_closed
-        self._require(may_commit, "commit")
+        advice = "" if self._is_whole else "; read the transfer until is_complete first"
+        self._require(may_commit, "commit", advice)
         self._commit = Commit(digest)
         if self._can_report():
             self._outbox.append(self._commit)

@@ -131,6 +131,7 @@ class Scatter:
                 part=rules.part,
                 sends=sends,
                 returns=returns,
+                is_cancellable=False,
             )
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error

@@ -115,6 +115,22 @@ def test_a_model_is_handed_over_with_one_digest() -> None:
     assert len(set(re.findall(r"digest (\w{64})", text))) == 1
 
 
+@pytest.mark.processes
+def test_a_client_is_asked_without_rounds() -> None:
+    text = said("embedding/ask.py")
+    assert "sent: 16 bytes, done\n" in text
+    assert "received: 16 bytes, done\n" in text
+    assert "answer: [1.0, 3.0, 5.0, 7.0]\n" in text
+
+
+def test_the_document_shows_the_code_of_the_program_that_asks() -> None:
+    text = (REPOSITORY / "docs/rounds.md").read_text()
+    (code,) = re.findall(r"```python\n(from streamlink\.link import.*?)```", text, re.DOTALL)
+    program = (EXAMPLES / "embedding/ask.py").read_text()
+    for function in re.findall(r"^def .*?(?=\n\n\n|\Z)", code, re.DOTALL | re.MULTILINE):
+        assert function.rstrip() in program
+
+
 # --- an operator ------------------------------------------------------------
 
 

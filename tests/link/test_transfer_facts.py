@@ -18,8 +18,11 @@ from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.extent import Extent
+from streamlink.link.assignment import Assignment
+from streamlink.link.send_model import send_model
 from streamlink.link.transfer_facts import TransferNotice
-from streamlink.model.spec import TensorSpec
+from streamlink.model.computed import GeneratedModel
+from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats
 from streamlink.rounds.controller import ScatterAndGather
@@ -103,6 +106,34 @@ def test_a_transfer_that_fails_on_its_way_is_told_with_its_error(
         assert (facts.outcome, facts.digest) == ("failed", "")
     assert here["received"].bytes < here["received"].total_bytes
     assert "no such luck" in str(there["sent"].error)
+
+
+def test_a_transfer_given_up_with_its_exchange_has_failed(server_told: Told) -> None:
+    spec = ModelSpec((TensorSpec("w", "F32", (1 << 18,)),))  # more than a window
+    source = GeneratedModel(spec, lambda tensor, start, out: out.fill(0))
+    never_read = threading.Event()
+
+    def serve(assignment: Assignment) -> None:
+        model = assignment.incoming()
+        model.open()
+        answer = assignment.outgoing(model.spec)
+        with pytest.raises(StreamAborted, match="closed the exchange"):
+            send_model(answer, source)
+        never_read.set()
+
+    with Federation(on_transfer=server_told) as federation:
+        federation.link("site-1", serve)
+        exchange = federation.peer("site-1").ask("train", spec, attempt=Attempt("job", 1, 1))
+        room = exchange.outgoing.wait_room()
+        assert room is not None
+        exchange.outgoing.write(0, source.read(0, room[1]))
+        assert exchange.incoming.open(WAIT)
+        assert exchange.incoming.read(WAIT) is not None
+        exchange.close()
+        facts = server_told.wait(2)
+        assert {each.outcome for each in facts.values()} == {"failed"}
+        assert "closed the exchange" in str(facts["received"].error)
+        assert never_read.wait(WAIT)
 
 
 def test_what_a_listener_raises_is_logged_and_changes_nothing(

@@ -321,7 +321,7 @@ def test_a_commit_ends_the_stream_in_success() -> None:
 
 
 def test_committing_before_the_model_is_whole_or_twice_is_our_own_fault() -> None:
-    with pytest.raises(LocalProtocolError, match="commit"):
+    with pytest.raises(LocalProtocolError, match="read the transfer until is_complete first"):
         streaming_receiver().commit("digest")
     receiver = whole()
     receiver.commit("digest")
