@@ -22,12 +22,13 @@ from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
-from streamlink.transport.connect import check_dialing, check_listening
+from streamlink.transport.connect import check_data_listening, check_dialing, check_listening
 
 __all__ = [
     "check_control",
     "check_job",
     "check_metrics",
+    "check_offers",
     "check_report",
     "check_serving",
     "check_store",
@@ -105,21 +106,30 @@ def check_metrics(address: str | None) -> None:
     require_metrics()
 
 
-def check_serving(address: str, config: LinkConfig) -> None:
-    """Check that a server can accept clients at ``address``; nothing listens yet.
+def check_offers(config: LinkConfig) -> None:
+    """Check ``stream.data_listen``, with ``--check`` and without.
 
     Raises:
-        CommandError: ``stream.data_listen`` names no carrier, or no address of it.
-        SecurityError: a file of certificates or tokens cannot be used, or plain text beyond this
-            machine is not permitted.
+        CommandError: it names no carrier, or no address of it.
+        SecurityError: such a carrier would carry plain text beyond this machine.
     """
-    require_known(config.stream.encodings)
     try:
-        check_listening(address, config)
+        check_data_listening(config)
     except StreamlinkError:
         raise
     except ValueError as error:
         raise CommandError(str(error)) from error
+
+
+def check_serving(address: str, config: LinkConfig) -> None:
+    """Check that a server can accept clients at ``address``; nothing listens yet.
+
+    Raises:
+        SecurityError: a file of certificates or tokens cannot be used, or plain text beyond this
+            machine is not permitted.
+    """
+    require_known(config.stream.encodings)
+    check_listening(address, config)
 
 
 def check_visiting(address: str, config: LinkConfig) -> None:

@@ -13,6 +13,7 @@ from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import (
     check_control,
     check_metrics,
+    check_offers,
     check_serving,
     check_store,
     check_visiting,
@@ -92,6 +93,7 @@ def receive(
     _require_seconds("--timeout", timeout)
     store = store_at(target, compress)
     check_store(store)
+    check_offers(common.config)
     if common.is_check:
         check_control(control)
         check_serving(listen, common.config)

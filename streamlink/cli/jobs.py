@@ -18,6 +18,7 @@ from streamlink.cli.checks import (
     check_control,
     check_job,
     check_metrics,
+    check_offers,
     check_report,
     check_serving,
     check_visiting,
@@ -160,6 +161,7 @@ def server(
     check_report(report)
     place, rules = store_with_a_model(store, compress), common.config.rounds
     check_job(place, common.config, spool)
+    check_offers(common.config)
     if common.is_check:
         check_control(control)
         check_serving(listen, common.config)
