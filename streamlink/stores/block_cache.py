@@ -63,6 +63,8 @@ class BlockCache:
             is_ours = block is None
             if block is None:
                 block = self._blocks[number] = _Block()
+                # Before anybody else can see the block, so that whoever finds it also finds it
+                # locked. It cannot wait here: the lock is new.
                 block.lock.acquire()
                 # The evicted block may still be loading: its readers hold a reference to it.
                 if len(self._blocks) > self._capacity:
@@ -73,6 +75,7 @@ class BlockCache:
 
     def _fill(self, number: int, block: _Block) -> memoryview:
         try:
+            # Without the cache's lock: readers of other blocks go on while this one is decoded.
             block.view = self._load(number).toreadonly()
             return block.view
         except BaseException as error:
@@ -100,6 +103,7 @@ class _Block:
 
     def wait(self) -> memoryview:
         if self.view is None:
+            # A turnstile: each waiter passes through and lets the next one in.
             with self.lock:
                 pass
         if self.view is None:

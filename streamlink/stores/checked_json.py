@@ -31,6 +31,8 @@ def decode_checked_json(data: bytes, path: Path) -> dict[str, Any]:
     Raises:
         CorruptStore: the checksum is wrong or missing; names ``path``.
     """
+    # Parsed first, because the checksum is of the content: a tool that indents the file differently
+    # does not damage it.
     facts = parse_json(data, path)
     if facts.pop(_CHECKSUM, None) != _checksum(facts):
         raise CorruptStore("the file is damaged: its checksum is wrong or missing", path=str(path))
@@ -56,6 +58,7 @@ def parse_json(text: bytes, path: Path) -> dict[str, Any]:
 
 
 def _checksum(facts: Mapping[str, Any]) -> str:
+    # The canonical form: neither the order of the keys nor white space matters.
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return xxhash.xxh3_128_hexdigest(text.encode())
 

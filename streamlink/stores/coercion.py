@@ -102,6 +102,8 @@ def as_target(what: TargetLike) -> Target:
     if _is_in_memory(what):
         _require_fillable(what)
         return lambda spec: _in_order_of(spec, what)
+    # After modules, which are callable as well. A source that is callable was surely meant as a
+    # source, so it is refused rather than called.
     if callable(what) and not isinstance(what, ModelSource):
         function = what
         return lambda spec: _made_by(function, spec)
@@ -154,6 +156,8 @@ def as_model(what: Any) -> ModelInPlace:
     if isinstance(what, ModelInPlace):
         return what
     if _has_tensors(what):
+        # Imported here, since PyTorch is optional. There is a tensor, so it is installed and
+        # loaded.
         from streamlink.stores.torch import TorchModel
 
         return TorchModel(what)
@@ -235,6 +239,7 @@ def _entries(what: Any) -> Mapping[str, Any]:
 
 
 def _ordered(entries: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    # Entries that the model lacks stay, at the end: the comparison of the specs names them.
     first = {name: entries[name] for name in names if name in entries}
     return {**first, **entries}
 

@@ -43,6 +43,8 @@ def remove_if_expired(
     what: str, paths: Sequence[Path], seconds: float, act: Callable[[Sequence[Path]], None]
 ) -> None:
     """Call ``act(paths)`` if none of the files was changed within ``seconds``, and log it."""
+    # Wall time, as file times are; a monotonic clock begins anew when the machine restarts. The
+    # newest file counts: a transfer may write to one shard for days.
     age = time.time() - max(path.lstat().st_mtime for path in paths)
     if age > seconds:
         logger.info(
@@ -54,6 +56,7 @@ def remove_if_expired(
 @contextmanager
 def unless_in_use(path: Path) -> Iterator[bool]:
     """Hold the writer's lock on ``path`` within the block; False: another process holds it."""
+    # Reading is enough for flock, which locks directories as well.
     fd = patiently(os.open, path, os.O_RDONLY)
     try:
         try:

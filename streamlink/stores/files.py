@@ -38,8 +38,12 @@ __all__ = [
     "write_all",
 ]
 
+# EFBIG: the longest file that the file system or ``ulimit -f`` permits. To a user this is a full
+# disk too, and not a broken one.
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM}
+# The most that the kernel may hold back before a real sync, and how often writeback is requested:
+# the request alone promises nothing.
 _SYNC_BYTES = 256 << 20
 _WRITEBACK_BYTES = 32 << 20
 
@@ -52,6 +56,7 @@ def disk_errors(path: Path, doing: str) -> Iterator[None]:
     """
     try:
         yield
+    # StoreError is an OSError: without this branch, nested blocks would wrap it once more.
     except StoreError:
         raise
     except OSError as error:
@@ -91,6 +96,7 @@ def read_into(fd: int, view: memoryview, offset: int, path: Path) -> None:
     Raises:
         CorruptStore: the file ends before ``view`` is full.
     """
+    # ``preadv`` fills the caller's buffer; ``os.pread`` would allocate new bytes for each piece.
     filled = 0
     while filled < view.nbytes:
         count = os.preadv(fd, [view[filled:]], offset + filled)
@@ -104,6 +110,8 @@ def read_into(fd: int, view: memoryview, offset: int, path: Path) -> None:
 
 def read_bytes(fd: int, length: int, offset: int, path: Path) -> bytes:
     """Return ``length`` bytes from ``offset``; raises as ``read_into`` does."""
+    # Nearly always one system call. Linux transfers less than 2 GiB at once, and a file may have
+    # been cut short: then the loop below goes on, or reports it.
     data = os.pread(fd, length, offset)
     if len(data) == length:
         return data
@@ -224,12 +232,15 @@ class FileIdentity:
 
     @classmethod
     def _from(cls, status: os.stat_result) -> FileIdentity:
+        # Not the ctime: it also changes when the file is renamed or unlinked, as the commit of the
+        # next model does with the files that we still read.
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def require_free(directory: Path, needed: int, reserve: int) -> None:
     """Raise ``StoreFull`` unless ``needed`` bytes fit while ``reserve`` bytes stay free."""
     status = os.statvfs(directory)
+    # Not ``f_bfree``: that includes the blocks which many file systems reserve for root.
     free = status.f_bavail * status.f_frsize
     if free < needed + reserve:
         kept = f" and {reserve / 1e6:.1f} MB that must stay free (reserve_bytes)" if reserve else ""
@@ -270,6 +281,8 @@ class Flusher:
             self._start()
 
     def _start(self) -> None:
+        # Before the pages are forced to the disk. Other programs write to it too, so the check at
+        # the beginning of a transfer does not hold until its end.
         require_free(self._directory, 0, self._reserve)
         self._unsynced += self._unstarted
         if self._unsynced >= _SYNC_BYTES:
@@ -301,5 +314,7 @@ class Steps:
 
 def close_all(fds: list[int]) -> None:
     """Close all files of the list, the last first, and empty it. Harmless when called twice."""
+    # Removed from the list before it is closed: also after an error of ``close`` Linux has freed
+    # the number, and a second ``close`` could hit a file that somebody else has opened since.
     while fds:
         os.close(fds.pop())

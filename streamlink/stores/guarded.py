@@ -74,6 +74,8 @@ class GuardedSource:
         self._source.close()
 
     def _note(self, progress: Callable[[int], None]) -> str:
+        # Before the first read: the source's own check, where it has one, covers the first pass,
+        # which the hashes cannot.
         check, nbytes = watch(self._source), self._source.spec.nbytes
         builder = DigestBuilder(
             self._source.spec, lambda _, block_hash: self._hashes.extend(block_hash)
@@ -87,6 +89,8 @@ class GuardedSource:
 
     def _load(self, block: int) -> memoryview:
         start, stop = block_range(block, self.spec.nbytes)
+        # Copied first, then compared. A view that was compared could still change before it is
+        # sent.
         copy, filled = self._pool.take(stop - start), 0
         for view in self._source.read(start, stop - start):
             copy[filled : filled + view.nbytes] = view

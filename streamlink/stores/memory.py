@@ -67,6 +67,8 @@ class ArrayModel:
     @property
     def is_prompt(self) -> bool:
         """Whether a write never blocks: no array is mapped from a file."""
+        # A page fault of a mapped file waits for the disk, and with it would the thread that reads
+        # the network.
         is_ours = type(self).write is ArrayModel.write  # a subclass's ``write`` may block
         return is_ours and not any(map(_is_mapped, self._arrays))
 
@@ -96,6 +98,8 @@ class ArrayModel:
         spans = self._spec.spans(offset, payload.nbytes)
         if not self._is_torn:
             self._require_fillable()
+        # ``_write_piece`` sets the torn state, not this method: with an empty payload callers check
+        # that the arrays can be filled, and that must tear nothing.
         taken = 0
         for index, start, stop in spans:
             self._write_piece(index, start, payload[taken : taken + stop - start])
@@ -157,6 +161,8 @@ class ArrayModel:
                     f"tensor {tensor.name!r} is a read-only array and cannot be filled; "
                     "pass a copy of it (array.copy())"
                 )
+        # Only at the first write: most models are only read, and this search takes half as long as
+        # making their spec.
         if not self._are_fillable:
             require_disjoint(dict(zip(self._spec.names, self._arrays, strict=True)))
             self._are_fillable = True  # checked once: an array never moves
@@ -189,6 +195,8 @@ class MemoryStore:
     def __init__(self, arrays: Mapping[str, Array] | None = None) -> None:
         if arrays is not None:
             _require_arrays(arrays)
+        # The first arrays are the user's, so they are never filled: only arrays that this store has
+        # made and has shown to nobody become the spare set.
         self._arrays = dict(arrays) if arrays is not None else None
         self._is_shared = True
         self._spare: dict[str, Array] | None = None
@@ -221,6 +229,7 @@ class MemoryStore:
 
     def _place(self, spec: ModelSpec) -> dict[str, Array]:
         """Return unused arrays: those of the previous but one model if the spec is the same."""
+        # Taken out of the store: a second sink that begins meanwhile must not get the same arrays.
         spare, self._spare = self._spare, None
         return spare if spare is not None and spec_of(spare) == spec else empty_arrays(spec)
 
@@ -270,6 +279,7 @@ class MemorySink:
     def commit(self, progress: Progress | None = None) -> None:
         """See ``ModelSink``."""
         self._model.commit(progress)
+        # A swap of two references cannot fail, so after ``prepare`` nothing is left that could.
         self._store._replace(self._arrays)
 
     def discard(self) -> None:
@@ -303,6 +313,7 @@ def spec_of(arrays: Mapping[str, Array]) -> ModelSpec:
 
 def empty_arrays(spec: ModelSpec) -> dict[str, Array]:
     """Return a new array for each tensor, uninitialized."""
+    # ``np.zeros`` would gain nothing: a commit requires that every byte was written.
     return {tensor.name: np.empty(tensor.shape, tensor.numpy_dtype) for tensor in spec.tensors}
 
 

@@ -63,8 +63,11 @@ def first_overlap(
     """
     if not bounds:
         return None
+    # Vectorized, because nearly every model has no overlap and 100,000 tensors are not rare; the
+    # loop in ``_sweep`` runs only where some bounds do overlap.
     starts, stops = np.array(bounds, np.uint64).T
     order = np.argsort(starts, kind="stable")
+    # The largest end so far, not the end of the neighbor: a long piece may reach over several.
     if (starts[order[1:]] >= np.maximum.accumulate(stops[order])[:-1]).all():
         return None
     return _sweep(bounds, order.tolist(), is_shared)
@@ -81,6 +84,8 @@ def _sweep(
         before = [each for each in before if bounds[each][1] > start]
         pairs += len(before)
         for other in before:
+            # Arrays can be interleaved so that every pair has to be compared (columns of one
+            # matrix). The bound keeps that from taking for ever.
             if pairs > _MAX_PAIRS or is_shared(other, number):
                 return other, number
         before.append(number)
@@ -110,6 +115,8 @@ def _may_self_overlap(array: Array) -> bool:
     reach = array.itemsize
     for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if size > 1:
+            # Only sufficient, not necessary: some exotic strides are refused although they do not
+            # overlap.
             if stride < reach:
                 return True
             reach += (size - 1) * stride

@@ -33,6 +33,7 @@ def require_writable(directory: Path, consequence: str) -> None:
         StoreError: it is not a directory, or this user may not write there.
     """
     existing = directory.absolute()
+    # ``lexists``: a dangling link is in the way of a new directory, and must not be passed over.
     while not os.path.lexists(existing):
         existing = existing.parent
     try:
@@ -61,6 +62,7 @@ def require_replaceable(path: Path, aside: Path, consequence: str) -> None:
     for file in (path, aside):
         if file.is_dir():
             raise StoreError(f"{file}: {consequence}: this is a directory; name another file")
+    # ``open`` looks at the effective user; ``os.access`` by default looks at the real one.
     if aside.exists() and not os.access(aside, os.W_OK, effective_ids=True):
         raise StoreError(
             f"{aside}: {consequence}: this file is a leftover of another user's process; remove it"

@@ -39,6 +39,8 @@ _VERSION = 1
 _HEAD = struct.Struct("<8sII")
 _FOOTER = struct.Struct("<QQQQQ16s16s32sQ8s")  # the last integer is the checksum of all before it
 _FOOTER_MAGIC = b"ZLMAERTS"
+# Packed, 28 bytes: NumPy aligns fields only where it is asked to. The index is written and read as
+# it lies in memory, so its byte order is explicit.
 _INDEX = np.dtype([("offset", "<u8"), ("length", "<u4"), ("hash", "u1", (BLOCK_HASH_BYTES,))])
 
 HEAD = _HEAD.pack(MAGIC, _VERSION, BLOCK_BYTES)
@@ -70,6 +72,8 @@ def encode_tail(spec: ModelSpec, index: Index, offset: int) -> bytes:
     """Return everything that follows the frames, which end at ``offset``."""
     entries = [[tensor.name, tensor.dtype, tensor.shape] for tensor in spec.tensors]
     text, records = json.dumps(entries, separators=(",", ":")).encode(), index.tobytes()
+    # The fixed end of the file: a reader finds everything from there, and the frames can be
+    # appended before anybody knows their sizes.
     footer = _FOOTER.pack(
         offset,
         len(text),
@@ -101,6 +105,8 @@ def read_contents(fd: int, path: Path) -> Contents:
     fields = _FOOTER.unpack(footer)
     text_at, text_bytes, index_at, blocks, nbytes, text_sum, index_sum, spec_digest, _, _ = fields
     index_bytes = blocks * _INDEX.itemsize
+    # Before either is read: this bounds both by the size of the file. Python's integers do not
+    # wrap, so a huge field cannot pass.
     if text_at + text_bytes != index_at or index_at + index_bytes + _FOOTER.size != file_bytes:
         raise CorruptStore("spec and index do not end where its footer begins", path=str(path))
     text = _read_checked(fd, text_at, text_bytes, text_sum, path)
@@ -149,9 +155,12 @@ def _parse_spec(text: bytes, path: Path) -> ModelSpec:
 
 def _check_index(index: Index, spec: ModelSpec, frames_end: int, path: Path) -> None:
     """Check that every frame is inside the file and no longer than its block."""
+    # NumPy's integers do wrap. So nothing is added here: ``offset + length`` of a hostile index may
+    # be small again, and a difference below zero would be huge; hence ``minimum`` below.
     offsets, lengths = index["offset"], index["length"].astype(np.uint64)
     longest = np.full(len(index), BLOCK_BYTES, np.uint64)
     if len(index):
+        # The last block may be shorter than the others.
         start, stop = block_range(len(index) - 1, spec.nbytes)
         longest[-1] = stop - start
     is_good = (lengths > 0) & (lengths <= longest) & (offsets >= _HEAD.size)

@@ -42,6 +42,7 @@ MIN_SAVING = 0.125
 """The share by which a block must shrink to be stored compressed."""
 
 _NO_BLOCK = -1
+# A sample has 4 pieces of 16 KiB: a sixteenth of the block, so looking is nearly free.
 _SAMPLE_BYTES = 16 << 10
 _SAMPLES = 4
 _SAMPLED_IN_A_ROW = 16
@@ -65,6 +66,7 @@ class CompressedSink:
         self._buffer = memoryview(bytearray(min(BLOCK_BYTES, spec.nbytes)))
         self._buffered = _NO_BLOCK
         self._fds: list[int] = []
+        # Closing releases the lock as well: it is on this descriptor.
         self._closer = weakref.finalize(self, close_all, self._fds)
         self._is_open = True
         self._is_prepared = False
@@ -134,12 +136,16 @@ class CompressedSink:
         steps = Steps(progress)
         self._prepare(steps)
         with disk_errors(self._path, "committing the model"):
+            # The lock is on the file and not on its name, so it is held until the rename is
+            # durable.
             replace(self._temporary, self._path)
         self._close()
         steps.done()
 
     def discard(self) -> None:
         """Remove the file of this attempt. The model under the final name is never touched."""
+        # The name may be another writer's by now: our rename may have succeeded, and only the fsync
+        # of the directory failed.
         if self._is_open and _is_at(self._temporary, self._fds[0]):
             with disk_errors(self._path, "discarding an attempt"):
                 remove(self._temporary)
@@ -164,6 +170,7 @@ class CompressedSink:
         require_free(self._path.parent, index_bytes(self._spec), reserve)
         self._index = new_index(self._spec)
         self._fds.append(_open_locked(self._temporary))
+        # Only with the lock: O_TRUNC would empty the file of a writer that holds it.
         os.ftruncate(self._fds[0], 0)
         write_all(self._fds[0], HEAD, 0)
         self._end = len(HEAD)
@@ -175,6 +182,8 @@ class CompressedSink:
             self._buffered = _NO_BLOCK  # this whole block supersedes its buffered part
         frame = self._packer.pack(data)
         write_all(self._fds[0], frame, self._end)
+        # After the write: if that fails, the index still names the previous frame, and the next
+        # append overwrites what was written in part.
         self._index[block] = self._end, len(frame), np.frombuffer(block_hash_of(data), np.uint8)
         self._flusher.wrote(self._end, len(frame))
         self._end += len(frame)
@@ -188,6 +197,8 @@ class CompressedSink:
 
     def _fetch(self, block: int) -> None:
         """Load a block into the buffer; it may not have been stored yet."""
+        # Where nothing is stored yet, the buffer keeps bytes of another block. They are never
+        # published: a commit requires that every byte was written.
         length = int(self._index["length"][block])
         if length:
             start, stop = block_range(block, self._spec.nbytes)
@@ -206,6 +217,7 @@ class CompressedSink:
 
     def _write_tail(self, steps: Steps) -> None:
         tail = memoryview(encode_tail(self._spec, self._index, self._end))
+        # In pieces, each a sign of progress: the index of a model of a TiB has 28 MiB.
         for start in range(0, len(tail), _WRITE_BYTES):
             write_all(self._fds[0], tail[start : start + _WRITE_BYTES], self._end + start)
             steps.done()
@@ -250,6 +262,7 @@ class _Packer:
             return False
         step = block.nbytes // _SAMPLES
         starts = range(0, block.nbytes, step)
+        # From all over the block: the beginning alone may be a tensor of another kind.
         sample = b"".join([block[start : start + _SAMPLE_BYTES] for start in starts])
         if len(self._compressor.compress(sample)) < len(sample) * self._share:
             return False
@@ -265,6 +278,8 @@ def partial_path(path: Path) -> Path:
 def _open_locked(path: Path) -> int:
     """Open the temporary file for writing, and lock it."""
     while True:
+        # Not O_EXCL: the leftover of a crashed writer is taken over. Its lock went with its
+        # process.
         fd = patiently(os.open, path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             lock(fd, path)

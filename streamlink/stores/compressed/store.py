@@ -54,6 +54,7 @@ class CompressedSource:
         try:
             with disk_errors(self._path, "opening the model"):
                 self._fds.append(patiently(os.open, self._path, os.O_RDONLY))
+                # Noted before the first read: what is written later differs from it.
                 self._identity = FileIdentity.of(self._fds[0])
                 contents = read_contents(self._fds[0], self._path)
         except BaseException:
@@ -117,6 +118,7 @@ class CompressedSource:
                 data = self._read_block(block)
                 verify(self._spec, block, data, self.block_hash(block), self._path)
             except CorruptStore:
+                # A block that does not match was damaged, or somebody wrote to the file: say which.
                 index, inside = self._spec.locate(block * BLOCK_BYTES)
                 self._require_unchanged(self._spec.tensors[index].name, inside)
                 raise
@@ -133,6 +135,8 @@ class CompressedSource:
         offset, length = int(self._index["offset"][block]), int(self._index["length"][block])
         start, stop = block_range(block, self._spec.nbytes)
         if length == stop - start:
+            # A raw block is as long as the block itself, which is how it is told from a zstd frame:
+            # that one is stored only if it is shorter.
             view = self._pool.take(length)
             read_into(self._fds[0], view, offset, self._path)
             return view

@@ -32,6 +32,8 @@ def expire_partials(directory: Path, seconds: float) -> None:
     """
     with disk_errors(directory, "removing expired partial models"):
         if directory.is_dir():
+            # The lock is held while files are removed: no writer can begin to resume one of them
+            # meanwhile.
             with unless_in_use(directory) as is_free:
                 for names in _partials(directory) if is_free else ():
                     paths = [directory / name for name in names]
@@ -53,9 +55,12 @@ def expire_updates(directory: Path, seconds: float, files: Collection[str]) -> N
         with patiently(os.scandir, directory) as scan:
             found = [each for each in scan if _NUMBER.fullmatch(each.name)]
         for entry in found:
+            # A symbolic link is not followed: it may lead out of the spool.
             if entry.is_dir(follow_symlinks=False):
                 path = Path(entry.path)
                 inside = [path / name for name in patiently(os.listdir, path)]
+                # One file that is not ours, and the whole directory stays: a user may have named it
+                # with a number too.
                 if all(_is_of_update(each, files) for each in inside):
                     remove_if_expired("an update", [path, *inside], seconds, _remove_directory)
 
@@ -78,6 +83,8 @@ def _partials(directory: Path) -> list[list[str]]:
     for name in patiently(os.listdir, directory):
         if (generation := generation_of(name)) and is_regular(directory / name):
             found[generation].append(name)
+    # Whole generations are spared, not only the files that the index names: a journal that outlived
+    # its commit is left to the next writer, who removes it without touching live shards.
     spared = {generation_of(name) for name in alive}
     return [
         sorted(names, key=lambda name: (not name.endswith(".partial"), name))
@@ -92,4 +99,6 @@ def _is_of_update(path: Path, files: Collection[str]) -> bool:
 
 
 def _remove_directory(paths: Sequence[Path]) -> None:
+    # ``patiently`` may call it again from its beginning: what the first call has removed does not
+    # matter to the second.
     patiently(shutil.rmtree, paths[0])

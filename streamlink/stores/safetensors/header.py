@@ -24,6 +24,7 @@ __all__ = ["MAX_HEADER_BYTES", "ShardHeader", "encode_header", "read_header"]
 MAX_HEADER_BYTES = 100_000_000
 """Longest JSON accepted: the limit of the safetensors library."""
 
+# The widest element. The data begins behind 8 bytes and the padded JSON, at a multiple of 8.
 _ALIGNMENT = 8
 _METADATA = "__metadata__"
 
@@ -51,6 +52,7 @@ def read_header(fd: int, path: Path) -> ShardHeader:
     file_bytes = os.fstat(fd).st_size
     length = _header_length(fd, file_bytes, path)
     entries = parse_json(read_bytes(fd, length, 8, path), path)
+    # Free text of the tool that wrote the file. Nothing here depends on it.
     entries.pop(_METADATA, None)
     tensors, ranges = [], []
     for name, entry in entries.items():
@@ -91,6 +93,7 @@ def _header_length(fd: int, file_bytes: int, path: Path) -> int:
     if file_bytes < 8:
         raise CorruptStore(f"{file_bytes} bytes are too few for a safetensors file", path=str(path))
     (length,) = struct.unpack("<Q", read_bytes(fd, 8, 0, path))
+    # Both limits are checked before memory is allocated: the eight bytes may hold any number.
     if length > MAX_HEADER_BYTES:
         raise CorruptStore(
             f"not a safetensors file, or its header of {length} bytes is above the limit of "
@@ -140,6 +143,7 @@ def _check_cover(
     The format demands it: a gap could hide data, and an overlap could make two tensors share bytes.
     """
     position = 0
+    # In the order of the data, because the JSON may name the tensors in any other order.
     for index in sorted(range(len(ranges)), key=ranges.__getitem__):
         begin, end = ranges[index]
         if begin != position:
@@ -160,6 +164,8 @@ def _check_cover(
 
 def _place(tensors: Sequence[TensorSpec]) -> list[int]:
     begins, position = [0] * len(tensors), 0
+    # Each width is a multiple of the next smaller one, so no padding is needed. The sort is stable:
+    # tensors of one width stay in logical order, and are read as one run.
     for index in sorted(range(len(tensors)), key=lambda i: -tensors[i].itemsize):
         begins[index] = position
         position += tensors[index].nbytes

@@ -48,6 +48,8 @@ SINGLE_NAME = "model.safetensors"
 
 _DIGESTS, _CHECKSUM = "streamlink_digests", "streamlink_checksum"
 
+# Only what matches this is ever removed, unless the old index names it. So it is strict: the exact
+# forms that this package writes, and nothing that another tool would.
 _OURS = re.compile(
     r"model-([0-9a-f]{8})"
     r"(-\d{5,}-of-\d{5,}\.safetensors(\.part)?|\.digests|\.partial|\.index\.json\.part)"
@@ -89,6 +91,7 @@ class ShardIndex:
         """
         path = directory / INDEX_NAME
         parsed = parse_json(patiently(path.read_bytes), path)
+        # JSON objects keep their order in Python, and that of the weight_map is the logical order.
         weight_map, metadata = parsed.get("weight_map"), parsed.get("metadata")
         if not isinstance(weight_map, dict):
             raise CorruptStore("it has no weight_map", path=str(path))
@@ -97,6 +100,7 @@ class ShardIndex:
         names = {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}
         for name in names:
             _require_plain_name(name, path)
+        # Three signs, so that a bit that flips in one key cannot switch the check off.
         is_ours = _DIGESTS in facts or _CHECKSUM in facts or any(map(_OURS.fullmatch, names))
         if is_ours and facts.get(_CHECKSUM) != _checksum(weight_map, facts):
             raise CorruptStore(
@@ -115,6 +119,8 @@ class ShardIndex:
         metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
         metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
         text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
+        # O_TRUNC and not O_EXCL: a resumed attempt keeps its generation, and may find the file that
+        # its interrupted commit has written.
         fd = patiently(os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             write_all(fd, text.encode(), 0)
@@ -139,6 +145,8 @@ def new_generation() -> str:
     Random and not a counter: files of an earlier attempt may still be open for reading, and their
     names must not be used again.
     """
+    # 32 bits suffice: shards are created with O_EXCL, so two equal names are an error and never a
+    # mixed model.
     return secrets.token_hex(4)
 
 
@@ -169,6 +177,7 @@ def remove_dead_files(
         return
     for name in patiently(os.listdir, directory):
         ours = _OURS.fullmatch(name)
+        # The present index has the last word: it may still name a file that is called superseded.
         is_spared = name in alive or (ours is not None and ours[1] == spared)
         if (name in superseded or ours) and not is_spared:
             remove(directory / name)
@@ -178,6 +187,7 @@ def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:
     """Write a new sidecar, durably."""
     head = _HASHES_HEAD.pack(_HASHES_MAGIC, spec.nbytes, spec.digest)
     data = head + hashes
+    # As for the index: a resumed attempt may find the sidecar of its interrupted commit.
     fd = patiently(os.open, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         write_all(fd, data + xxhash.xxh3_128_digest(data), 0)
@@ -196,6 +206,7 @@ def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
     expected = _HASHES_HEAD.size + block_count(spec.nbytes) * BLOCK_HASH_BYTES + _CHECKSUM_BYTES
     fd = patiently(os.open, path, os.O_RDONLY)
     try:
+        # Never more than expected, whatever size the file has: a wrong one is refused below.
         data = read_bytes(fd, min(expected, os.fstat(fd).st_size), 0, path)
     finally:
         os.close(fd)
@@ -209,6 +220,7 @@ def read_block_hashes(path: Path, spec: ModelSpec) -> bytes:
 
 def _checksum(weight_map: Mapping[str, str], facts: Mapping[str, Any]) -> str:
     """Return the checksum of an index's content, which does not depend on white space."""
+    # A list of pairs: the order of the tensors is part of what is protected.
     content = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
     return xxhash.xxh3_128_hexdigest(json.dumps(content).encode())
 

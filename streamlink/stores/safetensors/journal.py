@@ -80,6 +80,7 @@ class Journal:
         cls, directory: Path, generation: str, identity: str, spec: ModelSpec, shard_bytes: int
     ) -> Journal:
         """Create the journal of a new attempt, durably."""
+        # The whole spec: ``resume`` is given only its digest, and must know where shards begin.
         tensors = [(each.name, each.dtype, each.shape) for each in spec.tensors]
         about = {"identity": identity, "shard_bytes": shard_bytes, "tensors": tensors}
         text = json.dumps(about, separators=(",", ":")).encode()
@@ -171,6 +172,7 @@ def _read(path: Path, generation: str) -> Partial:
     with disk_errors(path, "reading the journal of an interrupted transfer"):
         fd = patiently(os.open, path, os.O_RDONLY)
         try:
+            # All at once: 16 bytes for each MiB of the model, 16 MiB for one of a TiB.
             data = read_bytes(fd, os.fstat(fd).st_size, 0, path)
         finally:
             os.close(fd)
@@ -190,6 +192,8 @@ def _head(data: bytes, path: Path) -> tuple[dict[str, Any], int]:
     if len(data) < begin or not data.startswith(_MAGIC):
         raise CorruptStore("this is not the journal of a transfer", path=str(path))
     end = begin + _LENGTH.unpack_from(data, len(_MAGIC))[0]
+    # A length that is damaged needs no check of its own: a slice beyond the end is short, and its
+    # checksum wrong.
     if data[end : end + _CHECKSUM_BYTES] != xxhash.xxh3_128_digest(data[:end]):
         raise CorruptStore("its head is damaged", path=str(path))
     return parse_json(data[begin:end], path), end + _CHECKSUM_BYTES
@@ -200,6 +204,7 @@ def _records(data: bytes, start: int, nbytes: int) -> tuple[int, bytes, int]:
     mark, hashes = 0, bytearray()
     while start + _MARK.size <= len(data):
         (following,) = _MARK.unpack_from(data, start)
+        # Checked before the hashes are counted: how many follow depends on the mark alone.
         if not mark < following <= nbytes or (following % BLOCK_BYTES and following < nbytes):
             break
         end = start + _MARK.size + (block_count(following) - block_count(mark)) * BLOCK_HASH_BYTES
@@ -212,4 +217,5 @@ def _records(data: bytes, start: int, nbytes: int) -> tuple[int, bytes, int]:
 
 
 def _checksum(before: int, record: bytes) -> bytes:
+    # Chained by the previous mark: a record is valid only behind the one that it was written after.
     return xxhash.xxh3_128_digest(_MARK.pack(before) + record)

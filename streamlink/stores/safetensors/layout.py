@@ -16,6 +16,8 @@ __all__ = ["Layout", "split_into_shards"]
 FilePosition = tuple[int, int]
 """(number of the shard, offset in its file) of a tensor's first byte."""
 
+# Counted with ``_entry_bytes``, whose bound is exceeded only by characters outside the basic plane,
+# which JSON escapes in 12 bytes instead of 6. Even 64 MiB are below the limit of 100 MB.
 _SHARD_HEADER_BYTES = 32 << 20
 
 
@@ -31,9 +33,11 @@ class Layout:
         self._nbytes = spec.nbytes
         self._starts: list[int] = []
         self._places: list[FilePosition] = []
+        # No shard has the number -1, so the first tensor always begins a run.
         logical, expected = 0, (-1, 0)
         for tensor, (shard, offset) in zip(spec.tensors, places, strict=True):
             nbytes = tensor.nbytes
+            # It has no place in the file, and must not split the run around it.
             if not nbytes:
                 continue
             if (shard, offset) != expected:
@@ -47,6 +51,7 @@ class Layout:
         if not length:
             return
         stop = offset + length
+        # Only the first run is searched; from there on they follow each other.
         run = bisect_right(self._starts, offset) - 1
         while offset < stop:
             start, (shard, place) = self._starts[run], self._places[run]

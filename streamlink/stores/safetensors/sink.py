@@ -64,6 +64,7 @@ __all__ = ["SafetensorsSink"]
 
 logger = logging.getLogger("streamlink.stores")
 
+# A step costs an fsync of the shards and one of the journal, in which the writer stands still.
 DURABLE_BYTES = 64 << 20
 """The most that is sent again after a crash of the receiver (bytes)."""
 
@@ -107,6 +108,8 @@ class SafetensorsSink:
         self._superseded: set[str] = set()
         self._fds: list[int] = []
         self._lock: list[int] = []
+        # The finalizer gets the lists and not ``self``: a reference to the sink would keep it alive
+        # for ever, and the writer's lock with it.
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
         self._journal: Journal | None = None
         self._durable = self._front = 0
@@ -145,6 +148,8 @@ class SafetensorsSink:
                 write_all(self._fds[shard], payload[taken : taken + length], place)
                 self._flushers[shard].wrote(place, length)
                 taken += length
+            # After the bytes are in the files: what a failed write left behind must not count as
+            # written.
             self._tracker.take(offset, payload)
             self._written.add(offset, offset + taken)
             if self._journal is not None:
@@ -152,6 +157,8 @@ class SafetensorsSink:
 
     def digest(self) -> str | None:
         """Return the digest the model will have; None: only the commit can compute it."""
+        # Reading the missing blocks back may take minutes. That is for the commit, which reports
+        # its progress to a watchdog.
         if next(self._tracker.unknown(), None) is not None:
             return None
         return root_hash(self._spec, [self._tracker.hashes])
@@ -216,8 +223,13 @@ class SafetensorsSink:
         steps = Steps(progress)
         self._prepare(steps)
         with disk_errors(self._directory, "committing the model"):
+            # Set before the rename is tried: if the rename succeeds and only the fsync of the
+            # directory fails, the index names our files already, and a discard must not remove
+            # them.
             self._is_publishing = True
             publish_index(self._directory, self._generation)
+            # The journal is among the dead files now: the index does not name it. A crash before
+            # this line leaves both, and ``find_partials`` ignores the journal of a committed model.
             remove_dead_files(self._directory, self._superseded)
         self._close()
         steps.done()
@@ -225,6 +237,8 @@ class SafetensorsSink:
     def discard(self) -> None:
         """Remove the files of this attempt. The model that the index names is never touched."""
         try:
+            # A sink that was refused the lock must remove nothing: another writer is at work, and
+            # its files look dead until its commit.
             if self._is_open and self._lock:
                 with disk_errors(self._directory, "discarding an attempt"):
                     self._remove_own()
@@ -240,6 +254,8 @@ class SafetensorsSink:
     def _begin(self, identity: str, partial: Partial | None) -> None:
         self._has_made_directory = not self._directory.exists()
         self._directory.mkdir(parents=True, exist_ok=True)
+        # First of all: what follows removes files that, without the lock, another writer may still
+        # fill.
         self._take_lock()
         self._make_room(partial)
         # After the check for free space: a hostile spec of petabytes must not allocate memory.
@@ -261,6 +277,7 @@ class SafetensorsSink:
         self._flushers = [Flusher(fd, self._directory, self._reserve) for fd in self._fds]
 
     def _take_lock(self) -> None:
+        # The lock is on the directory itself, so no lock file lies beside the model.
         fd = patiently(os.open, self._directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             lock(fd, self._directory)
@@ -271,6 +288,8 @@ class SafetensorsSink:
 
     def _make_room(self, partial: Partial | None) -> None:
         if partial is None:
+            # Only the log line: ``remove_dead_files`` below removes its files, as those of any
+            # attempt that was not committed.
             for other in find_partials(self._directory):
                 logger.info(
                     "%s: removing the partial model of another transfer, %d of %d bytes",
@@ -279,6 +298,7 @@ class SafetensorsSink:
                     other.spec.nbytes,
                 )
         remove_dead_files(self._directory, spared=self._generation)
+        # The mark's bytes are on the disk already, so only the rest needs room.
         kept = partial.mark if partial else 0
         require_free(self._directory, self._spec.nbytes - kept, self._reserve)
 
@@ -305,7 +325,12 @@ class SafetensorsSink:
         """Create the shards with their full size, as sparse files."""
         for name, size in zip(self._names, self._sizes, strict=True):
             path = self._directory / (name + self._suffix)
+            # O_EXCL: the name is random, so an existing file is another attempt's. O_RDWR and not
+            # O_WRONLY: blocks are read back to be hashed. The mode is the usual one for files that
+            # other tools read.
             self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+            # The full size lets ranges arrive in any order. It reserves no blocks on the disk: a
+            # file that fills up is noticed by the write, or before that by the reserve.
             os.ftruncate(self._fds[-1], size)
 
     def _write_headers(self) -> None:
@@ -322,6 +347,8 @@ class SafetensorsSink:
         """Open the shards and the journal of an interrupted attempt."""
         for name, size in zip(self._names, self._sizes, strict=True):
             path, final = self._directory / (name + self._suffix), self._directory / name
+            # It had renamed some shards and not all. No index names them yet (``find_partials``
+            # skips what is committed), so they can become partial files again.
             if final.exists():  # it was interrupted during its commit
                 os.replace(final, path)
             if not path.exists() or path.stat().st_size != size:
@@ -338,6 +365,9 @@ class SafetensorsSink:
         self._durable = self._front = partial.mark
 
     def _note_progress(self, journal: Journal, offset: int, length: int) -> None:
+        # A write beyond a gap does not move the front, nor does it when the gap is filled later:
+        # these bytes count as not durable and are sent again. Transfers write in order, so this is
+        # rare.
         if offset == self._front:
             self._front += length
         # The first marks come early, so that small models and slow links have marks, too.
@@ -348,8 +378,12 @@ class SafetensorsSink:
     def _advance(self, journal: Journal) -> None:
         """Sync the bytes that arrived in order, then record that in the journal."""
         front = self._front
+        # Rounded down to whole blocks, because the journal vouches for each byte with a block's
+        # hash.
         mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
         fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
+        # Data first, then the record that vouches for it, as in a checkpoint. The other way round,
+        # a power failure could leave a record of bytes that are lost.
         for shard in {shard for shard, _, _ in fresh}:
             sync_data(self._fds[shard])
         self._mark(journal, mark)
@@ -373,6 +407,7 @@ class SafetensorsSink:
 
     def _verified(self, nbytes: int) -> Iterator[memoryview]:
         buffer = memoryview(bytearray(min(BLOCK_BYTES, nbytes)))
+        # Once, and not for each block: the property copies all of them.
         hashes = self._tracker.hashes
         with disk_errors(self._directory, "reading back"):
             for block in range(block_count(nbytes)):
@@ -399,11 +434,15 @@ class SafetensorsSink:
         with disk_errors(self._directory, "committing the model"):
             self._hash_unknown(steps)
             if self._journal is not None:
+                # The headers are the last bytes: a shard without one begins with zeros, and no tool
+                # takes it for a model.
                 self._write_headers()
             for fd in self._fds:
                 sync_data(fd)
                 steps.done()
             if self._journal is not None:
+                # After the fsync and before the renames: a process that is killed in between finds
+                # the whole model on the disk, and has nothing to receive again.
                 self._mark(self._journal, self._spec.nbytes)
             self._take_names()
         self._is_prepared = True
@@ -417,6 +456,8 @@ class SafetensorsSink:
         # The names of shards and sidecar must be durable before the index that refers to them. Else
         # a power failure could keep the index and lose a shard.
         sync_directory(self._directory)
+        # Read now: once the index is replaced, nothing names the old files any more, and other
+        # tools give theirs names that we could not recognize.
         self._superseded = _files_of_present_model(self._directory)
         index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
         index.prepare(self._directory, self._generation)
@@ -432,6 +473,8 @@ class SafetensorsSink:
         names = {*self._names, *(name + self._suffix for name in self._names), digests, journal}
         for name in (*names, next_index_name(self._generation)):
             remove(self._directory / name)
+        # After the unlinks, which need no descriptor, and before the directory is listed, which
+        # needs one.
         close_all(self._fds)
 
     def _require_open(self) -> None:
@@ -456,5 +499,6 @@ def _files_of_present_model(directory: Path) -> set[str]:
 
 
 def _close_both(shards: list[int], lock_of_writer: list[int]) -> None:
+    # The lock last, so that no other writer begins while our files are open.
     close_all(shards)
     close_all(lock_of_writer)

@@ -61,6 +61,7 @@ class SafetensorsSource:
         self._path = Path(path)
         self._fds: list[int] = []
         self._identities: list[FileIdentity] = []
+        # The list and not ``self``: a finalizer that referred to the source would keep it alive.
         self._closer = weakref.finalize(self, close_all, self._fds)
         self._hashes: bytes | None = None
         try:
@@ -124,6 +125,8 @@ class SafetensorsSource:
         if another file took its name. With block hashes a store that was replaced is no change:
         each block is verified to belong to the model that was opened.
         """
+        # Opened once, checked as often as the caller likes: the identities are those from before
+        # the first read of the headers, so no change falls between opening and watching.
         return self._check
 
     def close(self) -> None:
@@ -171,6 +174,8 @@ class SafetensorsSource:
             for shard, header in enumerate(headers)
             for tensor, offset in zip(header.tensors, header.offsets, strict=True)
         }
+        # Name and file together: a tensor that is in another shard than the index states is damage
+        # too.
         if found.keys() != set(index.weight_map.items()):
             raise self._index_mismatch(index, found.keys())
         entries = [found[entry] for entry in index.weight_map.items()]
@@ -182,6 +187,8 @@ class SafetensorsSource:
         try:
             return read_block_hashes(self._path / index.digests, self._spec)
         except FileNotFoundError:
+            # A writer has replaced the model since. ``_open_indexed`` catches this, and starts
+            # again.
             if ShardIndex.read(self._path) != index:
                 raise
             # Somebody copied only shards and index: the model can be read, but not verified.
@@ -197,6 +204,9 @@ class SafetensorsSource:
         self._layout = Layout(self._spec, places)
 
     def _open_file(self, file: Path) -> ShardHeader:
+        # The order of these lines counts. In the list at once, the number is closed whatever fails
+        # next; and the identity is noted before the header is read, so a later write differs from
+        # it.
         fd = patiently(os.open, file, os.O_RDONLY)
         self._fds.append(fd)
         self._identities.append(FileIdentity.of(fd))
@@ -216,8 +226,12 @@ class SafetensorsSource:
         assert block_hash is not None
         shards = [shard for shard, _, _ in self._layout.pieces(start, stop - start)]
         try:
+            # With hashes no ``fstat`` is needed for each read: bytes that were changed do not
+            # match.
             verify(self._spec, block, data, block_hash, self._files[shards[0]])
         except CorruptStore:
+            # Which error it is: a file that somebody wrote to has changed, any other one is
+            # damaged.
             for shard in shards:
                 self._require_unchanged(shard, start)
             raise
@@ -254,6 +268,7 @@ class SafetensorsSource:
         )
 
     def _check(self) -> None:
+        # Not strict: a closed source has no descriptors any more, and nothing left to compare.
         for fd, file, identity in zip(self._fds, self._files, self._identities, strict=False):
             identity.require_same(fd, file)
             if self._hashes is None:

@@ -86,6 +86,7 @@ class SafetensorsStore:
             return None
         with disk_errors(self._directory, "looking for an interrupted transfer"):
             for partial in find_partials(self._directory):
+                # The spec too: a sender may give two models of different shape the same name.
                 if partial.identity == identity and partial.spec.digest == spec_digest:
                     return self._go_on(partial)
         return None
@@ -104,6 +105,7 @@ class SafetensorsStore:
                 self._directory, partial.spec, partial.shard_bytes, self._reserve, partial=partial
             )
         except CorruptStore as error:
+            # The sink has discarded the partial model before it raised, so it is not found again.
             logger.warning("%s; the transfer starts again from the first byte", error)
             return None
 

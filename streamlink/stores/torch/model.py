@@ -90,11 +90,14 @@ class TorchModel:
             raise ValueError(
                 f"staging_bytes must be at least {_MIN_STAGING_BYTES}, not {staging_bytes}"
             )
+        # Asked again before each transfer, to notice a module that was moved meanwhile. A mapping
+        # is copied once: what its owner changes in it later is not the model that was passed.
         self._now = dict(model).copy if isinstance(model, Mapping) else model.state_dict
         self._tensors = {name: checked(name, entry) for name, entry in self._now().items()}
         _require_no_copies(self._tensors, self._now())
         self._tied = ties(self._tensors)
         kept = {name: each for name, each in self._tensors.items() if name not in self._tied}
+        # Without the tied names: these share all of their memory, on purpose.
         require_disjoint(kept)
         self._obstacle = obstacle(kept)
         self._parts = list(_parts(kept, _is_staged, staging_bytes))
@@ -240,6 +243,7 @@ class TorchModel:
 
     def _tear(self) -> None:
         self._is_torn = True
+        # Before the first byte changes: a backward pass that begins in between already raises.
         inform_autograd(self._tensors.values())
 
     def _end(self) -> None:

@@ -39,6 +39,8 @@ class StagedTensors:
 
     def read(self, offset: int, length: int) -> Payload:
         """Return one view of pooled host memory with the bytes; ``length`` is not 0."""
+        # Readers are many, so each gets a buffer of its own. There is one writer, so ``write`` has
+        # one buffer for all its calls.
         view = self._pool.take(length)
         host = torch.frombuffer(view, dtype=torch.uint8)
         filled = 0
@@ -54,6 +56,8 @@ class StagedTensors:
         taken, data = 0, np.frombuffer(payload, np.uint8)
         for box, start, stop in self._boxes(offset, payload.nbytes):
             host = self._staging[: stop - start]
+            # Through the staging buffer even if the payload is whole: a payload may begin at any
+            # address, and elements may not.
             host.numpy()[:] = data[taken : taken + stop - start]
             _write_box(box, start, host)
             taken += stop - start
@@ -75,6 +79,8 @@ class StagedTensors:
             tensor = self._tensors[index]
             itemsize = tensor.element_size()
             first, last = start // itemsize, -(-stop // itemsize)
+            # Whole elements, also where the range cuts one of a strided tensor: PyTorch copies
+            # elements, not bytes.
             for begin, end in _cut(first, last, self._staging_bytes // itemsize):
                 at = begin * itemsize
                 for box in _boxes(tensor, begin, end):
@@ -123,6 +129,7 @@ def _read_box(box: Tensor, start: int, host: Tensor) -> None:
     """Copy the bytes of a box from ``start`` on, until ``host`` is full."""
     itemsize = box.element_size()
     is_whole = host.numel() == box.numel() * itemsize
+    # Without a copy in between. ``view`` refuses elements that begin at an odd place.
     if is_whole and host.storage_offset() % itemsize == 0:
         host.view(box.dtype).view(box.shape).copy_(box)
     else:

@@ -148,6 +148,7 @@ def versions(tensors: Mapping[str, Tensor]) -> dict[str, int]:
 def _layout_key(tensor: Tensor) -> tuple[object, ...]:
     """Return a key that is equal for two tensors with the same elements in the same layout."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    # A dimension of one element may have any stride: it makes no difference to the memory.
     strides = tuple(stride for size, stride in sizes if size > 1)
     return tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), strides
 
@@ -155,6 +156,7 @@ def _layout_key(tensor: Tensor) -> tuple[object, ...]:
 def ties(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Return each further name of the same memory, mapped to the first name."""
     firsts: dict[tuple[object, ...], str] = {}
+    # Empty tensors have no memory that they could share, but often the same null pointer.
     filled = ((name, tensor) for name, tensor in tensors.items() if tensor.numel())
     found = {name: firsts.setdefault(_layout_key(tensor), name) for name, tensor in filled}
     return {name: first for name, first in found.items() if name != first}
@@ -189,6 +191,7 @@ def _span(tensor: Tensor) -> tuple[str, int, int]:
     if tensor.device.type not in _ADDRESSED:
         place += f" {tensor.untyped_storage().data_ptr()}"
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    # PyTorch has no negative strides, so the first element has the lowest address.
     last = sum((size - 1) * stride for size, stride in sizes)
     return place, start, start + (last + 1) * tensor.element_size()
 
