@@ -31,6 +31,7 @@ class BlockHashTracker:
     def __init__(self, nbytes: int) -> None:
         self._nbytes = nbytes
         self._hashes = bytearray(block_count(nbytes) * BLOCK_HASH_BYTES)
+        # A bytearray of flags and not a set: 1 byte for each block, and ``find`` is one C call.
         self._is_known = bytearray(block_count(nbytes))
         self._hasher = xxhash.xxh3_128()
         self._next = -1  # the byte that the block in ``_hasher`` continues with; -1: no block
@@ -56,6 +57,7 @@ class BlockHashTracker:
 
     def set(self, block: int, block_hash: bytes) -> None:
         """Set the hash of a block, which was read back or is known from elsewhere."""
+        # Otherwise the streaming state could later overwrite this hash with one of older bytes.
         if self._hashed_block() == block:
             self._next = -1
         self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES] = block_hash
@@ -70,6 +72,8 @@ class BlockHashTracker:
 
     def _take_part(self, block: int, start: int, piece: memoryview) -> None:
         begin, end = block_range(block, self._nbytes)
+        # At once, although it may become known again below: a block that is written a second time
+        # has no valid hash until all of it was hashed anew.
         self._is_known[block] = 0
         if start == begin:
             self._hasher.reset()

@@ -38,6 +38,8 @@ def commit_together(sinks: Sequence[ModelSink], progress: Progress | None = None
     except BaseException as error:
         if done:
             error.add_note(f"{done} of {len(sinks)} models were already committed and stay visible")
+        # Also the sink that failed: ``discard`` is harmless after a commit, and removes what a
+        # failed one left.
         for sink in ordered[done:]:
             with suppress(Exception):  # the first error is the one to report
                 sink.discard()
@@ -59,6 +61,8 @@ class _Count:
 
     def next(self) -> Progress:
         """Return the progress callback of the next commit."""
+        # A sink counts its own steps from 1, in ``prepare`` and again in ``commit``; the watchdog
+        # wants one number that grows.
         self._done = self._steps
         return self._report
 

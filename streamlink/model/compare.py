@@ -63,6 +63,8 @@ def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[Tensor
             continue
         start = block * BLOCK_BYTES
         length = min(BLOCK_BYTES, spec.nbytes - start)
+        # One comparison in C for each block that is equal, which most are. Only the others are
+        # looked at element by element.
         if join(ours.read(start, length)) == join(theirs.read(start, length)):
             continue
         for segment in spec.segments(start, length):
@@ -84,6 +86,7 @@ def _whole_elements(spec: ModelSpec, segment: Segment) -> tuple[int, int]:
     """Return the logical range of the segment, widened to whole elements."""
     base, itemsize = spec.offset_of(segment.index), segment.tensor.itemsize
     first = segment.start // itemsize * itemsize
+    # The second is rounded up: minus the floor of the negative is the ceiling.
     return base + first, base - (-segment.stop // itemsize) * itemsize
 
 

@@ -113,7 +113,9 @@ class MappedSource:
         tensor, itemsize = segment.tensor, segment.tensor.itemsize
         first, last = segment.start // itemsize, -(-segment.stop // itemsize)
         taken = pieces.take((last - first) * itemsize)
+        # Read-only: these may be the source's own bytes, such as the user's arrays.
         values = np.frombuffer(taken.toreadonly(), tensor.numpy_dtype)
+        # A function may return a strided view, such as every second element of a longer array.
         result = np.ascontiguousarray(self._function(tensor, first, values))
         if result.dtype != tensor.numpy_dtype or result.shape != values.shape:
             raise ModelError(

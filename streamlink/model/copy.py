@@ -39,6 +39,7 @@ def copy_model(
         for offset in range(0, nbytes, piece_bytes):
             _copy_piece(source, sink, offset, min(piece_bytes, nbytes - offset))
             report(min(nbytes, offset + piece_bytes))
+        # Before the commit: what was read from a source that changed must not become visible.
         check()
         sink.commit(lambda steps: report(nbytes + steps))
     except BaseException:

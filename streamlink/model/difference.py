@@ -53,6 +53,8 @@ class DifferenceSource:
     def read(self, offset: int, length: int) -> Payload:
         """Read ``[offset, offset + length)`` of both and subtract: one view for each tensor."""
         segments = tuple(self.spec.segments(offset, length))
+        # Nothing to subtract, so the base is not read. True for an empty range, too, which has no
+        # first segment below.
         if all(_is_value(segment) for segment in segments):
             return self._new.read(offset, length)
         # One read of each model, of whole elements: the range may cut an element at either end.
@@ -103,6 +105,7 @@ def subtract(new: _Array, base: _Array, out: _Array) -> None:
         base: the same.
         out: the same, writable.
     """
+    # Subtraction of complex numbers is by parts, and so is the treatment of NaN below.
     if new.dtype.kind == "c":
         part = np.dtype("<f4")
         new, base, out = new.view(part), base.view(part), out.view(part)
@@ -128,6 +131,7 @@ def _subtract_block(new: _Array, base: _Array, out: _Array) -> None:
 
 
 def _is_value(segment: Segment) -> bool:
+    # By what it is, not by what it is not: the kinds of ml_dtypes' floats are not all ``f``.
     return segment.tensor.numpy_dtype.kind in "iub"
 
 

@@ -43,6 +43,8 @@ BLOCK_BYTES = 1 << 20
 BLOCK_HASH_BYTES = 16
 """Bytes of one block hash."""
 
+# Domain separation: no other hash of this project is of bytes that begin so. The number is the
+# version of the construction.
 _TAG = b"streamlink model digest 1\0"
 # Seven bytes: an input with this tag can never have the length of one with a tail's start (8 bytes)
 # or without a position, because all that follows is a multiple of 8 bytes.
@@ -85,6 +87,7 @@ class DigestBuilder:
         spec.check_range(extent.start, extent.nbytes)
         self._extent = extent
         self._root = _root_hasher(spec)
+        # A whole model adds no position, so an extent over all of it has the model's digest.
         if extent.stop < spec.nbytes:
             self._root.update(_EXTENT_TAG + struct.pack("<QQ", extent.start, extent.stop))
         elif extent.start:
@@ -111,6 +114,8 @@ class DigestBuilder:
             )
         start, length = 0, view.nbytes
         while start < length:
+            # Blocks are counted from the model's start, not from the extent's: the hashes of the
+            # whole blocks in an extent are then those that a store has.
             stop = min(length, start + BLOCK_BYTES - self._offset % BLOCK_BYTES)
             self._take(view[start:stop])
             start = stop
@@ -154,6 +159,8 @@ class DigestBuilder:
     def _finish(self, block_hash: bytes) -> None:
         self._root.update(block_hash)
         if self._on_block_hash is not None:
+            # ``_offset`` is already behind the block; its last byte is in it, even if the block is
+            # short.
             self._on_block_hash((self._offset - 1) // BLOCK_BYTES, block_hash)
 
 

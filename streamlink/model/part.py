@@ -51,12 +51,15 @@ def part_of(spec: ModelSpec, patterns: Sequence[str]) -> ModelSpec:
     """
     if not patterns:
         return spec
+    # A set of names, not a list of tensors: patterns may overlap, and the order is the model's, so
+    # that both ends derive the same part from patterns in any order.
     wanted: set[str] = set()
     for pattern in patterns:
         matches = set(_matches(pattern, spec))
         if not matches:
             raise ModelError(f"no tensor's name matches the pattern {pattern!r}; {_examples(spec)}")
         wanted |= matches
+    # The same object: ``part_source`` and ``part_sink`` then compare it quickly, and add no layer.
     if len(wanted) == len(spec.tensors):
         return spec
     return ModelSpec(tuple(tensor for tensor in spec.tensors if tensor.name in wanted))
@@ -185,6 +188,8 @@ class PartSink:
         """Pass on those bytes of ``payload`` that belong to the part."""
         stop = offset + payload.nbytes
         self._whole.check_range(offset, payload.nbytes)
+        # The first run that ends behind the offset: bytes before it are of tensors that nobody
+        # wants.
         run = bisect_right(self._stops, offset)
         while run < len(self._runs) and self._runs[run][0] < stop:
             start, end, shift = self._runs[run]
@@ -213,6 +218,7 @@ def _runs(whole: ModelSpec, part: ModelSpec) -> tuple[list[int], list[int]]:
     for index, tensor in zip(_positions(whole, part.tensors), part.tensors, strict=True):
         if tensor.nbytes:
             shift = whole.offset_of(index) - position
+            # Equal shifts mean that the tensor follows the previous one in both models.
             if not shifts or shift != shifts[-1]:
                 starts.append(position)
                 shifts.append(shift)
@@ -240,6 +246,8 @@ def _positions(whole: ModelSpec, tensors: Iterable[TensorSpec]) -> Iterator[int]
 def _matches(pattern: str, spec: ModelSpec) -> Iterable[str]:
     if not _WILDCARDS.search(pattern):  # a plain name: a dictionary lookup instead of a scan
         return [pattern] if pattern in spec.names else []
+    # ``translate`` and not ``fnmatch``, which folds case on some systems: both ends must find the
+    # same tensors.
     match = re.compile(translate(pattern)).match
     return (tensor.name for tensor in spec.tensors if match(tensor.name))
 

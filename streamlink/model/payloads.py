@@ -90,6 +90,8 @@ class BufferPool:
     def _find(self, length: int) -> Bytes:
         with self._lock:
             for position in reversed(range(len(self._idle))):  # LIFO: the most likely in cache
+                # At most twice the length: a small read must not hold a large buffer that the next
+                # one needs.
                 if length <= self._idle[position].nbytes <= 2 * length:
                     return self._idle.pop(position)
         return np.empty(length, np.uint8)
@@ -111,4 +113,5 @@ def join(payload: Payload) -> memoryview:
 
 def as_bytes_view(array: npt.NDArray[Any]) -> memoryview:
     """Return a C-contiguous array of any supported dtype as flat bytes, without a copy."""
+    # ``reshape`` first: a 0-d array cannot be viewed with another item size.
     return array.reshape(-1).view(np.uint8).data

@@ -60,6 +60,7 @@ class RangeSet:
         """Tell whether all of ``[start, stop)`` is in the set; of an empty range, always."""
         if start >= stop:
             return True
+        # Ranges that touch are joined, so one range has all of it or none has.
         index = bisect_right(self._starts, start) - 1
         return index >= 0 and stop <= self._stops[index]
 

@@ -27,6 +27,8 @@ from streamlink.errors import ModelError, SpecMismatch, UnsupportedDtype
 
 __all__ = ["DTYPES", "ModelSpec", "Segment", "TensorSpec", "dtype_name", "require_same"]
 
+# The byte order is explicit: these are the bytes on the wire and on the disk, on every machine.
+# ml_dtypes has the machine's order only, so ``dtype_name`` refuses it where that is big-endian.
 DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
     "U8": np.dtype(np.uint8),
@@ -48,6 +50,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """Every supported dtype: safetensors' name → NumPy's dtype."""
 
 _ITEMSIZES = {name: dtype.itemsize for name, dtype in DTYPES.items()}
+# The next two fit the fields of the canonical encoding: the length of a name has 16 bits there, the
+# rank 8.
 _MAX_NAME_BYTES = 4096
 _MAX_RANK = 255
 _MAX_MODEL_BYTES = (1 << 63) - 1  # offsets fit a signed 64-bit integer in files and on the wire
@@ -73,6 +77,8 @@ class TensorSpec:
                 f"tensor {self.name!r}: dtype {self.dtype!r} is not one of {', '.join(DTYPES)}"
             )
         _check_name(self.name)
+        # Frozen dataclasses are assigned in this way. The shape becomes plain integers: NumPy's
+        # would wrap when they are multiplied, and JSON refuses them.
         object.__setattr__(self, "shape", _checked_shape(self.name, self.shape))
 
     @property
@@ -121,6 +127,7 @@ class ModelSpec:
         object.__setattr__(self, "tensors", tuple(self.tensors))
         if len({tensor.name for tensor in self.tensors}) != len(self.tensors):
             raise SpecMismatch(f"tensor {_first_duplicate(self.tensors)!r} is in the spec twice")
+        # Exact, whatever shapes a peer sends: Python's integers do not wrap.
         if self.nbytes > _MAX_MODEL_BYTES:
             raise ModelError(
                 f"the model has {self.nbytes} bytes, above the limit of {_MAX_MODEL_BYTES}"
@@ -226,6 +233,7 @@ class ModelSpec:
         index = bisect_right(starts, offset) - 1
         while offset < stop:
             start, end = starts[index], starts[index + 1]
+            # Tensors without bytes are passed over.
             if end > offset:
                 piece_stop = min(stop, end)
                 yield index, offset - start, piece_stop - start
@@ -242,6 +250,8 @@ def require_same(ours: ModelSpec, theirs: ModelSpec, who: str, than: str) -> Non
         who: the side that is wrong, such as "the sender".
         than: the side that it should agree with, such as "the receiver".
     """
+    # Identity first: sources and sinks of one process often share a spec, and comparing 100,000
+    # tensors takes time.
     if ours is not theirs and (difference := ours.difference(theirs, than, who)):
         raise SpecMismatch(f"{who} has another model: {difference}")
 
@@ -264,6 +274,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def _is_foreign_native(dtype: np.dtype[Any]) -> bool:
+    # NumPy marks the machine's own order with ``=``, whichever it is.
     return sys.byteorder == "big" and dtype.byteorder == "="
 
 
