@@ -59,6 +59,7 @@ def control_path(store: str | os.PathLike[str]) -> Path:
     """Return the default path of the socket of a process that uses ``store``: beside the store."""
     path = Path(store)
     if path.name in ("", ".."):
+        # ``.`` and ``..`` have no name of their own to add to.
         path = path.resolve()
     return path.with_name(f"{path.name}.control")
 
@@ -79,6 +80,9 @@ class ControlServer:
     def __init__(self, path: str | os.PathLike[str], answer: Answer) -> None:
         self.path = Path(path)
         require_short(self.path)
+        # From the look at the old socket until the new one listens. Between ``bind`` and ``listen``
+        # the kernel refuses connections, so that the new socket looks stale: without the lock
+        # another process would remove it.
         with _locked(self.path.absolute().parent):
             _make_way(self.path)
             self._server = _Listener(self.path, answer)
@@ -91,6 +95,8 @@ class ControlServer:
         """Stop listening and remove the socket file, if it is still ours."""
         self._server.shutdown()
         self._thread.join()
+        # Closed before the file is removed: whoever connects in between is refused at once, instead
+        # of waiting for an answer that nobody will give.
         self._server.server_close()
         with suppress(OSError):
             if _identity(self.path) == self._server.identity:
@@ -123,9 +129,13 @@ def ask(
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(seconds)
             line.connect(str(path))
+            # Before a word is sent: whoever listens there would learn the reason and the client's
+            # name.
             _require_trusted(path, line)
             line.sendall(_encoded(question))
             with line.makefile("rb") as answers:
+                # One byte more than permitted: a line that is too long then lacks its newline and
+                # is refused.
                 raw = answers.readline(MAX_LINE_BYTES + 1)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NothingRuns(
@@ -159,6 +169,7 @@ def _user_of(line: socket.socket, path: Path) -> int:
     """Return the user of the process that answers; on macOS the owner of the socket file."""
     if not hasattr(socket, "SO_PEERCRED"):
         return path.lstat().st_uid
+    # Noted by the kernel when the socket began to listen, so the process cannot pretend.
     facts = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", facts)
     return int(user)
@@ -169,6 +180,7 @@ def _user_of(line: socket.socket, path: Path) -> int:
 
 class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
     address_family = socket.AF_UNIX
+    # The end of the process waits for no operator: a caller that hangs would otherwise delay it.
     daemon_threads = True
     block_on_close = False
     request_queue_size = _MAX_CALLERS
@@ -197,6 +209,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return unhurried(super().get_request)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        # Never blocks: this is the thread that accepts, and ``close`` waits for it.
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
@@ -296,11 +309,15 @@ def _is_alive(path: Path) -> bool:
         try:
             line.connect(str(path))
         except OSError as error:
+            # Any other error counts as alive, such as a full queue of callers, or a socket that
+            # this user may not open: to leave a stale file is harmless, to remove a live one is
+            # not.
             return error.errno != errno.ECONNREFUSED
     return True
 
 
 def _identity(path: Path) -> tuple[int, int]:
+    # The inode and not the path: another process may have put its own socket there since.
     found = path.lstat()
     return found.st_dev, found.st_ino
 

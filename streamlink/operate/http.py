@@ -52,6 +52,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
     def __init__(self, host: str, port: int, page: WSGIApplication) -> None:
         self._since: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
+        # ``WSGIServer`` speaks IPv4 only, unless it is given the family of the address.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family, _, _, _, address = found[0]
         super().__init__((str(address[0]), port), _Quiet)
@@ -79,6 +80,8 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         with self._lock:
             has_room = len(self._since) < CONNECTIONS
             if has_room:
+                # Entered here and not in the connection's thread: the count would lag, and a burst
+                # of connections would find room that is already taken.
                 self._since[request] = time.monotonic()
         if has_room:
             super().process_request(request, client_address)
@@ -103,8 +106,8 @@ class HttpServer(ThreadingMixIn, WSGIServer):
 
     def _cut(self, *, older_than: float) -> None:
         until = time.monotonic() - older_than
-        # The lock keeps each socket open meanwhile: a closed one's descriptor could already belong
-        # to another file, which ``shutdown`` would then hit.
+        # The lock keeps the table from changing. A socket that its thread has just closed has the
+        # number -1, so ``shutdown`` fails, and cannot hit a file that has got its old number.
         with self._lock:
             for request, since in self._since.items():
                 if since <= until:

@@ -151,6 +151,8 @@ class MetricsServer:
 
     def __init__(self, address: str, collector: MetricsCollector) -> None:
         prometheus = _prometheus()
+        # Its own, not the global one: a process may run several servers, whose metrics would clash,
+        # and the program's own metrics are none of ours to publish.
         registry = prometheus.CollectorRegistry()
         registry.register(collector)
         self._address = address
@@ -233,6 +235,7 @@ def _filled(
 
 def _buckets(times: AckTimes) -> list[tuple[str, float]]:
     bounds = [f"{bound:g}" if bound % 1 else f"{bound:.1f}" for bound in BOUNDS]
+    # Buckets of Prometheus are cumulative: each counts what is at most its bound.
     so_far, buckets = 0, []
     for bound, count in zip((*bounds, "+Inf"), times.counts, strict=True):
         so_far += count

@@ -25,6 +25,7 @@ from streamlink.rounds.report import ClientProgress
 
 __all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "TransferOperator"]
 
+# Shorter than this, one chunk more or less decides; longer, it says nothing of the present.
 _RATE_SECONDS = (0.2, 30.0)  # the age of the previous sample, if a rate is computed from it
 _SHORT_SECONDS = 0.5  # without such a sample, bytes are counted for this long
 
@@ -63,12 +64,15 @@ class Rates:
         shortest, longest = _RATE_SECONDS
         if before is None or not shortest <= self._clock() - before[0] <= longest:
             before = self._clock(), self._of.traffic.totals()
+            # Not under the lock: a second operator must not wait for the first one's half second.
             threading.Event().wait(_SHORT_SECONDS)
         at, totals = self._clock(), self._of.traffic.totals()
         with self._lock:
             self._before = at, totals
         seconds = max(at - before[0], 1e-6)
         return totals, {
+            # A peer that was added to the others and came back counts from 0 again: no negative
+            # rate.
             key: max(0, total.bytes - before[1].get(key, Totals()).bytes) / seconds
             for key, total in totals.items()
         }
@@ -242,6 +246,8 @@ class TransferOperator:
         """Record the progress of the transfer; called for every chunk."""
         if phase != self._now[1]:
             self._since = time.time()
+        # One assignment, which is atomic in CPython: a status never mixes two updates, and no chunk
+        # waits for a lock.
         self._now = peer, phase, done, total
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -288,6 +294,7 @@ class TransferOperator:
 
 def _text(question: Mapping[str, Any], name: str, default: str = "") -> str:
     value = question.get(name) or default
+    # At most 4 KB in UTF-8: a reason is sent to the peers, which accept 8 KiB of text.
     if not isinstance(value, str) or len(value) > 1000:
         raise ControlError(f"{name} is a text of at most 1,000 characters")
     return value
