@@ -32,6 +32,8 @@ def tune_allocator() -> bool:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return False
+    # Setting a threshold also stops glibc from adapting it. The number of arenas counts only for
+    # arenas that do not exist yet, so it must be set before there are threads.
     settings = (
         (_M_MMAP_THRESHOLD, _MMAP_ABOVE_BYTES),
         (_M_TRIM_THRESHOLD, _KEEP_BYTES),

@@ -73,6 +73,7 @@ def _fitting(rows: Sequence[Row], height: int) -> list[Row]:
     """Return what fits, those that move first, and the sum of the others; the order stays."""
     if len(rows) <= height:
         return list(rows)
+    # By rank which are shown, by position where: bars that change places cannot be read.
     by_interest = sorted(range(len(rows)), key=lambda at: _interest(rows[at]))
     shown = sorted(by_interest[: max(0, height - 1)])
     rest = [rows[at] for at in sorted(by_interest[max(0, height - 1) :])]
@@ -167,6 +168,7 @@ _FIGURES = (_far, _speed, _left)
 def size(nbytes: float) -> str:
     """Return a size as people say it: ``1.3 GB``, a thousand to each step."""
     for unit in ("B", "kB", "MB", "GB"):
+        # Not 1000: what rounds to 1000.0 belongs to the next unit.
         if nbytes < 999.95 or (unit == "B" and nbytes < 999.5):
             return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
         nbytes /= 1000

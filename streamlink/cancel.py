@@ -43,9 +43,12 @@ class CancelToken:
         with self._lock:
             if self._cancelled.is_set():
                 return
+            # Before the event is set: ``check`` reads it without the lock, once it sees the event.
             self._reason = reason
             self._cancelled.set()
             acts, self._acts = list(self._acts.values()), {}
+        # Not under the lock: an act takes locks of its own, whose owners may be about to call
+        # ``calling``.
         for act in acts:
             _call(act, reason)
 
@@ -86,6 +89,8 @@ class CancelToken:
         and it may run a moment after the block has ended.
         """
         with self._lock:
+            # Under the lock: ``cancel`` either finds the act in the table or is seen here, and no
+            # wait is missed (a lost wake-up).
             number = next(self._numbers)
             is_late = self._cancelled.is_set()
             if not is_late:
@@ -96,6 +101,7 @@ class CancelToken:
             yield
         finally:
             with self._lock:
+                # Where ``cancel`` has emptied the table, it is gone already.
                 self._acts.pop(number, None)
 
 

@@ -32,6 +32,7 @@ from streamlink.errors import SecurityError
 __all__ = ["make_certificates"]
 
 _AUTHORITY, _SERVER = "ca", "server"
+# A site whose clock is slow would refuse a certificate that begins now.
 _CLOCKS_DIFFER = timedelta(hours=1)
 _SITE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a folder's name, and at most X.509's 64
 _HOST = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
@@ -88,6 +89,7 @@ class _Authority:
 
     def __init__(self, days: int) -> None:
         self._ends = datetime.now(UTC) + timedelta(days=days)
+        # P-256: every TLS library accepts it, and its keys are made much faster than those of RSA.
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("streamlink try-out CA")
         self._certificate = (
@@ -102,6 +104,8 @@ class _Authority:
 
     def for_server(self, hosts: Sequence[str]) -> Files:
         names = x509.SubjectAlternativeName([_alternative(host) for host in hosts])
+        # X.509 allows 64 characters in a common name. It is for people only: clients compare the
+        # alternative names.
         return self._issue(_named(hosts[0][:64]), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def for_site(self, name: str) -> Files:
@@ -164,6 +168,7 @@ def _require_names(servers: Sequence[str], sites: Sequence[str]) -> None:
                 f"{site!r} cannot be a site's name here: use 1 to 64 letters, digits, '.', '_' and "
                 f"'-', but not {_AUTHORITY!r} or {_SERVER!r}"
             )
+    # Some file systems ignore case, and the two would share one folder.
     if len({site.lower() for site in sites}) < len(sites):
         raise SecurityError("two sites have the same name, but for upper and lower case")
 
@@ -212,6 +217,8 @@ def _pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _hashed(tokens: Mapping[str, str]) -> bytes:
     lines = (
+        # A plain hash without salt suffices: a token has 256 random bits, and cannot be guessed as
+        # a password can.
         f'"{site}": "{hashlib.sha256(token.encode()).hexdigest()}"\n'
         for site, token in tokens.items()
     )
@@ -224,9 +231,12 @@ def _write(folder: Path, name: str, files: Files) -> None:
     try:
         for file, content in files.items():
             mode = 0o600 if file in ("key.pem", "token") else 0o644
+            # The mode is given when the file is created: until a later ``chmod`` others could open
+            # the key.
             number = os.open(partial / file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with open(number, "wb") as written:
                 written.write(content)
+        # A folder with files that has appeared meanwhile is not replaced: the rename fails.
         partial.rename(folder / name)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -211,6 +211,8 @@ def _checked(
     """Return ``progress`` that looks at the token at each step, up to byte ``until``."""
 
     def told(done: int) -> None:
+        # Beyond ``until`` the numbers count steps of the commit, which is not to be interrupted:
+        # some of the files may have their final names already.
         if cancel is not None and done <= until:
             cancel.check()
         if progress is not None:
@@ -226,5 +228,6 @@ def _opened(what: SourceLike) -> Iterator[ModelSource]:
     try:
         yield source
     finally:
+        # Only what was opened here: the user's object may be used again.
         if source is not what:
             source.close()

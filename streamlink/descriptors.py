@@ -47,6 +47,7 @@ def patiently(action: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T
         OSError: as ``action`` does. After ``WAIT_SECONDS`` without a descriptor its text names the
             limit and how to raise it.
     """
+    # Polled: nothing tells when another part of the program closes a file.
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -90,6 +91,7 @@ def raise_limit(wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
+    # The hard limit is left alone: only root can raise it, so lowering it could not be undone.
     target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if target > soft:
         with suppress(ValueError, OSError):  # macOS has a limit below what it calls the hard one

@@ -32,6 +32,7 @@ __all__ = ["Fleet", "FleetError", "Member", "Reporter"]
 
 logger = logging.getLogger("streamlink.fleet")
 
+# A second is enough on an idle machine, for the imports; this is for a very busy one.
 START_SECONDS = 60.0
 END_SECONDS = 15.0
 MAX_SAMPLES = 600
@@ -53,6 +54,7 @@ class Reporter:
     """
 
     def __init__(self, fd: int | None) -> None:
+        # Line-buffered, so that each fact reaches the parent at once.
         self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
         if self._file is not None:
             # Both ways to be ended by the parent, asked or orphaned, leave time to clean up.
@@ -171,6 +173,7 @@ class Fleet:
                 pass_fds=(writes,),
                 start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
             )
+            # The child has its copy. While ours is open, the pipe would not end with the child.
             os.close(writes)
             member = Member(role, name, process)
             self.members.append(member)
@@ -228,6 +231,8 @@ class Fleet:
         for member in self.members:
             if member is head or member.process.poll() is None:
                 continue
+            # It has ended, but the thread that reads its pipe may lag behind: what it reported last
+            # would be missed.
             self._wait_told(member)
             if "base_rss_bytes" not in member.facts:
                 raise FleetError(
@@ -272,6 +277,7 @@ class Fleet:
             self._wait_told(member)
 
     def _end_all(self) -> None:
+        # The clients first: a client whose server is gone would begin to reconnect, and complain.
         for member in reversed(self.members):
             if member.process.poll() is None:
                 # Not SIGINT: a process that is still starting up would answer with a traceback.
@@ -343,4 +349,7 @@ def _heeding(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 def _die_with_parent() -> None:
     if sys.platform.startswith("linux"):
+        # The signal comes when the *thread* ends that started this process. ``Fleet.run`` starts
+        # and awaits them in one thread, so that is the parent's end too. A parent that died before
+        # this line is noticed when a report finds the pipe broken.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -30,6 +30,7 @@ _LOGGER = "streamlink"
 
 # C0, DEL and C1; line and paragraph separators; bidirectional control characters.
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+# Lone surrogates too: no file in UTF-8 can hold them, so a name with one would lose its whole line.
 _ESCAPES = {code: repr(chr(code))[1:-1] for code in (*_CONTROLS, *range(0xD800, 0xE000))}
 
 
@@ -58,6 +59,8 @@ def configure(
     """
     logger = logging.getLogger(_LOGGER)
     logger.setLevel(level.upper() if isinstance(level, str) else level)
+    # The new outputs are opened before the old ones are removed: if the file cannot be opened, the
+    # log goes on as it was.
     outputs = [_screen(rich, json)]
     outputs[0].setFormatter(_JsonLines(site) if json else _Lines(site))
     if file is not None:
@@ -103,6 +106,7 @@ class _Others(logging.Handler):
         self._ours = ours
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Ours reach the root logger, too (they propagate), and would be written twice.
         if record.name != _LOGGER and not record.name.startswith(f"{_LOGGER}."):
             for handler in self._ours.handlers:
                 handler.handle(record)
@@ -150,6 +154,7 @@ class _Lines(logging.Formatter):
     """
 
     def __init__(self, site: str = "") -> None:
+        # The name becomes part of a format string.
         who = site.replace("%", "%%") + ": " if site else ""
         super().__init__(f"%(asctime)s %(levelname)s %(name)s: {who}%(message)s")
         self._site = site
@@ -186,6 +191,7 @@ class _JsonLines(logging.Formatter):
         line = _line(own, at, record.levelname, record.name, text, event)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        # ``default``: a log line must not fail because a fact is a path or an enum.
         return jsonlib.dumps(line, default=str)
 
 

@@ -104,6 +104,7 @@ class LinkProgress:
             self._latest_way[peer] = way
             lane.sample(phase, done, total, now=now)
             lines = self._lines_due(now)
+        # Without the lock: a full pipe behind stderr would stop every thread that reports.
         for line in lines:
             _log.info("%s", line)
 
@@ -168,6 +169,8 @@ class Lane:
             self._moving += now - self._samples[-1][0]
             self._moved += done - self._samples[-1][1]
         self._samples.append((now, done))
+        # The oldest sample that stays is the last one that is old enough, so the rate covers the
+        # whole time.
         while len(self._samples) > 2 and now - self._samples[1][0] >= _RATE_SECONDS:
             self._samples.popleft()
         self._phase, self.latest, self._total = phase, done, total
