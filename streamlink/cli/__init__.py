@@ -33,6 +33,7 @@ def main() -> None:
     try:
         run(is_json=is_json)
     except SystemExit as ended:
+        # Before ``end_with``: from there on a signal ends the process at once, and flushes nothing.
         output.flush()
         signals.end_with(ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
         raise

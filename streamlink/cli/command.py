@@ -82,9 +82,13 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
             own = {name: given[name] for name in own_names}
             in_json = given["json_logs"]
             stop = _Stop(is_child=given.get("report_fd") is not None)
+            # The order matters. Signals outermost, so that none is lost while an error is reported;
+            # the stop is closed first, so that no line follows the last one.
             with signals.Cancelling(stop), _in_words(given), _all(in_json), closing(stop):
                 function(**own, common=_common(names, given, stop.token))
 
+        # ``eval_str``: annotations are strings here, and typer needs the objects. The last
+        # parameter, ``common``, is made by ``run`` and is no option.
         own = list(inspect.signature(function, eval_str=True).parameters.values())[:-1]
         own_names = [each.name for each in own]
         parameters = [

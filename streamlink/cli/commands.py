@@ -42,6 +42,7 @@ def run(*, is_json: bool) -> None:
         typer.echo(json_line("WARNING", text, "name_clash") if is_json else text, err=True)
     if not is_json:
         app()
+    # In standalone mode typer prints errors of the command line itself, and not as JSON.
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except typer.Abort:

@@ -99,6 +99,7 @@ def receive(
         check_serving(listen, common.config)
         common.passed()
         return
+    # Made here and not by ``oneshot.receive``: the operator must reach them while that blocks.
     slot, traffic = ReceiveSlot(oneshot.TOPIC), TrafficCounter()
     operator = TransferOperator(
         traffic, Memory(), lambda reason: slot.close(f"aborted by the operator: {reason}")

@@ -34,6 +34,8 @@ def exit_code(error: BaseException) -> int:
 
 def sentence(error: BaseException) -> str:
     """Return an error as one line without control characters."""
+    # Our own errors are OSErrors too, but their text is complete. The system's would print as
+    # ``[Errno 28] ...``.
     if isinstance(error, OSError) and not isinstance(error, StreamlinkError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return escape(f"{where}{error.strerror}")

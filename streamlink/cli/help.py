@@ -65,6 +65,8 @@ def _flags(shown: dict[Any, tuple[str, str]]) -> Iterator[tuple[str, tuple[str, 
     for _, _, settings in described():
         for setting in settings:
             found, record = by_flag.get(setting.flag, (None, ("", "")))
+            # A command may have an option of the same name that is no setting; the help tells them
+            # apart.
             if found is not None and found.help == setting.help:
                 yield setting.name, record
 
@@ -110,6 +112,7 @@ def flag_of(key: str) -> str:
 def metavar_of(field: FieldInfo) -> str:
     """Return how the help writes a value; the docstring of the field has its unit."""
     text = field.description or ""
+    # The type does not show the unit: sizes are integers, as counts are.
     if "(bytes)" in text:
         return "SIZE"
     if "(seconds)" in text:

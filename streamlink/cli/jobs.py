@@ -175,7 +175,9 @@ def server(
         watching.enter_context(control_socket(starting.answer, store, control))
         kept = Ledger(ledger or ledger_of(store), place, rules, job=job, resume=resume)
         reporter.report_base()
+        # Before the first channel: what the process grows from here on, the transfers take.
         memory = Memory()
+        # A stack of its own: the server closes first, while the operator's socket still answers.
         serving = watching.enter_context(ExitStack())
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(listening, place, rules, job=job, spool=spool, ledger=kept)

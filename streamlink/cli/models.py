@@ -171,11 +171,14 @@ def _faults(
     """Return the differences of two models, one on a line; nothing for equal models."""
     if what := ours.spec.difference(theirs.spec, "the first model", "the second"):
         return [f"different tensors: {what}"]
+    # Equal digests: nothing has to be read.
     if digest is not None and digest == other:
         return []
     found = (f"different values: {each}" for each in difference(ours, theirs))
     if show_all:
         return list(found)
+    # One more than shown: this tells whether there are more, without reading both models to the
+    # end.
     lines = list(itertools.islice(found, _DIFFERENCES + 1))
     more = ["... and more (--all lists them)"] if len(lines) > _DIFFERENCES else []
     return [*lines[:_DIFFERENCES], *more]

@@ -67,6 +67,7 @@ def store_with_a_model(path: Path, compress: str | None) -> ModelStore:
             f"{path}: there is no model here, and a job begins with one; copy it from any "
             f"safetensors file or directory: streamlink export FROM {path}{option}"
         )
+    # Opened and closed now: a model that cannot be read is reported before the clients connect.
     store.open().close()
     return store
 
@@ -85,6 +86,7 @@ def holds_model(path: Path, compress: str | None) -> bool:
 
 def model_digest(model: ModelSource) -> str | None:
     """Return the model's digest where it is stored; None: computing it means to read the model."""
+    # An empty model has no block that could be asked for.
     if not isinstance(model, HasBlockHashes) or model.spec.nbytes == 0:
         return None
     return model.digest() if model.block_hash(0) is not None else None

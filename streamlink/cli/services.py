@@ -86,6 +86,7 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
     except StreamlinkError as error:
         if control is not None or path.exists():
             raise CommandError(str(error)) from error
+        # Nobody has asked for the default socket, so a job does not fail for it.
         logger.warning("running without an operator's socket: %s", error)
         yield
     except OSError as error:

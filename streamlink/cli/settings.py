@@ -133,6 +133,7 @@ def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
         CommandError: a setting is unknown, or its value is not allowed; the message names it.
         OSError: the file cannot be read.
     """
+    # None where the flag is absent: so the file's value is not replaced by a default.
     overrides = {name: given[name.partition(".")[2]] for name in names}
     try:
         return JobConfig.assemble(given["config"], given["set"] or (), overrides)
@@ -144,6 +145,7 @@ def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
 
 def spelled(config: JobConfig) -> list[str]:
     """Return ``--set`` options that give another process the same settings."""
+    # Only what differs: a command line has a limited length, and ``ps`` shows it to people.
     found = config.model_dump(exclude_defaults=True)
     return [
         word
@@ -182,6 +184,7 @@ def _nearest(path: list[str]) -> str:
     if len(path) == 1:
         return f"; the sections are {', '.join(name for name, _ in sections())}"
     known = [f"{section}.{key}" for section, keys in sections() for key in keys.model_fields]
+    # The right key in the wrong section is likelier than a typing error.
     moved = [name for name in known if name.endswith(f".{path[-1]}")]
     close = moved or difflib.get_close_matches(".".join(path), known, n=1, cutoff=0.8)
     return f"; did you mean {close[0]}?" if close else ""

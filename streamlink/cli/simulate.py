@@ -66,6 +66,7 @@ def simulate(
         Ledger(ledger_of(store), place, config.rounds, job=job, resume=resume)
         common.passed()
         return
+    # A factory that fails should fail here, once, and not in each client behind the server's start.
     make("site-1")
     server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
     if compress is not None:
@@ -75,6 +76,8 @@ def simulate(
     if resume:
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]
+    # As options and not as a file: the children get what was decided here, whatever happens to the
+    # file meanwhile.
     settings = spelled(config)
     fleet = Fleet(cancel=common.cancel)
     with a_job():

@@ -39,6 +39,7 @@ def fitting(facts: Facts, *, width: int, height: int) -> list[str]:
     past = [_folded([escape(line)], width) for line in _past(facts)]
     clients = [_folded([escape(_client(each))], width) for each in facts.get("clients", ())]
     room = height - len(head)
+    # The oldest first: what happens now matters more than what is done.
     while past and _rows(past) + _rows(clients) > room:
         past.pop(0)
     shown = clients if _rows(clients) <= room else _picked(facts["clients"], clients, room, width)

@@ -41,6 +41,7 @@ def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[
         work = StreamingExecutor(_load("--task", task), weight=weight)
         return lambda name: work
     assert executor is not None
+    # Refused, not ignored: without the weight the mean would be another, and nobody would notice.
     if weight != 1.0:
         raise CommandError("--weight needs --task; an executor returns its own weight")
     factory, where = _load("--executor", executor), executor

@@ -40,6 +40,7 @@ def watched(
         pause()
         try:
             facts = {**ask(), "no_answer": ""}
+        # The one sure sign that the process has ended: nobody listens. A silence proves nothing.
         except NothingRuns:
             return facts
         except ControlError as error:
@@ -57,6 +58,8 @@ def how_it_ended(last: Facts) -> str:
         seen = f", last seen at {far} of {of} bytes" if far < of else ""
         return f"the transfer has ended{seen}; see the output of its process for the result"
     job, ledger = last["job"], last.get("ledger", "")
+    # The process cannot be asked any more, and its exit code is known to its parent only. The
+    # ledger on the disk outlives it.
     if ledger and unfinished_job(Path(ledger)) is not None:
         raise ControlError(
             f"the server has ended, and job {job!r} is not over: see its log for the reason; "

@@ -25,6 +25,8 @@ class WatchedWork:
         self._name = name
         self._task: Task | None = None
         self._ended: list[ClientProgress] = []  # how the last task that was done has ended
+        # The client reads these from the executor that it is given: a wrapper that hid them would
+        # change how tasks run.
         self.overlaps = bool(getattr(work, "overlaps", False))
         self.is_pure = bool(getattr(work, "is_pure", False))
 
