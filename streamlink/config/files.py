@@ -14,6 +14,7 @@ __all__ = ["load_yaml", "sections"]
 def sections(loaded: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mutable copy of a file's sections; a section without keys is empty, not an error."""
     return {
+        # Anything else is passed on as it is: pydantic refuses it with the section's name.
         name: dict(section) if isinstance(section, dict) else {} if section is None else section
         for name, section in loaded.items()
     }
@@ -28,6 +29,7 @@ def load_yaml(path: str | Path) -> dict[str, Any]:
     """
     with open(path, encoding="utf-8") as file:
         try:
+            # ``yaml.load`` with other loaders can make any Python object, as unpickling can.
             loaded = yaml.safe_load(file)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: this is not YAML: {_one_line(error)}") from error

@@ -101,6 +101,8 @@ class JobConfig(LinkConfig):
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
+        # A value that the user gave is never raised: it may be what the machine can bear.
+        # ``require_room`` then reports the conflict.
         if "max_clients" not in self.grpc.model_fields_set:
             self._admit(self.rounds.awaited_clients)
         return self
@@ -136,6 +138,8 @@ class JobConfig(LinkConfig):
             ValidationError: a key is unknown, or a value is not allowed; both are named.
             OSError: the file cannot be read.
         """
+        # In ascending precedence, each over the one before. Validated once, at the end: a relation
+        # between two keys may be broken by one source and mended by the next.
         values = sections(load_yaml(file)) if file is not None else {}
         for setting in settings:
             name, equals, text = setting.partition("=")

@@ -21,6 +21,7 @@ __all__ = [
     "TimeoutConfig",
 ]
 
+# A gRPC server ends connections that ping more often than it permits (too_many_pings).
 MIN_KEEPALIVE_SECONDS = 10.0
 """The shortest interval of keepalive pings. Every server permits it, so both ends may differ."""
 
@@ -138,6 +139,7 @@ class TimeoutConfig(Settings):
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
+        # A heartbeat may be late, and the session must outlive that.
         if self.session_timeout < 2 * self.heartbeat_interval:
             raise ValueError(
                 f"session_timeout ({self.session_timeout}) must be at least twice "
@@ -148,6 +150,8 @@ class TimeoutConfig(Settings):
     @property
     def held_interval(self) -> float:
         """How often a stream that waits for another peer reports that to its own peer (seconds)."""
+        # A report may be lost with its call: four of them fit into the shortest deadline that they
+        # prolong.
         shortest = min(
             self.streaming_read_timeout,
             self.streaming_ack_wait,
@@ -160,6 +164,7 @@ class TimeoutConfig(Settings):
 class GrpcConfig(Settings):
     """The gRPC carrier."""
 
+    # The largest ``chunk_bytes`` that can be set, and room for the chunk's header.
     max_message_bytes: Size = Field(default=64 * MiB + 64 * KiB, ge=16 * KiB)
     """Largest gRPC message sent or accepted (bytes); chunks fit the smaller value of both ends."""
 
@@ -255,6 +260,8 @@ class SecurityConfig(Settings):
             raise ValueError(f"{there} is set without {missing}; set both or none")
         if self.server_name == "":
             raise ValueError("server_name is empty; omit it to use the host of the address")
+        # Refused, not resolved: either reading would surprise somebody, and one sends secrets in
+        # plain text.
         tls = [name for name in ("certificate", "ca", "server_name") if getattr(self, name)]
         if self.insecure and tls:
             raise ValueError(

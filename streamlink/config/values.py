@@ -26,12 +26,14 @@ def parse_size(text: str | int) -> int:
     Raises:
         ValueError: when the text is no size, in words that show the accepted forms.
     """
+    # A bool is an int in Python, but ``true`` is no size.
     if isinstance(text, int) and not isinstance(text, bool):
         return text
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B?)\s*", str(text), re.IGNORECASE)
     unit = match and match[2].upper()
     if match is None or unit not in _UNITS:
         raise ValueError(f"{text!r} is not a size; write it as 2GB (1000³), 2GiB (1024³) or 4096")
+    # Exact: a product of floats may lie just below the whole number, and ``int`` would lose a byte.
     return int(Fraction(match[1]) * _UNITS[unit])
 
 
@@ -47,4 +49,5 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Settings(BaseModel):
     """Settings that cannot be changed once built; unknown keys are refused."""
 
+    # Unknown keys are refused, because a misspelled deadline would silently keep its default.
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -10,6 +10,8 @@ __all__ = ["AbortCode", "Cancelled", "StreamlinkError", "code_of"]
 class AbortCode(IntEnum):
     """Why a stream or a session ended early; the numbers are those of ``streamlink.proto``."""
 
+    # Numbers of the wire: a new code takes the next one, and none is ever used again. 0 is what
+    # protobuf gives for an enum that is absent.
     UNSPECIFIED = 0
     PROTOCOL_ERROR = 1
     FLOW_CONTROL = 2
@@ -48,6 +50,7 @@ class StreamlinkError(Exception):
 
 def code_of(error: BaseException) -> AbortCode:
     """Return the code that a peer receives for ``error``, one of ours or not."""
+    # Ours first: several of them are OSErrors too.
     if isinstance(error, StreamlinkError):
         return error.code
     if not isinstance(error, Exception):

@@ -24,6 +24,7 @@ class RoundError(StreamlinkError):
         super().__init__(what)
 
     def __str__(self) -> str:
+        # Sorted: the order in which clients fail is chance, and two runs should read the same.
         causes = "; ".join(f"{peer}: {error}" for peer, error in sorted(self.failures.items()))
         return f"{self.what} ({causes})" if causes else self.what
 
