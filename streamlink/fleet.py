@@ -57,7 +57,8 @@ class Reporter:
         # Line-buffered, so that each fact reaches the parent at once.
         self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
         if self._file is not None:
-            # Both ways to be ended by the parent, asked or orphaned, leave time to clean up.
+            # From the parent, or from the kernel when the parent was killed: both leave time to
+            # clean up.
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, _interrupt)
             _die_with_parent()
@@ -185,7 +186,7 @@ class Fleet:
         with os.fdopen(reads) as lines:
             for line in lines:
                 if not line.endswith("\n"):
-                    break  # it was killed in the middle of its last words
+                    break  # it was killed while it wrote this line
                 with self._told:
                     member.facts.update(json.loads(line))
                     self._told.notify_all()
@@ -338,7 +339,7 @@ def _heeding(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # Functions, not SIG_IGN: a process that is started meanwhile would inherit being deaf.
+    # Functions, not SIG_IGN: a process that is started meanwhile would inherit that.
     before = {each: signal.signal(each, act) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

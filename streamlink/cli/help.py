@@ -139,7 +139,7 @@ def help_of(field: FieldInfo) -> str:
     elif isinstance(default, float):
         shown = f"{default:g}"
     elif default == ():
-        shown = "all" if "empty: all" in text else "none"  # said by the settings that mean it
+        shown = "all" if "empty: all" in text else "none"  # its docstring says which
     else:
         shown = str(default)
     return f"{text} [default: {shown}]"

@@ -58,7 +58,7 @@ def simulate(
     the section security is ignored.
     """
     config = _fitted(common.config, clients)
-    make = maker_of(task, executor, weight)  # said once, here, rather than by each client
+    make = maker_of(task, executor, weight)  # reported once, here, and not by each client
     check_report(report)
     place = store_with_a_model(store, compress)
     check_job(place, config, spool)

@@ -171,6 +171,8 @@ def block_count(nbytes: int) -> int:
 
 def block_hash_of(block: memoryview | bytes) -> bytes:
     """Return the hash (16 bytes, xxHash's canonical big-endian form) of one whole block."""
+    # Not a cryptographic hash: it detects damage at the speed of memory. Against changes on purpose
+    # there is TLS.
     return xxhash.xxh3_128_digest(block)
 
 

@@ -107,6 +107,8 @@ class Journal:
         fd = patiently(os.open, directory / partial_name(partial.generation), os.O_RDWR)
         journal = cls(fd, partial.mark, partial.length)
         try:
+            # The next record is written here. Without this, the end of a longer torn one would stay
+            # behind it.
             os.ftruncate(fd, partial.length)
         except BaseException:
             journal.close()

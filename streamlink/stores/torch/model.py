@@ -208,6 +208,7 @@ class TorchModel:
         for part in self._parts:
             part.commit()
         self._end()
+        # Last: ``_end`` informs autograd only while the tensors are torn.
         self._is_torn = False
 
     def discard(self) -> None:

@@ -88,6 +88,7 @@ def _fault(tensor: Tensor) -> str:
     """Return why a tensor's memory does not hold its values (the end of a sentence), or ``""``."""
     if torch.nn.parameter.is_lazy(tensor):
         return "has no shape yet, because its module is lazy; run the module once"
+    # A subclass that handles operations itself, such as DTensor: its memory is not its values.
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"is a {type(tensor).__name__}, not plain memory; pass the plain tensors under it"
     if tensor.layout is not torch.strided:
@@ -206,6 +207,7 @@ class _Footprint:
         itemsize = tensor.element_size()
         self.__array_interface__ = {
             "version": 3,
+            # Opaque elements: NumPy has no BF16, and only addresses are compared.
             "typestr": f"|V{itemsize}",
             "shape": tuple(tensor.shape),
             "strides": tuple(stride * itemsize for stride in tensor.stride()),
@@ -247,6 +249,7 @@ def _may_self_overlap(tensor: Tensor) -> bool:
     reach = 0
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:
+            # ``reach`` is the place of the last element, not behind it; hence ``<=``.
             if stride <= reach:
                 return True
             reach += (size - 1) * stride
