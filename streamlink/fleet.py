@@ -57,8 +57,8 @@ class Reporter:
         # Line-buffered, so that each fact reaches the parent at once.
         self._file = os.fdopen(fd, "w", buffering=1) if fd is not None else None
         if self._file is not None:
-            # From the parent, or from the kernel when the parent was killed: both leave time to
-            # clean up.
+            # SIGTERM comes from the parent, or from the kernel when the parent was killed. In both
+            # cases there is time to clean up.
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, _interrupt)
             _die_with_parent()

@@ -104,7 +104,7 @@ class LinkProgress:
             self._latest_way[peer] = way
             lane.sample(phase, done, total, now=now)
             lines = self._lines_due(now)
-        # Without the lock: a full pipe behind stderr would stop every thread that reports.
+        # Not under the lock: else a full pipe behind stderr would stop every thread that reports.
         for line in lines:
             _log.info("%s", line)
 

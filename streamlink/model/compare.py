@@ -63,8 +63,7 @@ def _differing_pieces(ours: ModelSource, theirs: ModelSource) -> Iterator[Tensor
             continue
         start = block * BLOCK_BYTES
         length = min(BLOCK_BYTES, spec.nbytes - start)
-        # One comparison in C for each block that is equal, which most are. Only the others are
-        # looked at element by element.
+        # Equal blocks cost one comparison in C; only the others are looked at element by element.
         if join(ours.read(start, length)) == join(theirs.read(start, length)):
             continue
         for segment in spec.segments(start, length):

@@ -43,7 +43,7 @@ BLOCK_BYTES = 1 << 20
 BLOCK_HASH_BYTES = 16
 """Bytes of one block hash."""
 
-# Domain separation: no other hash of this project is of bytes that begin so. The number is the
+# Domain separation: nothing else that is hashed here begins with these bytes. The number is the
 # version of the construction.
 _TAG = b"streamlink model digest 1\0"
 # Seven bytes: an input with this tag can never have the length of one with a tail's start (8 bytes)

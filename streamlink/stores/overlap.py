@@ -115,8 +115,7 @@ def _may_self_overlap(array: Array) -> bool:
     reach = array.itemsize
     for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if size > 1:
-            # Only sufficient, not necessary: some exotic strides are refused although they do not
-            # overlap.
+            # Sufficient and not necessary: some exotic strides are refused without an overlap.
             if stride < reach:
                 return True
             reach += (size - 1) * stride

@@ -125,8 +125,8 @@ class SafetensorsSource:
         if another file took its name. With block hashes a store that was replaced is no change:
         each block is verified to belong to the model that was opened.
         """
-        # Opened once, checked as often as the caller likes: the identities are those from before
-        # the first read of the headers, so no change falls between opening and watching.
+        # The identities are from before the headers were read, so no change falls between opening
+        # and watching.
         return self._check
 
     def close(self) -> None:
