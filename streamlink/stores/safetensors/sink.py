@@ -148,8 +148,6 @@ class SafetensorsSink:
                 write_all(self._fds[shard], payload[taken : taken + length], place)
                 self._flushers[shard].wrote(place, length)
                 taken += length
-            # After the bytes are in the files: what a failed write left behind must not count as
-            # written.
             self._tracker.take(offset, payload)
             self._written.add(offset, offset + taken)
             if self._journal is not None:
@@ -288,8 +286,6 @@ class SafetensorsSink:
 
     def _make_room(self, partial: Partial | None) -> None:
         if partial is None:
-            # Only the log line: ``remove_dead_files`` below removes its files, as those of any
-            # attempt that was not committed.
             for other in find_partials(self._directory):
                 logger.info(
                     "%s: removing the partial model of another transfer, %d of %d bytes",
@@ -298,7 +294,6 @@ class SafetensorsSink:
                     other.spec.nbytes,
                 )
         remove_dead_files(self._directory, spared=self._generation)
-        # The mark's bytes are on the disk already, so only the rest needs room.
         kept = partial.mark if partial else 0
         require_free(self._directory, self._spec.nbytes - kept, self._reserve)
 
