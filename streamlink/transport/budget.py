@@ -50,6 +50,7 @@ def budget_for(config: LinkConfig) -> Budget:
     known = clients * _CONNECTIONS_PER_CLIENT
     room = limit - used - known
     files = _FILES + clients * _FILES_PER_CLIENT
+    # Files come first: strangers get what is left, and only their fewest where nothing is.
     strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, room - files))
     fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
     if room - strangers < fewest:

@@ -117,6 +117,7 @@ class ClientCall:
     def outgoing(self, number: int) -> Iterator[bytes]:
         """Yield every message to send on call ``number``, joined; ends when nothing more will."""
         yield from map(self.wire.encode, self.first)
+        # Lazily, frame by frame: a list of encoded chunks would be a second window of memory.
         yield from map(self.wire.encode, self.pump.outgoing(number))
 
     def read(self, raws: Iterable[bytes], number: int) -> bool:

@@ -29,6 +29,7 @@ CHUNK_HEADER_BYTES = 64
 
 def chunk_hash(chunk: f.Chunk | f.ChunkHeader, payload: f.Payload, stream_id: int) -> int:
     """Return the XXH3-64 of a chunk's header and payload, seeded with the stream's id."""
+    # Seeded: the right payload on a wrong stream is damage, too.
     hasher = xxhash.xxh3_64(
         _HASHED.pack(chunk.sequence, chunk.offset, chunk.nbytes, chunk.encoding, chunk.wire_bytes),
         seed=stream_id,
@@ -107,6 +108,7 @@ def _layout(nbytes: int) -> tuple[bytes, int, bytes]:
     """
     start = CHUNK_START + _varint(CHUNK_HEADER_BYTES - _HEAD_AT + nbytes, width=5)
     length = _varint(nbytes)
+    # A field that no parser needs, as long as it takes for the payload to begin at byte 64.
     pad = CHUNK_HEADER_BYTES - _HEAD_AT - _HEAD.size - 1 - len(length)
     return start, pad, bytes(pad) + bytes((_PAYLOAD_TAG,)) + length
 

@@ -326,6 +326,7 @@ def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
     def listen(hub: Hub) -> Listener:
         try:
             return module.new_data_listener(where, hub)
+        # Before OSError, which some of ours are, too; they already say what to do.
         except StreamlinkError:
             raise
         except OSError as error:

@@ -34,12 +34,15 @@ class PreferredCarrier:
         with self._lock:
             old, self._preferred = self._preferred, None if self._is_closed else carrier
             is_late = self._is_closed
+        # Without the lock: closing ends calls, whose threads may be about to take it in
+        # ``_give_up``.
         for each in (old, carrier if is_late else None):
             if each is not None:
                 each.close()
 
     def carry(self, call: ClientCall) -> CallEnd:
         """See ``DataCarrier``."""
+        # Read once: ``prefer`` and ``_give_up`` may change it at any time.
         preferred = self._preferred
         if preferred is None:
             return self._usual.carry(call)

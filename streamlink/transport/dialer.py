@@ -129,6 +129,7 @@ class Dialer:
         pump: Pump[SessionMachine] = Pump(machine, clock=self.clock)
         welcome = self._greet(pump)
         self.epoch = welcome.epoch
+        # Before the session starts, whose first request may open a stream at once.
         self._data.prefer(self._open_data(welcome.data_ports))
         session = Session(
             pump,
@@ -281,6 +282,8 @@ class Dialer:
                 raise self._unreachable("", _LAST_WORDS_SECONDS)
             if self.clock() >= until:
                 raise self._unreachable(f" within {seconds:g} s (connect_timeout)", seconds)
+            # Exponential back-off: on a line that is slower than we thought, every connection would
+            # otherwise be given up just before it stands.
             patience *= 2
             control.renew()
 

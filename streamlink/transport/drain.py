@@ -71,6 +71,7 @@ class Drain:
     def abort(self, sessions: Sequence[Session], reason: str, seconds: float) -> bool:
         """End all after a fault, and wait for those away; returns whether all have heard of it."""
         with self._changed:
+            # Before the abort: a client that comes back right after it would be noted too late.
             self._waiting.update(each.session_id for each in sessions if each.is_disconnected)
         for session in sessions:
             session.abort(AbortCode.CANCELLED, reason)

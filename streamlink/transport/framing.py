@@ -33,6 +33,7 @@ def check_size(raw: bytes, stream_id: int = 0) -> None:
     nbytes = len(raw)
     if nbytes <= MAX_CONTROL_BYTES:
         return
+    # The tag alone is enough: a forged one buys the peer a page's size, which it may send anyway.
     if raw[:1] == _PAGE_TAG and nbytes <= MAX_PAGE_BYTES + _ENVELOPE_BYTES:
         return
     raise FrameTooLarge(

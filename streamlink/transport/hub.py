@@ -230,6 +230,7 @@ class Hub:
         if is_known:
             call.vouch()
         else:
+            # In a thread of its own: this one is the call's writer, which has the welcome to send.
             greet = threading.Thread(target=self._greet, args=(pump, call), name="greet")
             greet.daemon = True
             greet.start()
@@ -242,6 +243,8 @@ class Hub:
         wire = TransferWire(0)
         try:
             first = self.first(call, wire.decode)
+            # The attach was frame 0 of this call; only it names the stream, so its check is seeded
+            # with 0.
             wire = TransferWire(first.stream_id if isinstance(first, f.Attach) else 0, received=1)
             attached = self.attach(first, call)
         except DamagedFrame as damage:
@@ -275,8 +278,10 @@ class Hub:
         if not isinstance(attach, f.Attach):
             raise ProtocolError("a transfer begins with attach")
         session = self.registry.find(attach.session_id)
+        # With every call: to know a session's id must not be enough to take over its streams.
         self._guard.check_name(session.peer, call.certified_names())
         pump = _stream_of(session, attach.stream_id)
+        # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
         number = session.carry(attach.stream_id, pump, call.cut, STREAMS_PER_SESSION)
         self.ticker.add(pump)  # again, where it had ended: it may have a commit to repeat
@@ -314,6 +319,7 @@ class Hub:
 
     def _greet(self, pump: Pump[SessionMachine], call: ServerCall) -> None:
         event = None
+        # Bounded by the machine: a client that sends no hello fails it after ``open_timeout``.
         while not isinstance(event, HelloReceived | Failed | PeerLeft):
             event = pump.poll()
         if not isinstance(event, HelloReceived):

@@ -88,6 +88,7 @@ def _check_token(hello: Hello, tokens: Tokens) -> None:
             "file that holds it (security.token)"
         )
     brought = hashlib.sha256(hello.token.encode()).hexdigest()
+    # Only hashes are kept and compared: whoever reads the file has no token.
     accepted = tokens.get(hello.name, _NOBODYS)
     fits = [hmac.compare_digest(brought, each) for each in accepted]  # each of them, in full
     if not any(fits):

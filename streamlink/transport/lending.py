@@ -44,6 +44,8 @@ class LendingPump(Pump[ReceiveStream]):
             if call not in self._calls or not machine.admit(header, now=now, channel=call):
                 return None
             is_plain = header.encoding == PLAIN and header.wire_bytes == header.nbytes
+            # An encoded payload has to be decoded from elsewhere. And the machine has forgotten a
+            # lost call whose reader may still write to this range.
             if self._lend is None or not is_plain or self._readers(header.offset, header.end):
                 return None
             view = self._lent(self._lend, header)
@@ -70,6 +72,7 @@ class LendingPump(Pump[ReceiveStream]):
         finally:
             with self._lock:
                 self._lend = None
+            # After ``_lend`` is gone: no call can get a place behind our back.
             self._reclaim(0, sys.maxsize)
 
     def detach(self, call: int) -> None:
@@ -96,11 +99,14 @@ class LendingPump(Pump[ReceiveStream]):
         reader of the old call must not write to bytes that were verified since.
         """
         with self._lock:
+            # Calls that were lost before were cut then: of these only the reader has to stop.
             late = [call for call in self._readers(start, end) if call in self._calls]
             cuts = [self._lose_call(call, self._clock()) for call in late]
         for cut in cuts:
             cut()
         with self._lock:
+            # Without a deadline: to go on beside a reader that still writes would corrupt the
+            # model.
             while self._readers(start, end):
                 self._to_own.wait(RECHECK_SECONDS)
 
@@ -110,10 +116,13 @@ class LendingPump(Pump[ReceiveStream]):
 
     def _settle(self, chunk: Chunk) -> None:
         """Make sure that no reader still writes where ``chunk`` belongs."""
+        # Without the lock, once for each chunk; gRPC never has loans. None can begin for this range
+        # now: the machine has received it, and admits no other reader.
         if self._loans:
             self._reclaim(chunk.offset, chunk.end)
 
     def _note(self, frame: Frame, call: int) -> None:
         super()._note(frame, call)
+        # A frame has arrived behind the payload, or with it: its reader has let go of the place.
         if self._loans:
             self._give_back(call)

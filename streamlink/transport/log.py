@@ -73,6 +73,7 @@ class RateLimitedLog:
                 self._left_out += 1
                 return
             left_out, self._left_out = self._left_out, 0
+        # Without the lock: a handler may block, and other threads only want to count.
         if left_out:
             text, args = f"{text} (%d like it were left out)", (*args, left_out)
         self._logger.warning(text, *args, extra=extra)

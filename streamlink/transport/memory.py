@@ -96,6 +96,8 @@ class _Call:
 
     def __init__(self, clock: Clock) -> None:
         self._changed = clock.condition()
+        # One condition for both ways, so that a call ends as a whole. Four threads wait on it for
+        # different things, hence ``notify_all`` everywhere.
         self.up, self.down = _Way(self._changed), _Way(self._changed)
         self.raws = iter(self.up)
         self.end: CallEnd | None = None
@@ -119,6 +121,8 @@ class _Call:
         except _CallOver:
             return
         with self._changed:
+            # The server's end is final: what the client still sends is lost, what was yielded
+            # arrives.
             if self.end is None:
                 self.end = self._ends_as
                 self.up.lose()
@@ -229,6 +233,7 @@ class MemoryNetwork:
             if self._hub is None:
                 return None
             serve = door(self._hub)
+            # Under the same lock as the look at the hub: ``stop`` finds every call that is begun.
             self._calls.add(call)
 
         def run() -> None:
@@ -284,6 +289,7 @@ class MemoryCarrier:
         """See ``DataCarrier``."""
         self._is_closed = True
         self._network.wake()
+        # After the flag: a call that was opened before it is in the list that this ends.
         self.renew()
 
     def wait_ready(

@@ -84,6 +84,7 @@ def decode_transfer(raw: bytes, stream_id: int, number: int = 0) -> f.TransferFr
         DamagedFrame: it is not what was sent.
         RemoteProtocolError: it arrived as it left, and is no frame of this protocol.
     """
+    # By the first byte, before any parsing: chunks are nearly all that comes here.
     if raw[:1] == CHUNK_START:
         return decode_chunk(raw, stream_id)
     message = _parse_checked(pb.TransferFrame(), raw, stream_id, number)
@@ -110,6 +111,7 @@ def _parse_checked(message: Any, raw: bytes, seed: int, number: int) -> Any:
     if len(raw) < _CHECK.size:
         raise DamagedFrame(f"{len(raw)} bytes without a check")
     tag, check = _CHECK.unpack_from(raw, len(raw) - _CHECK.size)
+    # In this order, check, size, parser: damage on the way must not look like a fault of the peer.
     if tag != _CHECK_TAG or check != _check_of(raw[: -_CHECK.size], seed, number):
         raise DamagedFrame(f"{len(raw)} bytes whose check is wrong")
     check_size(raw, seed)
@@ -117,6 +119,7 @@ def _parse_checked(message: Any, raw: bytes, seed: int, number: int) -> Any:
 
 
 def _check_of(raw: bytes, seed: int, number: int) -> int:
+    # The number is hashed and never sent: both ends count, so a lost frame shows at the next one.
     return xxhash.xxh3_64_intdigest(_NUMBER.pack(number) + raw, seed=seed)
 
 
@@ -138,6 +141,7 @@ def _text(text: str) -> str:
 
 def _clipped(text: str, nbytes: int = _MAX_REASON_BYTES) -> str:
     """Return the beginning of ``text`` that takes at most ``nbytes`` bytes of valid UTF-8."""
+    # File names may hold surrogates, hence ``replace``; ``ignore`` drops a character that is cut.
     return text.encode(errors="replace")[:nbytes].decode(errors="ignore")
 
 
@@ -321,6 +325,7 @@ def encode_spec(tensors: Iterable[TensorEntry], page_bytes: int) -> list[bytes]:
     """Return the description as pages of about ``page_bytes`` at most."""
     pages, body, size = [], pb.SpecBody(), 0
     for name, dtype, shape in tensors:
+        # An upper bound: UTF-8 takes at most 4 bytes a character, a varint at most 10 a dimension.
         needed = len(name) * 4 + len(dtype) + 10 * len(shape) + 16
         if size and size + needed > page_bytes:
             pages.append(body.SerializeToString())

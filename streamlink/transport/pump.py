@@ -46,6 +46,8 @@ class Pump(Generic[M]):
         self._machine = machine
         self._clock = clock
         self._lock = threading.Lock()
+        # Two conditions over the machine's one lock: a frame wakes only the thread that it gives
+        # work to.
         self._to_send = clock.condition(self._lock)
         self._to_own = clock.condition(self._lock)
         self._calls: dict[int, Callable[[], None]] = {}  # by number; what cuts each
@@ -61,6 +63,7 @@ class Pump(Generic[M]):
     def locked(self) -> Iterator[tuple[M, float]]:
         """Give the machine and the time; at its end wakes the threads that have work."""
         with self._lock:
+            # The time is read with the lock held, so that the machine never sees it run backwards.
             yield self._machine, self._clock()
             self._wake()
 
@@ -75,6 +78,7 @@ class Pump(Generic[M]):
         """
         with self.locked() as (machine, now):
             calls = () if is_lane else tuple(self._calls)
+            # The old calls first: beside them the new one would be one more lane, and not a resume.
             old = [self._lose_call(each, now) for each in calls]
             self._last_call += 1
             call = self._last_call
@@ -82,6 +86,8 @@ class Pump(Generic[M]):
             self._has_moved = False
             machine.attach(now=now, channel=call)
             self._to_send.notify_all()
+        # Without the lock, here and wherever calls are cut: a cut may call ``detach`` before it
+        # returns.
         for each in old:
             each()  # this end may be the last to know that it is dead: it must not keep its threads
         return call
@@ -95,8 +101,10 @@ class Pump(Generic[M]):
     def _lose_call(self, call: int, now: float) -> Callable[[], None]:
         """Let go of a call; returns what cuts it."""
         cut = self._calls.pop(call)
+        # Not if the machine has closed the call by itself, for silence or for a damaged frame.
         if self._machine.carries(call):
             self._machine.detach(now=now, channel=call)
+        # All writers wait on one condition: its own cannot be notified alone.
         self._to_send.notify_all()
         return cut
 
@@ -107,6 +115,8 @@ class Pump(Generic[M]):
                 while not self._writer_has_work(call) and self._carries(call):
                     self._note_idle()
                     self._to_send.wait(RECHECK_SECONDS)
+                # Only a lost call ends here: a machine that is closed may still have an abort to
+                # send.
                 if call not in self._calls:
                     return
                 machine = self._machine
@@ -115,21 +125,28 @@ class Pump(Generic[M]):
                     frames = machine.frames_to_send(now=self._clock(), channel=call)
                 is_closed = machine.is_closed
             if frames:
+                # Without the lock: a carrier in flow control may ask for the next frame minutes
+                # later.
                 yield from frames
             elif is_closed:
                 return
             else:
+                # Last, without the lock: it may read from a disk, and no frame that is due waits
+                # for that.
                 self._refill(call)
 
     def incoming(self, frames: Iterable[Frame], call: int) -> None:
         """Feed the machine with ``frames`` until they or the call end."""
         for frame in frames:
             with self._lock:
+                # The call was given up: what it still brings is sent again over another.
                 if call not in self._calls:
                     return
                 self._machine.receive(frame, now=self._clock(), channel=call)
                 self._note(frame, call)
                 self._wake()
+            # Without the lock: this may hash and copy a whole chunk, and the writer has acks to
+            # send.
             self._take_pieces()
 
     def read(self, raws: Iterable[R], call: int, decode: Callable[[R], Frame]) -> bool:
@@ -160,6 +177,7 @@ class Pump(Generic[M]):
             if call not in self._calls or machine.is_closed:
                 return call not in self._calls
             machine.report_damage(now=now, channel=call)
+            # A machine that fails for too much damage keeps this call: its abort leaves over it.
             is_over = not machine.is_closed
             if is_over:
                 self._lose_call(call, now)
@@ -201,6 +219,8 @@ class Pump(Generic[M]):
             if deadline is not None and deadline <= now:
                 machine.handle_timer(now=now)
             is_overdue = machine.is_overdue(now=now)
+            # Overdue: the last frames are stuck. Not carried: the machine has closed the call for
+            # silence.
             given_up = [call for call in self._calls if is_overdue or not machine.carries(call)]
             cuts = [self._lose_call(call, now) for call in given_up]
             is_over = machine.is_closed
@@ -209,6 +229,7 @@ class Pump(Generic[M]):
                 machine.is_waiting(now=now),
             )
             is_news = self._has_reported_waiting and not was_told
+        # Without the lock from here on: the owner's code is called, and cuts may call back.
         if is_news:
             self._report_waiting()
         if cuts and not is_over:
@@ -275,6 +296,7 @@ class Pump(Generic[M]):
     def poll(self, seconds: float = RECHECK_SECONDS) -> Event | None:
         """Return the next event, waiting up to ``seconds``; None: there was no event."""
         with self._lock:
+            # One wait and no loop: every caller looks at other things, too, and then polls again.
             if not self._machine.has_events and not self._machine.is_closed:
                 self._to_own.wait(seconds)
             return self._machine.next_event()
@@ -307,8 +329,11 @@ class Pump(Generic[M]):
             return
         if len(self._calls) > 1:  # any of their writers may be the one that waits
             self._to_send.notify_all()
+        # One is enough: the writers of lost calls were notified in ``_lose_call`` and wait no more.
         elif any(map(self._writer_has_work, self._calls)):
             self._to_send.notify()
+        # All: threads wait here for different things, for an event, the end, or a reader that
+        # stops, and ``notify`` could wake the wrong one.
         if self._owner_has_work():
             self._to_own.notify_all()
 

@@ -82,6 +82,7 @@ class ReceivePump(LendingPump):
             self._settle(event.chunk)
             if event.chunk.encoding != PLAIN:
                 return Delivered(self._decoded(event.chunk))
+        # ``Failed`` comes once: an owner that asks again must not take its absence for silence.
         if event is None and self._machine.is_closed and self._machine.error is not None:
             raise self._machine.error
         return event
@@ -94,6 +95,7 @@ class ReceivePump(LendingPump):
                     self._to_own.wait(RECHECK_SECONDS)
                 if self._take_error is not None:
                     raise self._take_error
+                # Pieces are left to the taker: one that the owner took would be out of order.
                 event = None if machine.has_piece else machine.next_event()
             if isinstance(event, Failed):
                 raise event.error
@@ -103,6 +105,8 @@ class ReceivePump(LendingPump):
                 raise _why_closed(machine)
 
     def _take_pieces(self) -> None:
+        # Without the lock, since most streams have no ``take``. One that is set just now misses
+        # nothing: ``fill`` takes what came before.
         if self._take is None:
             return
         while (piece := self._next_piece()) is not None:
@@ -113,6 +117,7 @@ class ReceivePump(LendingPump):
                 take(chunk if chunk.encoding == PLAIN else self._decoded(chunk))
                 self.release(chunk.nbytes)
             except BaseException as error:
+                # Kept for the owner in ``fill``: ``_next_piece`` wakes it, and ends this loop.
                 with self._lock:
                     self._take_error = error
 
@@ -129,6 +134,7 @@ class ReceivePump(LendingPump):
         with self._lock:
             if self._taker not in (0, me):
                 return None  # the reader of the previous call also takes what this call brings
+            # Until no piece is left, not for each: a second taker in between would break the order.
             self._taker = me
             if self._take is not None and self._take_error is None and self._machine.has_piece:
                 event = self._machine.next_event()

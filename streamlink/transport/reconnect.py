@@ -87,10 +87,12 @@ def keep_carried(
         pause(seconds)
 
     while not is_over():
+        # A new one after each call that moved something: then the pauses begin small again.
         Retrying(
             retry=retry_if_result(lambda has_moved: not has_moved and not is_over()),
             wait=wait_random_exponential(multiplier=FIRST_PAUSE_SECONDS, max=LONGEST_PAUSE_SECONDS),
             sleep=sleep,
         )(carry)
         if not is_over():
+            # Also after progress, or calls that a proxy always ends early would follow in a flood.
             pause(random.uniform(0.0, FIRST_PAUSE_SECONDS))

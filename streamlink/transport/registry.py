@@ -26,6 +26,8 @@ class Registry:
         self.barred: dict[str, str] = {}
         """Names of which no client is let in, and why; changed by ``bar`` and ``readmit`` only."""
         self._config, self._clock = config, clock
+        # Lock order: this one, then a session's, then a pump's; no thread that holds those asks
+        # here.
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
         self._ended: dict[str, Abort] = {}
@@ -47,6 +49,8 @@ class Registry:
     def bar(self, name: str, reason: str) -> None:
         """End the session of the client called ``name``, and admit no client of that name."""
         with self._lock:
+            # A new dict each time, since readers look at it without the lock. And in one step with
+            # the look at the sessions: a client that is admitted in between would escape both.
             self.barred = {**self.barred, name: reason}
             known = [each for each in self._sessions.values() if each.peer == name]
         for session in known:
@@ -83,6 +87,7 @@ class Registry:
             ended = self._ended.get(hello.resume, _UNKNOWN)
         if session is not None and session.can_resume(hello):
             return session
+        # This refusal is its answer: after it ``close`` need not wait for that client any more.
         self._drain.told(hello.resume)
         raise StreamAborted(ended.code, ended.reason, by_peer=False)
 
@@ -119,6 +124,7 @@ class Registry:
         with self._lock:
             old = self._check_admission(hello)
             session = begin(session_id)
+            # Old out and new in under one lock: nobody sees the name missing.
             for each in old:
                 del self._sessions[each.session_id]
             self._sessions[session_id] = session
@@ -170,6 +176,7 @@ class Registry:
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
         with self._lock:
+            # Under the lock: a client is admitted before this and gets the goodbye, or is refused.
             code = AbortCode.REFUSED if has_failed else AbortCode.GOODBYE
             self._closing = StreamAborted(code, reason, by_peer=False)
         longest = self._config.timeouts.reconnect_timeout

@@ -58,6 +58,7 @@ class Reloading(Generic[T]):
             try:
                 self._signature, self._value = self._read()
             except SecurityError as error:
+                # Once for each state of the files: every handshake asks.
                 if seen != self._warned:
                     logger.warning("%s stays as it was: %s", self._what, error)
                 self._warned = seen
@@ -66,6 +67,8 @@ class Reloading(Generic[T]):
         return self._value
 
     def _read(self) -> tuple[Signature, T]:
+        # Signature, files, signature again, as a reader of a seqlock does: a pair of which only one
+        # file is written yet is never used.
         before = self._last = _signature(self._paths)
         value = self._make()
         if self._is_changing():

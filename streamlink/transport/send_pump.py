@@ -82,6 +82,7 @@ class SendPump(Pump[SendStream]):
             StreamlinkError: the stream has failed.
             Exception: whatever ``supply`` raised; the peer has been told.
         """
+        # Not the bare lock: at its end ``locked`` wakes the writer, which may pull from now on.
         with self.locked():
             self._supply = supply
         while True:
@@ -92,6 +93,7 @@ class SendPump(Pump[SendStream]):
                 event = machine.next_event()
                 if event is None:
                     return
+            # First: the abort that follows a fault of the supply is an event, too, and says less.
             if self._supply_error is not None:
                 raise self._supply_error
             self._react(event)
@@ -131,6 +133,7 @@ class SendPump(Pump[SendStream]):
                 while not machine.has_events:
                     self._wait_alive()
                 event = machine.next_event()
+                # A resume after which only the finish is missing goes on in FINISHING by itself.
                 is_rewound = isinstance(event, Accepted) and machine.state is State.STREAMING
             if isinstance(event, Committed):
                 return True
@@ -194,12 +197,15 @@ class SendPump(Pump[SendStream]):
             if supply is None or nbytes == 0 or self._is_pulling or call not in self._calls:
                 return
             self._is_pulling = True
+            # For the statistics: from here on the stream waits for the source, not for the link.
             machine.note_idle(now=self._clock())
         try:
             self._refill_from(supply, offset, nbytes)
         finally:
             with self._lock:
                 self._is_pulling = False
+                # The stream may have ended meanwhile: what was just put aside would keep the source
+                # alive.
                 self._let_go()
                 # Who may wait for the end of this; waking them for each chunk would cost more.
                 if self._supply is not supply:
@@ -216,8 +222,10 @@ class SendPump(Pump[SendStream]):
             if self._encode is not None:
                 self._leftover = self._write_encoded(self._encode, offset, payload)
                 return
+        # Of any kind: this is the carrier's thread, and only the owner, in ``pull``, can act on it.
         except BaseException as error:
             self._supply_error = error
+            # After the fault is set: the abort wakes the owner, which looks for it.
             self.abort(code_of(error), f"{type(error).__name__}: {error}")
         else:
             self._leftover = self._write_front(offset, payload)
@@ -252,6 +260,7 @@ class SendPump(Pump[SendStream]):
         nbytes = payload_bytes(front)
         encoding, encoded = encode(offset, front, agreed) if front else (PLAIN, ())
         with self._lock:
+            # Looked at again, since the lock was free meanwhile: a whole encoded range, or nothing.
             if machine.position == offset and 0 < nbytes <= machine.writable_limit:
                 machine.write(encoded, now=self._clock(), encoding=encoding, nbytes=nbytes)
                 offset, payload = offset + nbytes, rest
@@ -281,6 +290,7 @@ class SendPump(Pump[SendStream]):
         machine = self._machine
         if machine.has_events:
             return True
+        # While the writer pulls, room is its concern: the owner sleeps until all is written.
         if self._supply is not None:
             return machine.state is State.STREAMING and machine.is_written
         return machine.writable_bytes > 0

@@ -62,7 +62,9 @@ class HandshakeLimit:
         with self._lock:
             self._waiting[place] = cut
             oldest = next(iter(self._waiting))
+            # Dicts keep the order of insertion, so the first is the oldest.
             pushed_out = self._waiting.pop(oldest) if len(self._waiting) > self._most else None
+        # Without the lock: a cut is the carrier's code, and other calls have to come in meanwhile.
         if pushed_out is not None:
             pushed_out()
         try:
@@ -136,6 +138,8 @@ class CallReader(threading.Thread):
         super().__init__(name=f"read-{number}", daemon=True)
         self._pump, self._number, self._call, self._decode = pump, number, call, decode
         self._first, self._then = first, then
+        # A second way to ``detach``, since the reader may be blocked when the carrier ends the
+        # call.
         if not call.on_over(self._over):  # it has ended already
             self._over()
 

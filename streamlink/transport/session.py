@@ -72,6 +72,7 @@ class PendingReply(Future[Reply]):
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
+        # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
         self._is_done = clock.event()
         self.add_done_callback(lambda _: self._is_done.set())
 
@@ -110,6 +111,7 @@ class Session:
         self._on_closed = on_closed
         self._on_called_off = on_called_off
         self._traffic = traffic or TrafficCounter(clock=self.clock)
+        # Lock order: this one, then the session's pump, then a stream's pump.
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
         self._streams: dict[int, StreamPump] = {}
@@ -207,6 +209,7 @@ class Session:
         _require_text(metadata)
         _require_room(metadata, part)
         pending = PendingReply(self.clock)
+        # Both until it is noted: a quick reply would find nothing that waits for it.
         with self._lock, self._pump.locked() as (machine, now):
             pending.number = machine.request(
                 topic,
@@ -273,6 +276,8 @@ class Session:
     def offer(self, pump: StreamPump) -> None:
         """Let the peer open this stream."""
         with self._lock:
+            # Under the lock that ``_end`` takes: the stream is ended there or here, and never
+            # missed.
             is_over = self.closed.is_set()
             if not is_over:
                 self._streams[pump.stream.stream_id] = pump
@@ -282,6 +287,8 @@ class Session:
 
     def start_offer(self, pump: SendPump) -> None:
         """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
+        # One inside the other: after a break in between, the clock of the offer would run while
+        # nobody can open it, since ``_pause_offers`` has been there before.
         with self._pump.locked() as (session, _):
             if not session.is_disconnected:
                 with pump.locked() as (machine, now):
@@ -316,6 +323,7 @@ class Session:
             ProtocolError: ``most`` other streams of this session have a call already.
         """
         with self._lock:
+            # Without its own: a call that takes over is not one more.
             others = self._calls.keys() - {stream_id}
             if len(others) >= most:
                 raise ProtocolError(
@@ -335,6 +343,7 @@ class Session:
     def carried(self, stream_id: int, call: int) -> None:
         """Note that a call has ended."""
         with self._lock:
+            # Only if it is still that one: a newer call may have taken over.
             if self._calls.get(stream_id) == call:
                 del self._calls[stream_id]
 
@@ -346,6 +355,7 @@ class Session:
             if event is not None:
                 self._handle(event)
             else:
+                # Both in one look: the end may have brought an event after the poll.
                 with self._pump.locked() as (machine, _):
                     is_closed = machine.is_closed and not machine.has_events
                 if is_closed:
@@ -417,6 +427,7 @@ class Session:
     def _settle(self, number: int, outcome: Reply | StreamlinkError) -> None:
         with self._lock:
             pending = self._pending.pop(number, None)
+        # A cancelled future takes no result any more.
         if pending is None or not pending.set_running_or_notify_cancel():
             return
         if isinstance(outcome, Reply):
@@ -432,6 +443,8 @@ class Session:
             numbers, streams = list(self._pending), list(self._streams.values())
             self._streams.clear()
             self._committed.clear()
+        # Without the lock from here on: callbacks of a future run in this thread, and may ask
+        # again.
         for number in numbers:
             self._settle(number, error)
         is_goodbye = error.code is AbortCode.GOODBYE

@@ -41,6 +41,7 @@ class Ticker:
         self._pumps: set[Ticked] = set()
         self._lock = threading.Lock()
         self._stop = clock.event()
+        # Nobody read it while there was no ticker: that gap is no standstill, so it is left out.
         self._clock()
         self._missed = clock.missed
         self._looks_away = 0
@@ -78,6 +79,7 @@ class Ticker:
 
     def _tick_all(self) -> None:
         with self._lock:
+            # A copy: a tick takes the pump's lock and may log, and ``add`` must not wait for that.
             pumps = list(self._pumps)
         for pump in pumps:
             try:

@@ -74,6 +74,7 @@ class TransferWire(Wire):
     def buffers(self, frame: Any) -> Buffers:
         """See ``Wire``."""
         buffers = messages.transfer_buffers(frame, self._stream_id, self._sent)
+        # Chunks are not counted here: each has a sequence number, and a hash of its own.
         self._sent += not isinstance(frame, f.Chunk)
         return buffers
 
@@ -98,6 +99,7 @@ class TransferWire(Wire):
         )
 
     def _counted(self, frame: f.Chunk) -> f.Chunk:
+        # Of a damaged chunk the number itself may be wrong: the machine asks for it again by count.
         if frame.is_intact and frame.sequence > self._chunks:
             raise DamagedFrame(f"chunk {frame.sequence} where {self._chunks} was due")
         self._chunks += 1

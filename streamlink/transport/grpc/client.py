@@ -116,6 +116,8 @@ class GrpcCarrier:
         number: Future[int] = Future()
         try:
             open_call: Any = channel.stream_stream(self._method, None, None)
+            # gRPC draws from it at once, in a thread of its own, which waits there for the number:
+            # to attach the call takes what cancels it, and that exists only from here on.
             rpc = open_call(_outgoing(call, number))
         except ValueError as error:  # the channel was closed meanwhile
             number.set_result(0)  # no call goes by it: the writer ends
@@ -139,6 +141,7 @@ def _read(call: ClientCall, number: int, rpc: Any) -> CallEnd:
     def until_its_end(raws: Iterable[bytes]) -> Iterator[bytes]:
         nonlocal end
         yield from raws
+        # Only after status OK: any other raises. A reader that stops before the end leaves BROKEN.
         end = CallEnd.ENDED
 
     try:
@@ -200,6 +203,7 @@ class _Line:
             if self.is_closed:
                 return
             old, self.channel = self.channel, self._make()
+        # Without the lock: it may wait for a second.
         _close(old)
 
     def close(self) -> None:

@@ -76,6 +76,7 @@ class GrpcListener:
         server = grpc.server(self._pool, options=options, maximum_concurrent_rpcs=self._calls)
         server.add_generic_rpc_handlers(self._handlers())
         try:
+            # Where a live server has a Unix socket gRPC would replace it, without an error.
             if is_answered(address):
                 raise RuntimeError("another process answers there")
             if self._credentials is None:

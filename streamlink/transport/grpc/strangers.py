@@ -246,6 +246,7 @@ def _sockets() -> Iterator[tuple[str, int]]:
 def _opened(number: int, name: str) -> socket.socket | None:
     """Return a descriptor of our own for a socket; None: ``number`` is another file by now."""
     try:
+        # Duplicated first, compared then: the number may be another file's since it was listed.
         ours = os.dup(number)
     except OSError:
         return None
