@@ -28,6 +28,8 @@ class TurnLock:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._is_taken = False
+        # An event for each that waits, and no condition: executors make this lock before there is a
+        # clock, which only ``acquire`` is given.
         self._waiting: list[threading.Event] = []
 
     def acquire(self, clock: Clock, seconds: float) -> bool:
@@ -46,6 +48,8 @@ class TurnLock:
         """Let another task take it."""
         with self._lock:
             self._is_taken = False
+            # All: the first to run takes the lock, the others report that they wait, and come
+            # again.
             for each in self._waiting:
                 each.set()
 
@@ -188,6 +192,7 @@ class Assignment:
         clock, seconds = self._session.clock, self._session.config.timeouts.held_interval
         while not lock.acquire(clock, seconds):
             self.check()
+            # On the stream of the model, which is opened for that: its deadlines run already.
             self.incoming().hold("busy", waiting_for)
         try:
             yield
@@ -205,6 +210,7 @@ class Assignment:
 
     def call_off(self, reason: str) -> None:
         """Note that the server cancelled the request; the work ends at its next ``check``."""
+        # The reason first: ``check`` reads it as soon as the event is set.
         self._called_off_because = reason
         self._called_off.set()
 

@@ -254,6 +254,7 @@ class ClientLink:
         except StreamlinkError as error:
             return error
         self._session = session
+        # ``close`` may have said goodbye to the session before this one only.
         if self._is_closing.is_set():
             session.close("the client is closing")
             return why
@@ -271,6 +272,7 @@ class ClientLink:
     def _on_request(self, tasks: dict[int, Assignment], session: Session, request: Request) -> None:
         assignment = Assignment(self._dialer, session, request, self._known, self._on_transfer)
         with self._changed:
+            # Before its thread starts: a cancel that follows at once must find it.
             tasks[request.request_id] = assignment
             self._assignments.add(assignment)
 

@@ -61,6 +61,7 @@ class KnownSpecs:
 
     def add(self, spec: ModelSpec) -> None:
         """Remember ``spec``."""
+        # Out and in again moves it to the end: the one used longest ago goes first.
         self._specs.pop(spec.digest, None)
         self._specs[spec.digest] = spec
         while len(self._specs) > 1 and self._is_too_much():

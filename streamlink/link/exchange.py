@@ -69,6 +69,7 @@ class Exchange:
     @property
     def failure(self) -> StreamlinkError | None:
         """Why this request has failed, if it has: session, deadline, or the client's task."""
+        # For these ``exception()`` would wait, or raise CancelledError.
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
@@ -83,6 +84,7 @@ class Exchange:
 
     def end(self, code: AbortCode, reason: str) -> None:
         """Cancel the request: both streams are aborted, and its update does not count."""
+        # The request first: a reply that comes just now must find nobody.
         self._session.cancel(self._pending, reason)
         for transfer in (self.outgoing, self.incoming):
             transfer.abort(code, reason)
@@ -101,6 +103,7 @@ class Exchange:
             transfer.hand_to(self._session.withdraw)
 
     def _cancelled(self, reason: str) -> None:
+        # First: ``wait_reply`` looks for it as soon as the future is cancelled.
         self._cancel_reason = reason
         for transfer in (self.outgoing, self.incoming):
             transfer.cancel(reason)

@@ -59,6 +59,7 @@ def join_when_free(
     until = clock() + patience
 
     def log(state: RetryCallState) -> None:
+        # Once: later tries only repeat it.
         if state.attempt_number == 1 and state.outcome is not None:
             logger.warning(
                 "%s; if that is this client's process from before a restart, the server will soon "
@@ -131,6 +132,7 @@ def join_again(
         StreamlinkError: it could not be reached, or refuses this client; the last reason.
     """
     until, error = clock() + seconds, why
+    # It ended by silence: the connection may be dead while its carrier takes it for alive.
     if isinstance(why, StreamTimeout):
         renew()
     while (left := until - clock()) > 0 and not is_closing.is_set():

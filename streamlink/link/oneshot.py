@@ -162,6 +162,7 @@ def receive(
         reason = "the model was taken"
         return receipt
     except StreamlinkError:
+        # A cancelled token causes errors of other kinds, which would hide it.
         cancel.check()
         raise
     finally:
@@ -186,6 +187,7 @@ def _take_one(
         try:
             return _take(server, claim, into, progress, on_transfer)
         except StreamlinkError as error:
+            # A closed slot has aborted the transfer: the slot's own error has the reason.
             slot.check()
             if not _may_go_on(into, error):
                 raise
@@ -280,6 +282,7 @@ def _may_go_on(into: Into, error: StreamlinkError) -> bool:
         return True  # refused before its first byte
     if isinstance(error, StoreError) and not isinstance(error, CorruptStore):
         return False  # the next sender would meet the same disk
+    # A plain sink was discarded with the attempt; a model in place can be filled again.
     return isinstance(into, ModelInPlace) or not isinstance(into, ModelSink)
 
 
@@ -445,6 +448,8 @@ class _Sending:
             outgoing.wait_over(_HEARD_SECONDS)  # else the goodbye overtakes the reason
             raise
         finally:
+            # Only more than the best attempt had is progress: attempts that all break at the same
+            # byte must come to an end.
             if outgoing.stats.received_bytes > self._furthest:
                 self._furthest = outgoing.stats.received_bytes
                 self._since = self._clock()

@@ -64,8 +64,10 @@ def receive_model(
             sink = sink_for(transfer)
         with transfer.lending(sink):
             _fill(transfer, sink, on_phase)
+        # After the block: no carrier's reader may write into memory that is being committed.
         sink.commit(lambda _: transfer.committing())
     except BaseException as error:
+        # First, so that the sender hears the cause even where the sink cannot be cleaned up.
         transfer.abort(code_of(error), abort_reason(error))
         if sink is not None:
             _leave(transfer, sink, error)
@@ -96,6 +98,8 @@ def _resumed(transfer: ReceiveTransfer, resume: Resume, on_phase: OnPhase) -> Mo
 
 
 def _fill(transfer: ReceiveTransfer, sink: ModelSink, on_phase: OnPhase) -> None:
+    # A sink that never waits is filled by the carrier's reader: that saves a hand-over per chunk. A
+    # reader that waited for a disk would look like a receiver that does not acknowledge.
     if is_prompt(sink):
         transfer.fill(sink, on_phase)
         return
@@ -107,6 +111,7 @@ def _fill(transfer: ReceiveTransfer, sink: ModelSink, on_phase: OnPhase) -> None
             continue
         put_chunk(sink, chunk)
         transfer.release(chunk.nbytes)
+        # Only where it has grown: each report makes an ack due.
         if keeper is not None and keeper.durable > durable:
             durable = keeper.durable
             transfer.mark_durable(durable)
@@ -115,11 +120,13 @@ def _fill(transfer: ReceiveTransfer, sink: ModelSink, on_phase: OnPhase) -> None
 
 def _leave(transfer: ReceiveTransfer, sink: ModelSink, error: BaseException) -> None:
     """Keep what has arrived for another try, if the sink can and the bytes are not the cause."""
+    # A checksum error before the last byte is about the link, not about what is stored.
     is_wrong = (
         isinstance(error, ModelError)
         or (isinstance(error, ChecksumError) and transfer.is_exhausted)
         or (isinstance(error, StreamAborted) and error.code is AbortCode.SOURCE_CHANGED)
     )
+    # A full disk has damaged nothing: another try may resume once there is room.
     is_broken = isinstance(error, StoreError) and not isinstance(error, StoreFull)
     if isinstance(sink, ResumableSink) and not (is_wrong or is_broken):
         sink.suspend()

@@ -44,6 +44,7 @@ class Claim:
         transfer = self.transfer
         if transfer is None or self.request.metadata != other.request.metadata:
             return False
+        # One that has announced nothing was perhaps never connected: that is no sign of a loss.
         return transfer.is_announced and not transfer.is_connected
 
 
@@ -73,7 +74,9 @@ class ReceiveSlot:
             is_free = before is None or before.yields_to(claim)
             if is_free:
                 self._holder = self._waiting = claim
+                # One thread serves the slot, so only one waits.
                 self._changed.notify()
+        # Without the lock: replies and aborts take those of sessions and pumps.
         if before is not None and not is_free:
             session.reply(request, error=f"it is busy with a model from {before.peer_name}")
         elif before is not None and before.transfer is not None:

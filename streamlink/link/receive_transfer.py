@@ -212,6 +212,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             on_phase("receiving", chunk.end)
 
         while not self.is_complete:
+            # Any other event, such as *held*, ends ``fill`` early.
             self._hear(self._pump.fill(take))
 
     def _add_to_digest(self, chunk: Chunk) -> None:
@@ -273,6 +274,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     @property
     def digest(self) -> str:
         """The digest of the extent, hexadecimal; known once it ``is_complete``."""
+        # A model without bytes has no chunk, and yet a digest.
         return (self._digest or self._new_digest()).hexdigest()
 
     def _new_digest(self) -> DigestBuilder:
@@ -308,6 +310,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def _wait_for(self, kind: type[E], seconds: float | None) -> E | None:
         until = None if seconds is None else self.clock() + seconds
         while True:
+            # Without a limit of its own: the deadlines of the machine end this wait.
             left = 60.0 if until is None else until - self.clock()
             if left <= 0:
                 return None
@@ -343,6 +346,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     def _known_spec(self) -> ModelSpec | None:
         """Return the announced spec, if an earlier transfer has described it."""
         spec = self._known.get(self.spec_digest)
+        # Its digest is the announced one; the announced size may still be another.
         if spec is not None:
             try:
                 self._require_announced(spec)

@@ -53,11 +53,13 @@ def _send(
         transfer.when_waiting(lambda: on_phase(WAITING, transfer.received_bytes))
     read = source.read if on_phase is None else _reporting(source, on_phase)
     supply = _watched(read, ThrottledCheck(check, transfer.clock))
+    # Again only if the receiver, asked to commit, came back with fewer bytes than it had.
     while True:
         try:
             transfer.recall(source, on_phase or ignore)
             transfer.pull(supply)
         finally:
+            # Also after an error: whoever called this may close the source next.
             transfer.stop_pulling()
         check()  # from here on the receiver may commit
         receipt = _finish(transfer, metrics, check)
@@ -87,6 +89,7 @@ def _reporting(source: ModelSource, on_phase: OnPhase) -> Supply:
 def _watched(supply: Supply, check: ThrottledCheck) -> Supply:
     def watched(offset: int, nbytes: int) -> Payload:
         payload = supply(offset, nbytes)
+        # After the read: checked before it, a change during the read would pass.
         check.check_if_due()
         return payload
 

@@ -50,6 +50,7 @@ class SendTransfer(Transfer[SendPump]):
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
+        # None where nothing is set: then encodings cost a chunk no call.
         encode = Encoder(names, spec).encode if names else None
         stream = SendStream(
             config,
@@ -102,6 +103,7 @@ class SendTransfer(Transfer[SendPump]):
 
         def hashed(offset: int, nbytes: int) -> Payload:
             payload = supply(offset, nbytes)
+            # In the thread that pulls: one at a time, in order, so the digest needs no lock.
             for view in payload:
                 self._hash(offset, view)
                 offset += view.nbytes
@@ -120,6 +122,7 @@ class SendTransfer(Transfer[SendPump]):
         """
         self.wait_room()
         start = self._pump.stream.position
+        # Hashed that far already, by an earlier call of this or by the pulls before a break.
         if start <= self._digest.offset or self._stored_digest:
             return
         self.resumed_at = start

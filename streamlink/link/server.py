@@ -125,6 +125,7 @@ class Peer:
             cancel.check()
         config, number = self._session.config, self._server.new_stream_id
         clock, on_transfer = self._session.clock, self._on_transfer
+        # Most updates have the tensors of their model: then their description need not be sent.
         self._known.add(spec)
         outgoing = SendTransfer(
             config,
@@ -150,6 +151,7 @@ class Peer:
         )
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._session.offer)
+        # After the offers: a client that has the request may open its streams at once.
         pending = self._session.request(
             topic,
             attempt=attempt,
@@ -161,6 +163,7 @@ class Peer:
         )
         for transfer in (outgoing, incoming):
             transfer.hand_to(self._server.ticker.add)
+        # Last: the client's time to open the stream begins when it was asked.
         outgoing.hand_to(self._session.start_offer)
         return Exchange(self, self._session, pending, outgoing, incoming, cancel)
 

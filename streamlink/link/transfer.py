@@ -123,6 +123,7 @@ class Transfer(Generic[P]):
     def abort(self, code: AbortCode, reason: str) -> None:
         """Abort the stream, with the reason that the peer gets."""
         self._pump.abort(code, reason)
+        # A machine keeps its first error, so an abort that comes too late reports the real one.
         if self.error is not None:
             self._notice.failed(self.stats, self.error)
 

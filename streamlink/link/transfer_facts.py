@@ -129,6 +129,7 @@ class TransferNotice:
             digest=digest,
             error=error,
         )
+        # Without the lock: what listens is the user's code.
         _log(facts)
         self._tell(facts)
 
