@@ -136,6 +136,7 @@ class ScatterAndGather:
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
         self._ledger = ledger
         if ledger is not None:
+            # Before anything else gets the store: no commit may bypass the ledger.
             self._store = ledger.guard(self._store)
             for client, reason in ledger.barred.items():
                 server.bar(client, reason)
@@ -239,6 +240,7 @@ class ScatterAndGather:
             self._plan.emit(EventKind.ROUND_FAILED, first, detail=str(error))
             raise
         report = replace(report, seconds=self._server.clock() - began)
+        # Before the events: what is announced as done must still be done after a restart.
         if self._ledger is not None:
             self._ledger.complete(report)
         # Clients whose updates were recovered were not waited for: the next round waits for them.
@@ -294,6 +296,7 @@ class ScatterAndGather:
             connected = ", ".join(here) or "none"
             raise RoundError(f"no client {client!r} is or was connected; connected: {connected}")
         why = f"excluded by the operator: {reason}"
+        # The server first: the exclusion counts now, even if the ledger cannot be written.
         self._server.bar(client, why)
         if self._ledger is not None:
             self._ledger.bar(client, why)
@@ -333,6 +336,7 @@ class ScatterAndGather:
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
         recovered = self._recover()
         peers = self._quorum(number, [each.peer for each in recovered])
+        # Before any is asked: a restarted server waits for the clients of this round by name.
         if self._ledger is not None:
             self._ledger.begin([each.name for each in peers] + [each.peer for each in recovered])
         if self._spool is not None and (recovered or self._is_spooled(peers)):
@@ -367,6 +371,7 @@ class ScatterAndGather:
         return self._recovered
 
     def _is_spooled(self, peers: Sequence[Peer]) -> bool:
+        # In auto a spool is worth its disk only where a straggler may be left out at all.
         gather = self._config.gather
         return gather == "spool" or (gather == "auto" and len(peers) > self._config.min_clients)
 

@@ -264,6 +264,7 @@ class Ledger:
     def bar(self, client: str, reason: str) -> None:
         """Record that a client is excluded, by later servers too."""
         with self._lock:
+            # In this order the first reason stays.
             self._write_barred({client: reason, **self._page.barred})
 
     def readmit(self, client: str) -> None:
@@ -301,6 +302,7 @@ class Ledger:
                 f"{written.num_rounds} rounds; continue it with --resume (resume=True), or remove "
                 "this file to begin again with the model that is in the store"
             )
+        # The last four are enough: what older runs have left in the spool expires.
         return replace(fresh, replaced_runs=(*written.replaced_runs[-3:], written.run))
 
     def _resumed(self, written: _Page | None, fresh: _Page) -> _Page:
@@ -362,6 +364,7 @@ class Ledger:
             page = replace(self._page, **changes)
             data = encode_checked_json({"format": _FORMAT, **asdict(page)})
             write_durably(self.path, data, _NOT_WRITTEN)
+            # Only once the disk has it: after a write that failed, memory and file still agree.
             self._page = page
 
 
@@ -372,6 +375,7 @@ def _read(path: Path) -> _Page:
         if (version := facts.pop("format")) != _FORMAT:
             raise ValueError(f"its format is {version!r}, not {_FORMAT}")
         lists = {key: tuple(facts.pop(key)) for key in _LISTS}
+        # ``barred`` is missing in ledgers from before clients could be excluded.
         intent, barred = facts.pop("intent"), dict(facts.pop("barred", {}))
         known: dict[str, Any] = {**facts, **lists}
         return _Page(**known, barred=barred, intent=_Intent(**intent) if intent else None)
@@ -430,6 +434,7 @@ class _GuardedStore:
 
         def commit(progress: Progress | None) -> None:
             digest = sink.digest() if isinstance(sink, _KnowsDigest) else None
+            # Write-ahead: a kill between the two lines leaves an intent whose round is run again.
             self._ledger.intend(digest or "")
             sink.commit(progress)
 

@@ -78,6 +78,7 @@ class Scatter:
 
         def pulse() -> None:
             while not self._has_begun.wait(interval):
+                # A copy, since the thread of the rounds adds to it.
                 for exchange in list(self.exchanges.values()):
                     if exchange.incoming.is_announced:
                         exchange.reply_began()
@@ -99,6 +100,7 @@ class Scatter:
 
     def end(self, reason: str) -> None:
         """End all requests; nothing of them counts."""
+        # Also where it never began: this ends the thread of ``hold``, which ``join`` waits for.
         self._has_begun.set()
         for exchange in self.exchanges.values():
             exchange.end(AbortCode.STALE_ATTEMPT, reason)
@@ -158,6 +160,7 @@ class Scatter:
                 send()
                 exchange.request_complete()
             except Exception as error:
+                # Before the abort, which wakes the gathering: it looks for a fault of ours.
                 if not isinstance(error, StreamlinkError) or isinstance(error, _OURS):
                     self._fault = error
                 # The gathering waits on the other stream of this client: abort it, with the reason.

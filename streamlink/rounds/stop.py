@@ -25,6 +25,7 @@ class StopSignal:
 
     def abort(self, reason: str) -> None:
         """Stop the job at the next check; the first reason is kept."""
+        # No lock: of two orders at the same instant either may be the one that counts.
         if self._reason is None:
             self._reason = reason
 

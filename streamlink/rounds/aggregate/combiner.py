@@ -189,6 +189,7 @@ class Combiner:
         self.used += used
         if self.position == stop:
             self._stretch += 1
+        # Only now: the check covers every read of the base, and the caller has not committed yet.
         if self.is_done:
             self._check_base()
         return used

@@ -140,6 +140,7 @@ class CompensatedMean:
 
 
 def _factor(number: float) -> _Factor:
+    # Veltkamp's splitting: products of two halves of 26 bits are exact in float64's 53.
     spread = _SPLITTER * number
     upper = spread - (spread - number)
     return _Factor(number, upper, number - upper)
@@ -169,6 +170,8 @@ def _dot(columns: Iterable[tuple[_Factor, _Floats]], work: _Work) -> None:
 
 def _two_sum(one: _Floats, other: _Floats, work: _Work) -> None:
     """Replace ``one`` by the sum, and ``other`` by what the sum's rounding lost; together exact."""
+    # Knuth's form. Dekker's takes half the operations, but needs the larger one first: a branch for
+    # each element.
     total, part = work.first, work.second
     np.add(one, other, out=total)
     np.subtract(total, one, out=part)
@@ -189,6 +192,7 @@ def _two_product(factor: _Factor, values: _Floats, work: _Work) -> bool:
     np.multiply(values, factor.whole, out=product)
     if math.frexp(factor.whole)[0] == 0.5:
         return True
+    # Dekker's form: NumPy has no fused multiply-add, which would give the error in one step.
     upper, lower, term = work.first, work.second, work.third
     np.multiply(values, _SPLITTER, out=upper)
     np.subtract(upper, values, out=lower)

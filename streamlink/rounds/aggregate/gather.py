@@ -149,6 +149,7 @@ class Gather:
         try:
             self._run()
         finally:
+            # Also after an error: stored updates hold files open.
             for source in self._sources:
                 source.close()
 
@@ -206,6 +207,7 @@ class Gather:
         self._make_room(nbytes)
         used = combiner.compute(nbytes)
         if used:
+            # Only when the sum has them: so no more than a window of each update is in memory.
             for source in self._sources:
                 source.release(used)
         else:
@@ -277,6 +279,7 @@ class Gather:
     def _hold(self, waiting_for: str, but: UpdateSource | None = None) -> None:
         for each in self._sources:
             if each is not but:
+                # Polled, too: its loss is noticed though the loop waits for another.
                 each.poll()
                 each.hold("lockstep", waiting_for)
 

@@ -77,6 +77,7 @@ class Duplex:
         """Offer the next round's task to the clients that have room for its model already."""
         attempt = scatter.attempt
         early = self._early = Scatter(self._plan, Attempt(attempt.job, attempt.round + 1, 1))
+        # From now on, since a client may begin to answer long before its round does.
         early.hold(self._held_interval)
         for peer in peers:
             # Not to others: a client without room would not read, and the loop would wait for it.

@@ -62,6 +62,7 @@ class FanOutSink:
 
     def write(self, offset: int, payload: memoryview) -> None:
         """Write ``payload`` to the store, and keep a copy if there are readers."""
+        # The store first: no client gets a byte that the store has refused.
         self._sink.write(offset, payload)
         with self._changed:
             if self._readers:
@@ -73,6 +74,7 @@ class FanOutSink:
 
     def commit(self, progress: Progress | None = None) -> None:
         """Commit the store's sink; from then on the last element may be read."""
+        # Without the lock: a commit may take long, and readers have pieces to fetch meanwhile.
         self._sink.commit(progress)
         with self._changed:
             self._is_committed = True

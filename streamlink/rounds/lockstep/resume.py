@@ -80,6 +80,7 @@ class LockstepResume:
         self._peer = peer
         self._rule.resume(peer.name)
         lost = self._scatter.exchanges[peer.name]
+        # Now, since the new request takes its place in ``exchanges``.
         lost.end(AbortCode.STALE_ATTEMPT, f"{peer.name} was asked again in its place")
         partial.resume(ask_for_rest(self._scatter, peer, self._source, partial))
         return True

@@ -81,6 +81,7 @@ class Lockstep:
                 error = cause if isinstance(cause, StreamlinkError) else failed
                 rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
                 self._wait_for_lost(peers, rule)
+                # After the wait: a client that came back has not dropped out.
                 self._tell_dropped(attempt, peers, rule)
             except TrainTimeout as late:
                 raise QuorumNotReached(f"round {number}: {late}", rule.failures) from late
@@ -109,6 +110,8 @@ class Lockstep:
             if rule.lost:
                 awaited = ", ".join(rule.lost)
                 logger.info("waiting up to %g s for %s to come back", rule.grace, awaited)
+            # One by one, though their grace times run together: in all it takes no longer than the
+            # last.
             while lost := rule.lost:
                 self._wait_for_one(lost[0], rule)
 
@@ -143,6 +146,7 @@ class Lockstep:
                 return self._close(scatter, peers, gather, rule, began)
             finally:
                 self._scatter = None
+                # Before the source is closed: a thread that sends may still read it.
                 scatter.join()
 
     def _gathered(
@@ -211,6 +215,7 @@ class Lockstep:
     def _give_up(self, scatter: Scatter, sink: ModelSink, error: BaseException) -> None:
         reason = f"{scatter.attempt} is over: {abort_reason(error)}"
         try:
+            # Before ``end``, which cancels the request whose reply brings the traceback.
             if isinstance(error, ContributorFailed) and error.peer in scatter.exchanges:
                 log_traceback(scatter.exchanges[error.peer])
             scatter.end(reason)

@@ -254,6 +254,7 @@ class LiveSource:
         """Wait for its client from now on, or raise ``ContributorFailed`` if it cannot resume."""
         is_pure = self._announced is not None and self.update.is_pure
         resume = self._resume
+        # Where nothing is used yet, any update can begin again; used bytes cannot be subtracted.
         if resume is None or not resume.is_possible(error) or (self.used and not is_pure):
             raise ContributorFailed(self.peer, error) from error
         self._lost, self._until = error, self.model.clock() + resume.grace_seconds
@@ -273,6 +274,7 @@ class LiveSource:
             cause = failed.__cause__
             self._lose(cause if isinstance(cause, StreamlinkError) else failed)
             return False
+        # Tried once more after the deadline: a client that is back by then still counts.
         if not is_back and not left:
             raise ContributorFailed(self.peer, self._lost, was_awaited=True) from self._lost
         return is_back

@@ -69,6 +69,7 @@ class StoredPartial:
     def resume_offset(self) -> int:
         """The end of the last whole block, or of the last whole element before that."""
         spec, whole = self._sink.spec, self._sink.whole
+        # ``locate`` knows no element behind the last one.
         if whole == spec.nbytes:
             return whole
         index, inside = spec.locate(whole)

@@ -71,6 +71,7 @@ def recover(
         except StoreError as error:
             logger.warning("removed from the spool: %s", error)
         else:
+            # A second update of one client would count that client twice.
             if update is not None and update.peer not in {*found, *without}:
                 found[update.peer] = update
                 logger.info("recovered the update of %s for %s", update.peer, next_round)

@@ -200,6 +200,7 @@ class Spool:
             partial = self._partials.pop(peer, None)
             if recovered is not None:
                 self._note_change()
+        # Without the lock: to remove a model from a disk may take seconds.
         if recovered is not None:
             self._remove(recovered.path)
         if partial is not None:
@@ -235,6 +236,7 @@ class Spool:
             peers += self._partials
         for peer in peers:
             self.drop(peer, "the spool is closed")
+        # Before anything is removed: their threads may still write there.
         for thread in self._threads:
             self._clock.join(thread)
         for path in self._paths:
@@ -266,6 +268,7 @@ class Spool:
             receive_model(entry.answer.model, lambda model: self._sink_for(entry, model))
         except Exception as raised:
             error = raised
+        # Asked before the lock is taken: it may take others.
         known = entry.answer.failure()
         with self._changed:
             entry.is_over = True
@@ -355,6 +358,7 @@ class Spool:
                 self._touch()
             with self._changed:
                 awaited = [each for each in self._entries.values() if each.stored is None]
+            # Without the lock, which the receiving thread needs as soon as an abort wakes it.
             for entry in awaited:
                 if (error := entry.answer.failure()) is not None:
                     entry.answer.model.abort(code_of(error), abort_reason(error))
@@ -392,6 +396,7 @@ class Spool:
                 path = self._directory / path_name(self._run.id, self._number)
                 self._number += 1
                 with suppress(FileExistsError):
+                    # The attempt itself is the test, so two servers never get the same directory.
                     path.mkdir()
                     sync_directory(self._directory)
                     self._paths.append(path)

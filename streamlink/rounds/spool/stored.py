@@ -68,6 +68,7 @@ class StoredUpdate:
                 run=str(facts.get("run", "")),
                 base=str(facts.get("base", "")),
             )
+        # A right checksum proves that nothing is damaged, not that this is a manifest.
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             why = error.what if isinstance(error, CorruptStore) else error
             what = f"this is no manifest of an update: {why}"
