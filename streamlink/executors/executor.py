@@ -85,6 +85,7 @@ class TaskResult:
         weight = _number(self.weight)
         if weight is None or not is_weight(weight):
             raise ModelError(f"weight {_shown(self.weight)}; {WEIGHTS_ALLOWED}")
+        # Frozen for everybody else: the checked values replace what was given.
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "metrics", _checked_metrics(self.metrics))
         object.__setattr__(self, "metadata", _checked_metadata(self.metadata))
@@ -116,6 +117,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     """Do one task for the server and reply; errors of the work are reported there, not raised."""
     attempt = assignment.attempt
     if assignment.is_resumed and not getattr(executor, "is_pure", False):
+        # The process that began the update may have run another executor.
         assignment.reply(error=f"{attempt}: {_CANNOT_RESUME}")
         return None
     task = Task(
@@ -131,6 +133,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         outcome = executor.execute(task, assignment)
         assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
     except StreamlinkError as error:
+        # Ends that others have decided are no fault of the work: a warning is enough.
         is_called_off = isinstance(error, StreamAborted) and error.code in _CALLED_OFF
         logger.log(logging.WARNING if is_called_off else logging.ERROR, "%s ended: %s", task, error)
         assignment.reply(error=str(error))

@@ -86,6 +86,7 @@ class OnDiskExecutor:
         self._model_dir = Path(directory) / "model"
         self._update_dir = Path(directory) / "update"
         self._lock: list[int] = []
+        # It is given the list and not this object, which could never be collected otherwise.
         self._closer = weakref.finalize(self, close_all, self._lock)
         with disk_errors(Path(directory), "making the directory of an executor"):
             Path(directory).mkdir(parents=True, exist_ok=True)
@@ -116,6 +117,7 @@ class OnDiskExecutor:
         """
         with TaskStreams(assignment) as streams, ExitStack() as opened:
             self._streams = streams
+            # First in, last out: the directory is emptied after the files in it were closed.
             opened.callback(self._end)
             received = streams.receive(lambda spec: self._begin(spec, task))
             result = run_work(
@@ -131,6 +133,7 @@ class OnDiskExecutor:
 
     def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
         part_of(spec, task.part)  # refuses an unknown pattern before a byte has arrived
+        # The old model stays whole until this one is committed, hence the room for both.
         return self._store.begin(spec)
 
     def _update(self, spec: ModelSpec, task: Task, opened: ExitStack) -> ModelSource:

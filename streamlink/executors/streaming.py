@@ -100,6 +100,8 @@ class StreamingExecutor:
             incoming.open()
             part = part_of(incoming.spec, task.part)
             weight = self._weight(task) if callable(self._weight) else self._weight
+            # Checked as in a result, though there is none yet: it is announced before the first
+            # range.
             update = Update(TaskResult(weight).weight, self._kind, is_pure=self.is_pure)
             filters = functions_up(self._filter_up, assignment, update)
             outgoing = streams.answer(part, update)
@@ -110,6 +112,7 @@ class StreamingExecutor:
             try:
                 ranges = RangeMapper(incoming.spec, partial(self._map, filters), part)
                 answers = _Answers(incoming, outgoing, ranges)
+                # The writer computes, in its own thread; this one only waits until all is written.
                 outgoing.pull(answers.supply)
                 answers.finish()
                 received = incoming.commit()
@@ -196,6 +199,7 @@ class _Answers:
         return (view,)
 
     def _read(self) -> None:
+        # Only now that all results of the last piece were pulled: one piece waits here at most.
         self._release()
         piece = self._incoming.read()
         if piece is not None:
@@ -236,6 +240,7 @@ class RangeMapper:
             if whole and segment.tensor.name in self._wanted:
                 results.append(self._map(segment, view[at : at + whole]))
             at += whole
+        # A copy of at most 15 bytes: a view of them would keep the whole chunk alive.
         self._cut = memoryview(bytes(view[at:]))
         return results
 

@@ -71,6 +71,7 @@ class TaskStreams:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # Aborted before they are closed: the server gets the reason, not only the end.
         if error is not None:
             self._fail(error)
         self._assignment.close(self.incoming, *([self.outgoing] if self.outgoing else []))
@@ -108,6 +109,7 @@ def run_work(
     """
     with nullcontext() if reports_progress else assignment.alive():
         result = work()
+    # Work that cannot report progress learns only now that it was cancelled.
     assignment.check()
     if result is None:
         return TaskResult()

@@ -121,6 +121,7 @@ class Trainable:
                 raise SpecMismatch(f"the work added tensor {name!r} to the model")
         assert self._model is not None
         ordered = _in_order(now, self._model.spec.names)
+        # Checked before anything is copied.
         self._exchange(as_model(ordered))
         owned = _owned(ordered)
         if not _is_same(owned, ordered):
@@ -132,6 +133,7 @@ class Trainable:
     def _exchange(self, model: ModelInPlace) -> None:
         assert self._model is not None
         before, after = self._model.spec, model.spec
+        # Not strict: ``difference`` below has the better words for another number of tensors.
         for old, new in zip(before.tensors, after.tensors, strict=False):
             if old != new and old.name == new.name:
                 raise SpecMismatch(

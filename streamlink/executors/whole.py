@@ -87,6 +87,7 @@ class WholeExecutor:
         self._train = train
         self._trainable = Trainable(model)
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
+        # A copy is needed: training overwrites the received values that are to be subtracted.
         self._baseline = baseline or KeptArrays() if returns == "differences" else None
         self._landing = KeptArrays() if isinstance(next_model, str) else next_model
         self._filter_up = filter_up
@@ -132,8 +133,12 @@ class WholeExecutor:
         if self._landing is None:
             work.enter_context(working)
             return streams.receive(lambda spec: self._begin(spec, task))
+        # Lock order: ``_receiving``, then ``_working``. A task that trains or sends holds only the
+        # second, so no two wait for each other; the first is free once the model is copied.
         with assignment.turn(self._receiving, "the model before"):
             receipt = streams.receive(lambda spec: self._land(spec, task))
+            # The task before may train for hours; all there is to report is that this process
+            # lives.
             with assignment.alive():
                 work.enter_context(working)
                 with closing(self._landing.open()) as arrived:
@@ -163,5 +168,6 @@ class WholeExecutor:
         return DifferenceSource(source, work.enter_context(closing(self._baseline.open())))
 
     def _unwatch(self, streams: TaskStreams) -> None:
+        # Where tasks overlap, the next one may be watched by now.
         if self._streams is streams:
             self._streams = None
