@@ -226,6 +226,18 @@ def test_a_client_ends_while_it_waits_for_tasks() -> None:
         federation.wait_left("site-1")
 
 
+def test_a_client_whose_session_ended_before_it_looked_was_cancelled_all_the_same() -> None:
+    token, work = sl.CancelToken(), StreamingExecutor(lambda t, at, v: v)
+    with Federation() as federation:
+        client = Client(federation.address, "site-1", work, SMALL, cancel=token).start()
+        federation.peer("site-1")
+        federation.server.bar("site-1", "not any more")
+        federation.wait_left("site-1")
+        token.cancel("enough")
+        assert cancelled(started(client.run))
+        client.close()
+
+
 def test_a_link_ends_while_it_waits_for_its_end() -> None:
     with Federation() as federation:
         for wait in ("wait", "wait_finished"):

@@ -40,11 +40,14 @@ def run(*, is_json: bool) -> None:
     if clash := find_clash():
         text = f"warning: {clash.text}"
         typer.echo(json_line("WARNING", text, "name_clash") if is_json else text, err=True)
+    # The name is given: as ``python -m streamlink`` it would be that, and completion would be
+    # installed for a program of that name.
+    name = "streamlink"
     if not is_json:
-        app()
+        app(prog_name=name)
     # In standalone mode typer prints errors of the command line itself, and not as JSON.
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(prog_name=name, standalone_mode=False) or 0)
     except typer.Abort:
         sys.exit(130)
     except Exception as error:

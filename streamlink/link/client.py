@@ -14,7 +14,7 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import AbortCode, StreamlinkError, StreamTimeout
 from streamlink.link.assignment import Assignment
-from streamlink.link.joining import is_lost, join_again, join_when_free
+from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_free
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import Request
@@ -154,6 +154,10 @@ class ClientLink:
             while not self._is_over.is_set() or self._assignments:
                 self._cancel.check()
                 self._changed.wait(_RECHECK_SECONDS)
+        # A token that is cancelled while the session begins aborts it there, and that end may be
+        # noted before this wait has begun. A server's goodbye counts all the same.
+        if not is_goodbye(self._error):
+            self._cancel.check()
 
     @property
     def traffic(self) -> Traffic:

@@ -109,11 +109,14 @@ def test_commands_without_settings_have_no_such_heading() -> None:
     ("typed", "found"),
     [("ser", "server"), ("server --stream", "--streaming-read-timeout")],
 )
-def test_the_shell_completes_commands_and_flags(typed: str, found: str) -> None:
+@pytest.mark.parametrize("run", [("-c", PROGRAM), ("-m", "streamlink")], ids=["command", "module"])
+def test_the_shell_completes_commands_and_flags(
+    run: tuple[str, str], typed: str, found: str
+) -> None:
     words = f"streamlink {typed}"
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, *run],
         env={**environment(), **asked, "_STREAMLINK_COMPLETE": "complete_bash"},
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip

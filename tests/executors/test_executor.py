@@ -138,14 +138,15 @@ def test_a_part_there_is_not_is_refused(federation: Federation) -> None:
         exchange_models(exchange, ArrayModel(initial()), MemoryStore())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [("f64",), ("c64",)], ids=["first", "last"])
 def test_the_server_hears_that_the_rest_of_the_model_still_comes(part: tuple[str, ...]) -> None:
     # Nothing of the update moves while the other tensors come; that takes longer than the clocks.
-    settings = config(communication_timeout=1.0, open_timeout=1.0)
+    settings = config(communication_timeout=4.0, open_timeout=4.0)
 
     class Slow(ArrayModel):
         def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
-            threading.Event().wait(0.25)  # a slow link
+            threading.Event().wait(1.0)  # a slow link
             return super().read(offset, length)
 
     with Federation(settings) as federation:
