@@ -91,9 +91,10 @@ class SendTransfer(Transfer[SendPump]):
             if room is None or room[0] != start:
                 raise LocalProtocolError(f"write at byte {start}, but the stream stands at {room}")
             size = min(room[1], end - start)
-            first, payload = split_payload(payload, size)
-            self._pump.write(start, first)
-            start += size
+            first, rest = split_payload(payload, size)
+            # False: the call was lost since there was room, so nothing was queued; ask again.
+            if self._pump.write(start, first):
+                start, payload = start + size, rest
 
     def pull(self, supply: Supply) -> None:
         """Let the stream pull from ``supply(offset, nbytes)`` until all is written.
