@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from streamlink.config import LinkConfig
@@ -139,6 +140,11 @@ class AckReceiver(StreamMachine):
             # what it acknowledges may be less than what is known.
             self._watch_peer(now)
             return
+        if self._channel.is_beside:
+            # The channel that it came beside is lost by now, and its acks may have overtaken this
+            # accept: the receiver has no less than they said, and never takes credit back.
+            received, limit = max(self.received, frame.received), max(self.limit, frame.limit)
+            frame = replace(frame, received=received, limit=limit)
         self._timers.stop(OPEN_TIMER)
         self._window = self._new_window(frame.chunk_bytes)
         self._resume(frame, now, is_first=is_first)

@@ -36,11 +36,14 @@ class Channel:
     """
 
     __slots__ = (
-        "acked", "chunks", "damaged_in_a_row", "handshake", "number", "outbox", "reserved_at",
+        "acked", "chunks", "damaged_in_a_row", "handshake", "is_beside", "number", "outbox",
+        "reserved_at",
     )  # fmt: skip
 
-    def __init__(self, number: int, handshake: State) -> None:
+    def __init__(self, number: int, handshake: State, *, is_beside: bool = False) -> None:
         self.number = number
+        self.is_beside = is_beside
+        """Whether another channel was ready when it came: both end at the same peer process."""
         self.handshake: State | None = handshake
         """How far the handshake has come; None: it is complete."""
         self.outbox: deque[Frame] = deque()
@@ -167,7 +170,8 @@ class StreamMachine(Machine):
 
     def attach(self, *, now: float, channel: int = 0) -> None:
         """Begin, or resume, over a new channel. A failed stream only sends the reason."""
-        on = self._channels[channel] = Channel(channel, self.INITIAL_STATE)
+        on = Channel(channel, self.INITIAL_STATE, is_beside=self._is_ready)
+        self._channels[channel] = on
         self._has_begun = True
         self._closed_at = None  # a machine that has ended gets time to repeat its last frames
         if len(self._channels) == 1:

@@ -103,6 +103,20 @@ class Lanes:
                 return
 
 
+def test_an_accept_that_acks_on_a_lost_lane_have_overtaken_takes_nothing_back() -> None:
+    lanes = Lanes(bytes(range(256)) * 256)
+    lanes.add()
+    for number in (1, 1, 1):
+        lanes.step(number)
+    lanes.add()
+    for number in (2, 2, 1, 1, 1):  # the accept of lane 2 is on its way all the while
+        lanes.step(number)
+    lanes.lose(1)
+    lanes.settle()
+    assert (lanes.sender.error, lanes.receiver.error) == (None, None)
+    assert lanes.got == lanes.content
+
+
 @given(
     st.lists(st.tuples(st.sampled_from(["step", "add", "lose"]), st.integers(0, 7)), max_size=80)
 )
