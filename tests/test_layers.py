@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.transport.connect import CONTROL_CARRIERS, DATA_CARRIERS
+from streamlink.transport.carrier_modules import CONTROL_CARRIERS, DATA_CARRIERS
 from tests.support.parsing import read
 from tests.support.private_names import broken
 from tests.support.public_types import public_names
@@ -90,7 +90,7 @@ GRPC, GRPC_FOLDER = ("grpc", "grpc_health", "grpc_status"), "transport/grpc"
 CARRIERS = {
     ".".join(module.split(".")[:3]) for module in (CONTROL_CARRIERS | DATA_CARRIERS).values()
 }
-CHOOSES_CARRIERS = "transport/connect.py"
+NAMES_CARRIERS = "transport/carrier_modules.py"
 PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "transport/messages.py"
 
 # Only these know the pump and the machine of a transfer; everybody else asks the transfer.
@@ -350,7 +350,7 @@ def test_only_the_grpc_carrier_knows_grpc(path: Path) -> None:
 @every("streamlink")
 def test_a_carrier_is_chosen_in_one_place(path: Path) -> None:
     name = path.relative_to(PACKAGE).as_posix()
-    if name != CHOOSES_CARRIERS and not name.startswith(GRPC_FOLDER):
+    if name != NAMES_CARRIERS and not name.startswith(GRPC_FOLDER):
         assert not [each for each in imported_by(path) if is_under(each, *CARRIERS)]
 
 

@@ -59,8 +59,7 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec, require_same
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.connect import dial
-from streamlink.transport.connect import listen as listen_at
+from streamlink.transport.connect import dial, hub_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
@@ -151,9 +150,9 @@ def receive(
     """
     _expire(into, config or LinkConfig())
     slot, cancel = slot or ReceiveSlot(TOPIC, clock=clock), cancel or CancelToken()
-    server = listen_at(
+    server = hub_at(
         listen, config or LinkConfig(), clock=clock, on_request=slot.claim, traffic=traffic
-    )
+    ).listen()
     reason = "the receiver has stopped"
     try:
         with cancel.calling(lambda _: slot.close(_STOPPED, AbortCode.CANCELLED)):

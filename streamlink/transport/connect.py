@@ -1,4 +1,4 @@
-"""Which carriers there are, one line each, and which of them an address stands for.
+"""Which carrier an address stands for: the hub of a server there, the dialer of a client.
 
 An address may begin with a scheme, as in ``memory://lab``; without one it is gRPC's. The scheme
 names the carrier of sessions, which carries their streams, too. Beside it a server may name
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
@@ -19,6 +18,7 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
 from streamlink.transport.addresses import split_scheme
+from streamlink.transport.carrier_modules import control_module, data_module, data_module_at
 from streamlink.transport.carriers import DataCarrier, Listener
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
@@ -27,10 +27,6 @@ from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
 
 __all__ = [
-    "CONTROL_CARRIERS",
-    "DATA_CARRIERS",
-    "ControlModule",
-    "DataModule",
     "Dial",
     "carriers_to",
     "check_data_listening",
@@ -39,78 +35,7 @@ __all__ = [
     "data_carrier_to",
     "dial",
     "hub_at",
-    "listen",
 ]
-
-# Modules by scheme. They are imported when they are first used, since each may stand on a package,
-# or a library of the machine, that is not everywhere.
-CONTROL_CARRIERS = {
-    "grpc": "streamlink.transport.grpc.carrier",
-    "memory": "streamlink.transport.memory",
-}
-DATA_CARRIERS = {
-    "memory": "streamlink.transport.memory",
-}
-
-
-class ControlModule(Protocol):
-    """What the module of a carrier of sessions has. ``address`` comes without its scheme."""
-
-    def check_listening(self, address: str, config: LinkConfig) -> None:
-        """Raise what ``new_listener`` would for this address and these settings; do not listen."""
-
-    def check_dialing(self, address: str, config: LinkConfig) -> None:
-        """Raise what ``new_carriers`` would."""
-
-    def new_listener(self, address: str, hub: Hub) -> Listener:
-        """Listen at ``address``, and give each call to ``hub``."""
-
-    def new_carriers(self, address: str, config: LinkConfig, clock: Clock) -> Carriers:
-        """Return a client's end of sessions, and of the streams beside them; nothing connects."""
-
-
-class DataModule(Protocol):
-    """What the module of a carrier for streams alone has. ``address`` comes without its scheme.
-
-    Nobody else secures what it carries; see ``carriers``.
-    """
-
-    SECURED_BY: str
-    """What keeps strangers from its calls beyond this machine, in a few words. "": nothing does; it
-    then listens on loopback only, unless ``security.insecure`` permits plain text."""
-
-    def check_data_listening(self, address: str, config: LinkConfig) -> None:
-        """Check the address and the settings; do not listen.
-
-        Raises:
-            SecurityError: a certificate or another file cannot be used.
-            ValueError: the address is not of its form; says what to write.
-        """
-
-    def new_data_listener(self, address: str, hub: Hub) -> Listener:
-        """Listen at ``address``, and give calls to ``hub``.
-
-        Its ``port`` is what the welcome names.
-
-        Raises:
-            AddressInUse: the port is taken. ``listen`` makes one of any other ``OSError``.
-        """
-
-    def new_data_carrier(
-        self, address: str, port: int, config: LinkConfig, clock: Clock
-    ) -> DataCarrier | None:
-        """Return the client's end, without connecting yet.
-
-        None if this carrier cannot reach that server.
-
-        Args:
-            address: of the server, as the client dialed it for the session: ``HOST:PORT``, or a
-                Unix socket. ``addresses.host_of`` gives its host, or None for a Unix socket, whose
-                server is on this machine. No other host may be dialed: a welcome names none.
-            port: what the server's welcome names.
-            config: settings of this end.
-            clock: what its waits go by.
-        """
 
 
 class Dial(Protocol):
@@ -129,7 +54,7 @@ class Dial(Protocol):
         """Return a dialer for the server at ``address``; nothing connects yet."""
 
 
-def listen(
+def hub_at(
     address: str,
     config: LinkConfig,
     *,
@@ -139,7 +64,7 @@ def listen(
     on_request: Callable[[Session, Request], None] | None = None,
     traffic: TrafficCounter | None = None,
 ) -> Hub:
-    """Return a hub that serves clients at ``address``; see ``Hub``.
+    """Return a hub that serves clients at ``address`` once ``Hub.listen`` is called.
 
     Args:
         address: where sessions are opened, such as ``HOST:PORT``.
@@ -151,36 +76,6 @@ def listen(
         traffic: counts what moves.
 
     Raises:
-        AddressInUse: the address is taken.
-        SecurityError: plain text would leave this machine unasked, or a certificate is no good.
-        TooFewDescriptors: the settings cannot work with so few as this process may have.
-        ValueError: there is no such carrier.
-    """
-    hub = hub_at(
-        address,
-        config,
-        clock=clock,
-        on_session=on_session,
-        on_closed=on_closed,
-        on_request=on_request,
-        traffic=traffic,
-    )
-    return hub.listen()
-
-
-def hub_at(
-    address: str,
-    config: LinkConfig,
-    *,
-    clock: Clock,
-    on_session: Callable[[Session], None] | None = None,
-    on_closed: Callable[[Session], None] | None = None,
-    on_request: Callable[[Session, Request], None] | None = None,
-    traffic: TrafficCounter | None = None,
-) -> Hub:
-    """Return a hub for ``address`` that does not listen yet; see ``listen`` and ``Hub.listen``.
-
-    Raises:
         SecurityError: a file of tokens cannot be used, or a carrier of ``stream.data_listen`` would
             carry plain text beyond this machine.
         ValueError: there is no such carrier, or ``stream.data_listen`` is wrong.
@@ -190,7 +85,7 @@ def hub_at(
     data = [_data_listener(each) for each in config.stream.data_listen]
     return Hub(
         config,
-        [partial(_control(scheme).new_listener, where)],
+        [partial(control_module(scheme).new_listener, where)],
         clock=clock,
         data=data,
         on_session=on_session,
@@ -236,7 +131,7 @@ def carriers_to(address: str, config: LinkConfig, *, clock: Clock) -> Carriers:
         ValueError: there is no such carrier.
     """
     scheme, where = split_scheme(address)
-    return _control(scheme).new_carriers(where, config, clock)
+    return control_module(scheme).new_carriers(where, config, clock)
 
 
 def data_carrier_to(
@@ -251,8 +146,7 @@ def data_carrier_to(
         clock: what waits go by.
     """
     for each in offered:
-        if each.carrier in DATA_CARRIERS:  # a newer server may have others
-            module = cast("DataModule", import_module(DATA_CARRIERS[each.carrier]))
+        if (module := data_module(each.carrier)) is not None:
             carrier = module.new_data_carrier(address, each.port, config, clock)
             if carrier is not None:
                 return carrier
@@ -260,7 +154,7 @@ def data_carrier_to(
 
 
 def check_listening(address: str, config: LinkConfig) -> None:
-    """Check what ``listen`` would refuse; nothing listens yet.
+    """Check what ``hub_at(...).listen()`` would refuse; nothing listens yet.
 
     Raises:
         SecurityError: a file of certificates or tokens cannot be used, or plain text would leave
@@ -268,7 +162,7 @@ def check_listening(address: str, config: LinkConfig) -> None:
         ValueError: there is no such carrier, or ``stream.data_listen`` is wrong.
     """
     scheme, where = split_scheme(address)
-    _control(scheme).check_listening(where, config)
+    control_module(scheme).check_listening(where, config)
     check_data_listening(config)
     Guard(config.security)
 
@@ -281,7 +175,7 @@ def check_data_listening(config: LinkConfig) -> None:
         ValueError: there is no such carrier, or it cannot listen at such an address.
     """
     for each in config.stream.data_listen:
-        module, where = _data_module(each)
+        module, where = data_module_at(each)
         module.check_data_listening(where, config)
         if not getattr(module, "SECURED_BY", ""):
             remedy = "Let it listen on loopback, or use a carrier whose module has SECURED_BY"
@@ -296,32 +190,12 @@ def check_dialing(address: str, config: LinkConfig) -> None:
         ValueError: there is no such carrier.
     """
     scheme, where = split_scheme(address)
-    _control(scheme).check_dialing(where, config)
+    control_module(scheme).check_dialing(where, config)
     token_reader(config.security)()
 
 
-def _control(scheme: str) -> ControlModule:
-    if scheme not in CONTROL_CARRIERS:
-        raise ValueError(
-            f"{scheme}://: there is no carrier of sessions by this name; known are "
-            f"{', '.join(CONTROL_CARRIERS)}"
-        )
-    return cast("ControlModule", import_module(CONTROL_CARRIERS[scheme]))
-
-
-def _data_module(address: str) -> tuple[DataModule, str]:
-    """Return the carrier that a value of ``stream.data_listen`` names, and where it listens."""
-    scheme, where = split_scheme(address)
-    if "://" not in address or scheme not in DATA_CARRIERS:
-        raise ValueError(
-            f"stream.data_listen: {address!r} names no carrier of streams alone; write "
-            f"CARRIER://WHERE, with one of these carriers: {', '.join(DATA_CARRIERS)}"
-        )
-    return cast("DataModule", import_module(DATA_CARRIERS[scheme])), where
-
-
 def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
-    module, where = _data_module(address)
+    module, where = data_module_at(address)
 
     def listen(hub: Hub) -> Listener:
         try:

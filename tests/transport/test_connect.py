@@ -6,7 +6,6 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +14,15 @@ from streamlink.clock import running_time
 from streamlink.config import LinkConfig, SecurityConfig, StreamConfig
 from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.protocol.frames import DataPort
+from streamlink.transport.carrier_modules import DATA_CARRIERS
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
 from streamlink.transport.connect import (
-    CONTROL_CARRIERS,
-    DATA_CARRIERS,
     carriers_to,
     check_dialing,
     check_listening,
     data_carrier_to,
     dial,
     hub_at,
-    listen,
 )
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
@@ -39,38 +36,19 @@ from tests.support.carrier_contract import (
 from tests.support.peers import SMALL, config
 
 MEMORY = "memory://here"
-ROOT = Path(__file__).parents[1]
 
 
 class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         line = Line(
-            lambda config, asked: listen(MEMORY, config, on_request=asked, clock=running_time),
+            lambda config, asked: hub_at(
+                MEMORY, config, on_request=asked, clock=running_time
+            ).listen(),
             lambda hub, name: dial(MEMORY, SMALL, name=name, clock=running_time),
         )
         yield line
         line.close()
-
-
-@pytest.mark.parametrize("name", CONTROL_CARRIERS)
-def test_every_carrier_of_sessions_has_a_contract_test(name: str) -> None:
-    text = contract_test(CONTROL_CARRIERS[name])
-    assert "(ControlCarrierContract, DataCarrierContract)" in text
-
-
-@pytest.mark.parametrize("name", DATA_CARRIERS)
-def test_every_carrier_of_streams_alone_has_a_contract_test(name: str) -> None:
-    text = contract_test(DATA_CARRIERS[name])
-    assert "(DataCarrierContract)" in text
-    assert "Line.offering(" in text, "without it streams may fall back unseen"
-    assert f'"{name}://' in text
-
-
-def contract_test(module: str) -> str:
-    """Return the text of the module's test, which has the same place below ``tests``."""
-    _, *folders, last = module.split(".")
-    return ROOT.joinpath(*folders, f"test_{last}.py").read_text("utf-8")
 
 
 class Scripted:
@@ -207,11 +185,11 @@ def test_a_hub_that_cannot_listen_everywhere_listens_nowhere() -> None:
 
 
 def test_a_name_in_memory_is_taken_once_and_free_again() -> None:
-    hub = listen(MEMORY, SMALL, clock=running_time)
+    hub = hub_at(MEMORY, SMALL, clock=running_time).listen()
     with pytest.raises(AddressInUse, match="another server"):
-        listen(MEMORY, SMALL, clock=running_time)
+        hub_at(MEMORY, SMALL, clock=running_time).listen()
     hub.close()
-    listen(MEMORY, SMALL, clock=running_time).close()
+    hub_at(MEMORY, SMALL, clock=running_time).listen().close()
 
 
 def test_a_client_in_memory_waits_for_its_server() -> None:
@@ -226,10 +204,11 @@ def test_a_client_in_memory_waits_for_its_server() -> None:
     [("pigeon://roof", "no carrier of sessions.*grpc, memory"), ("memory://", "names no server")],
 )
 def test_an_address_of_no_carrier_is_refused(address: str, why: str) -> None:
-    opens = partial(listen, clock=running_time)
-    for check in (check_listening, check_dialing, opens):
+    for check in (check_listening, check_dialing):
         with pytest.raises(ValueError, match=why):
             check(address, SMALL)
+    with pytest.raises(ValueError, match=why):
+        hub_at(address, SMALL, clock=running_time).listen()
     with pytest.raises(ValueError, match=why):
         dial(address, SMALL, name="site-1", clock=running_time)
 
@@ -244,7 +223,9 @@ class TestADataCarrierByName(DataCarrierContract):
 
         offers = config(stream={"data_listen": "socket://127.0.0.1:0"})
         line = Line.offering(
-            lambda _, asked: listen("127.0.0.1:0", offers, on_request=asked, clock=running_time),
+            lambda _, asked: hub_at(
+                "127.0.0.1:0", offers, on_request=asked, clock=running_time
+            ).listen(),
             lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
             lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
         )
@@ -283,4 +264,4 @@ def test_a_taken_port_of_a_data_carrier_is_an_address_in_use(socket_carrier: Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"socket://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(AddressInUse, match=f"data_listen: cannot listen at {where}"):
-            listen(MEMORY, config(stream={"data_listen": where}), clock=running_time)
+            hub_at(MEMORY, config(stream={"data_listen": where}), clock=running_time).listen()

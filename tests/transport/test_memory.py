@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
-from streamlink.transport.connect import carriers_to, data_carrier_to, listen
+from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
@@ -40,7 +40,9 @@ class TestMemoryBesideTheConnectionsOfSessions(DataCarrierContract):
             return f"127.0.0.1:{hub.port}"
 
         line = Line.offering(
-            lambda _, asked: listen("127.0.0.1:0", OFFERS, on_request=asked, clock=running_time),
+            lambda _, asked: hub_at(
+                "127.0.0.1:0", OFFERS, on_request=asked, clock=running_time
+            ).listen(),
             lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
             lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
         )

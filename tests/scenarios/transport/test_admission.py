@@ -17,7 +17,7 @@ from streamlink.errors import (
 )
 from streamlink.link.server import Server
 from streamlink.protocol import frames as f
-from streamlink.transport.connect import dial, listen
+from streamlink.transport.connect import dial, hub_at
 from streamlink.transport.grpc.server import GrpcListener
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
@@ -28,7 +28,7 @@ from tests.support.peers import SMALL, Federation, config
 
 def agreed_chunk(ours: Any, theirs: Any) -> int:
     """Return the chunk size a server of config ``ours`` and a client of ``theirs`` agree on."""
-    server = listen("127.0.0.1:0", ours, clock=running_time)
+    server = hub_at("127.0.0.1:0", ours, clock=running_time).listen()
     client = dial(f"127.0.0.1:{server.port}", theirs, name="site", clock=running_time)
     try:
         session = client.connect(lambda session, request: None)
@@ -166,7 +166,7 @@ def test_a_hello_between_the_goodbyes_and_the_end_is_refused() -> None:
 
 def test_every_admitted_client_gets_a_session_of_its_own() -> None:
     seen: list[Session] = []
-    server = listen("127.0.0.1:0", SMALL, on_session=seen.append, clock=running_time)
+    server = hub_at("127.0.0.1:0", SMALL, on_session=seen.append, clock=running_time).listen()
     clients = [
         dial(f"127.0.0.1:{server.port}", SMALL, name=f"s{n}", clock=running_time) for n in range(3)
     ]

@@ -19,7 +19,7 @@ from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.states import State
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.connect import dial, listen
+from streamlink.transport.connect import dial, hub_at
 from streamlink.transport.hub import STREAMS_PER_SESSION
 from tests.support.dialing import Dialing, Once, lose
 from tests.support.models import content, float_spec, pattern_model
@@ -34,7 +34,7 @@ class Joined:
     """A server and a client with a session, and streams between them as a test wants them."""
 
     def __init__(self) -> None:
-        self.server = listen("127.0.0.1:0", SMALL, clock=running_time)
+        self.server = hub_at("127.0.0.1:0", SMALL, clock=running_time).listen()
         self.client = dial(
             f"127.0.0.1:{self.server.port}", SMALL, name="site-1", clock=running_time
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
-from streamlink.transport.connect import dial, listen
+from streamlink.transport.connect import dial, hub_at
 from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
 from tests.support.peers import SMALL
 
@@ -16,9 +16,9 @@ class TestGrpcCarrier(ControlCarrierContract, DataCarrierContract):
     @pytest.fixture
     def line(self) -> Iterator[Line]:
         line = Line(
-            lambda config, asked: listen(
+            lambda config, asked: hub_at(
                 "127.0.0.1:0", config, on_request=asked, clock=running_time
-            ),
+            ).listen(),
             lambda hub, name: dial(f"127.0.0.1:{hub.port}", SMALL, name=name, clock=running_time),
         )
         yield line

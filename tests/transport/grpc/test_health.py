@@ -9,7 +9,7 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.protocol import frames as f
-from streamlink.transport.connect import listen
+from streamlink.transport.connect import hub_at
 from streamlink.transport.grpc.health import NOT_SERVING, SERVING, service_in
 from tests.support.hostile import HostileClient
 from tests.support.peers import SMALL, WAIT, Federation
@@ -48,7 +48,7 @@ def test_who_would_watch_is_told_to_check() -> None:
 
 
 def test_a_server_that_says_goodbye_does_not_serve() -> None:
-    server = listen("127.0.0.1:0", SMALL, clock=running_time)
+    server = hub_at("127.0.0.1:0", SMALL, clock=running_time).listen()
     closing = threading.Thread(target=server.close)
     with HostileClient(f"127.0.0.1:{server.port}") as client:
         line, _ = client.greeted("site-1")
