@@ -10,15 +10,18 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.process_guard import ProcessGuard
 
-# No deadline and no complaint about speed: a busy machine must not fail a right program. On a
-# developer's machine every run looks at other examples; where changes are judged, at the same ones.
+# No deadline and no complaint about speed: a busy machine must not fail a right program. The
+# examples of `make test` are the same for everybody, so that it never fails by chance; those of
+# `make test-all` are new ones on a developer's machine, and the same where changes are judged.
 settings.register_profile(
     "full",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,
 )
-settings.register_profile("quick", settings.get_profile("full"), max_examples=25)
+settings.register_profile(
+    "quick", settings.get_profile("full"), max_examples=25, derandomize=True, database=None
+)
 settings.load_profile("quick")  # `make test-all` asks for the other: --hypothesis-profile=full
 
 
