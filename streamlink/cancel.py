@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from streamlink.clock import Clock
 from streamlink.errors import Cancelled
 
-__all__ = ["CancelToken"]
+__all__ = ["CancelToken", "joined"]
 
 logger = logging.getLogger("streamlink.cancel")
 
@@ -103,6 +103,17 @@ class CancelToken:
             with self._lock:
                 # Where ``cancel`` has emptied the table, it is gone already.
                 self._acts.pop(number, None)
+
+
+@contextmanager
+def joined(first: CancelToken, second: CancelToken | None) -> Iterator[CancelToken]:
+    """Within the block, give a token that is cancelled as soon as one of the two is."""
+    if second is None or second is first:
+        yield first
+        return
+    either = CancelToken()
+    with first.calling(either.cancel), second.calling(either.cancel):
+        yield either
 
 
 def _call(act: Callable[[str], None], reason: str) -> None:

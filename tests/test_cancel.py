@@ -364,6 +364,7 @@ def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
     assert calls - {"CancelToken.check"} == {
         "Client.run",
         "Client.start",
+        "ClientLink.ask",  # in tests/link/test_serving.py
         "ClientLink.start",
         "ClientLink.wait",
         "ClientLink.wait_finished",

@@ -30,6 +30,7 @@ from streamlink.errors import (
     QuorumNotReached,
     ReadTimeout,
     RemoteProtocolError,
+    RequestRefused,
     RoundError,
     SecurityError,
     SourceChanged,
@@ -102,6 +103,7 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
         StreamAborted(AbortCode.STALE_ATTEMPT, "round 2 is over", by_peer=True, who="site-1"),
         ["stale_attempt", "round 2 is over", "by site-1"],
     ),
+    (RequestRefused("it expired", who="the server", metadata={}), ["it expired", "the server"]),
     (
         CorruptStore("digest differs", path="m/block-3", tensor="w1", inside=256, offset=512),
         ["digest differs", "m/block-3", "w1", "its byte 256", "logical byte 512"],

@@ -176,7 +176,7 @@ class GrpcConfig(Settings):
 
     max_clients: int = Field(default=16, ge=1, le=MAX_CLIENTS)
     """Server: most sessions at the same time (count). If it is not set, a job that waits for more
-    clients raises it to that number. Price: six threads and two streams each."""
+    clients raises it to that number. Price: two threads each, and two for each stream."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
     """HTTP/2 flow-control window of each stream (bytes); a link needs its bandwidth-delay product:
@@ -206,6 +206,14 @@ class LimitsConfig(Settings):
     max_open_requests: int = Field(default=64, ge=1)
     """Most unanswered requests of one peer at the same time (count). Price at a client: a thread
     each."""
+
+    max_streams: int = Field(default=32, ge=4)
+    """Server: most streams of one client that may move at the same time (count). Half of them is
+    for streams that are ending; models wait for a place in the others. Price: two threads each."""
+
+    max_handlers: int = Field(default=32, ge=1)
+    """Server: most requests of clients that are handled at the same time (count), a quarter of
+    ``max_streams`` of any one client; others wait. Price: a thread each."""
 
     max_silent_calls: int = Field(default=32, ge=1)
     """Server: most open calls that have not identified themselves yet (count); one more closes the

@@ -8,6 +8,7 @@
     │     ├─ ChecksumError           a chunk stayed wrong after every repair
     │     └─ FrameTooLarge           a frame above the negotiated size
     ├─ StreamAborted (code, reason, by_peer)
+    │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
     │  ├─ AckTimeout                 ``streaming_ack_wait``: the peer does not acknowledge
@@ -63,6 +64,7 @@ from streamlink.errors.streams import (
     ProtocolError,
     ReadTimeout,
     RemoteProtocolError,
+    RequestRefused,
     StreamAborted,
     StreamTimeout,
 )
@@ -98,6 +100,7 @@ __all__ = [
     "QuorumNotReached",
     "ReadTimeout",
     "RemoteProtocolError",
+    "RequestRefused",
     "RoundError",
     "SecurityError",
     "SourceChanged",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streamlink.errors.base import AbortCode, StreamlinkError
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "ProtocolError",
     "ReadTimeout",
     "RemoteProtocolError",
+    "RequestRefused",
     "StreamAborted",
     "StreamTimeout",
 ]
@@ -90,6 +93,21 @@ class StreamAborted(StreamlinkError):
             return f"{self.who or 'the peer' if self.by_peer else 'this side'} left: {self.reason}"
         side = f"by {self.who or 'the peer'}" if self.by_peer else "by us"
         return f"aborted {side} ({self.code.name.lower()}): {self.reason}"
+
+
+class RequestRefused(StreamAborted):
+    """The peer does not do what it was asked for, and says why.
+
+    Attributes:
+        metadata: small facts that it sent with the reason.
+    """
+
+    def __init__(self, reason: str, *, who: str, metadata: Mapping[str, str]) -> None:
+        super().__init__(AbortCode.REFUSED, reason, by_peer=True, who=who)
+        self.metadata = metadata
+
+    def __str__(self) -> str:
+        return f"{self.who} refused: {self.reason}"
 
 
 # --- deadlines --------------------------------------------------------------

@@ -6,6 +6,7 @@ sink. ``send_transfer`` and ``receive_transfer`` are the two directions, each wi
 moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client`` are the two ends.
 """
 
+from streamlink.link.asking import Answer
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.client import ClientLink
 from streamlink.link.exchange import Exchange
@@ -14,6 +15,7 @@ from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Peer, Server
+from streamlink.link.serving import ClientRequest, Handler
 from streamlink.link.transfer import OnPhase, Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
@@ -23,11 +25,14 @@ from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 __all__ = [
     "BOUNDS",
     "AckTimes",
+    "Answer",
     "Assignment",
     "Attempt",
     "Chunk",
     "ClientLink",
+    "ClientRequest",
     "Exchange",
+    "Handler",
     "HasTraffic",
     "OnPhase",
     "OnTransfer",

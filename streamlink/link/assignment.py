@@ -11,8 +11,8 @@ from streamlink.clock import Clock
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
 from streamlink.extent import Extent
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
+from streamlink.link.reports import Reports
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.throttle import Throttle
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
@@ -74,8 +74,7 @@ class Assignment:
         self._request = request
         self._known = known
         self._on_transfer = on_transfer
-        self._progress = 0
-        self._throttle = Throttle(session.clock)
+        self._reports = Reports(session, request)
         self._incoming: ReceiveTransfer | None = None
         self._called_off = session.clock.event()
         self._called_off_because = ""
@@ -163,24 +162,13 @@ class Assignment:
             StreamAborted: the request was cancelled.
         """
         self.check()
-        self._report()
+        self._reports.send()
 
     @contextmanager
     def alive(self) -> Iterator[None]:
         """Report progress every few seconds, for work that cannot: only that this process lives."""
-        is_over = self._session.clock.event()
-
-        def pulse() -> None:
-            while not is_over.wait(self._session.config.timeouts.held_interval):
-                self._report()
-
-        thread = threading.Thread(target=pulse, name="alive", daemon=True)
-        thread.start()
-        try:
+        with self._reports.alive():
             yield
-        finally:
-            is_over.set()
-            self._session.clock.join(thread)
 
     @contextmanager
     def turn(self, lock: TurnLock, waiting_for: str) -> Iterator[None]:
@@ -213,11 +201,6 @@ class Assignment:
         # The reason first: ``check`` reads it as soon as the event is set.
         self._called_off_because = reason
         self._called_off.set()
-
-    def _report(self) -> None:
-        if self._throttle.is_due():
-            self._progress += 1
-            self._session.report_progress(self._request, self._progress)
 
     def reply(
         self, *, error: str = "", traceback: str = "", metadata: Mapping[str, str] = NO_ENTRIES

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from streamlink.cancel import CancelToken
+from streamlink.cancel import CancelToken, joined
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
-from streamlink.errors import AbortCode, StreamlinkError, StreamTimeout
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
+from streamlink.link.asking import Answer, ask_server
 from streamlink.link.assignment import Assignment
 from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_free
 from streamlink.link.receive_transfer import KnownSpecs
 from streamlink.link.transfer_facts import OnTransfer
-from streamlink.protocol.frames import Request
+from streamlink.protocol.frames import NO_ENTRIES, Request
 from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
@@ -41,7 +42,8 @@ class ClientLink:
     Args:
         address: the server's ``host:port``, or ``unix:path``.
         name: of this client; no two clients of a server may share one.
-        serve: called with each request of the server, in a thread of its own.
+        serve: called with each request of the server, in a thread of its own; None: this client
+            only asks, and refuses requests.
         config: settings of this end; chunk size and limits are negotiated with the server.
         cancel: ends every wait of this client.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
@@ -57,7 +59,7 @@ class ClientLink:
         address: str,
         *,
         name: str,
-        serve: Callable[[Assignment], None],
+        serve: Callable[[Assignment], None] | None = None,
         config: LinkConfig | None = None,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
@@ -125,6 +127,64 @@ class ClientLink:
     def is_started(self) -> bool:
         """Whether it has connected, whatever became of the connection since."""
         return self._is_started
+
+    def ask(
+        self,
+        topic: str,
+        *,
+        metadata: Mapping[str, str] = NO_ENTRIES,
+        timeout: float | None = None,
+        cancel: CancelToken | None = None,
+    ) -> Answer:
+        """Ask the server, over the session that is kept; returns what it answers.
+
+        While a lost session is being replaced it waits for the next one.
+
+        Args:
+            topic: which of the server's handlers is asked; see ``Server.serve``.
+            metadata: small facts for it, at most 1,024 entries.
+            timeout: how long to wait for the answer (seconds); None: while the server reports
+                progress, or until ``communication_timeout`` has passed without.
+            cancel: ends the wait, as this client's own token does.
+
+        Returns:
+            Facts, and a model to receive or to send. Close it, or use it in a ``with`` block.
+
+        Raises:
+            RequestRefused: the server does not answer this topic, or its handler failed.
+            CommunicationTimeout: there was no answer in time.
+            StreamAborted: the session was lost or ended meanwhile. Whether the server has done
+                what it was asked is then not known; ask again over the next session.
+            Cancelled: a token was cancelled.
+            RuntimeError: this client was not started.
+        """
+        self._require_started()
+        until = None if timeout is None else self._clock() + timeout
+        with joined(self._cancel, cancel) as either:
+            session = self._live_session(until, either)
+            left = None if until is None else max(0.0, until - self._clock())
+            reply = ask_server(session, topic, metadata, left, either)
+        return Answer(self._dialer, session, topic, reply, self._known, self._on_transfer)
+
+    def _live_session(self, until: float | None, cancel: CancelToken) -> Session:
+        """Return the session that stands, or the next one.
+
+        Raises:
+            StreamlinkError: there will be none.
+        """
+        with cancel.calling(lambda _: self._wake()), self._changed:
+            while self._session.is_ending and not self._is_over.is_set():
+                cancel.check()
+                left = None if until is None else until - self._clock()
+                if left is not None and left <= 0:
+                    break
+                self._changed.wait(_RECHECK_SECONDS if left is None else left)
+        cancel.check()
+        if self._is_over.is_set():
+            raise self._error or StreamAborted(
+                AbortCode.GOODBYE, "this client was closed", by_peer=False
+            )
+        return self._session
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the last session has ended; False: not within ``seconds``.
@@ -212,7 +272,7 @@ class ClientLink:
         # the old session must not find a request of the new one.
         tasks: dict[int, Assignment] = {}
 
-        def called_off(number: int, reason: str) -> None:
+        def called_off(session: Session, number: int, reason: str) -> None:
             if (assignment := tasks.get(number)) is not None:
                 assignment.call_off(reason)
 
@@ -257,7 +317,9 @@ class ClientLink:
             )
         except StreamlinkError as error:
             return error
-        self._session = session
+        with self._changed:
+            self._session = session
+            self._changed.notify_all()
         # ``close`` may have said goodbye to the session before this one only.
         if self._is_closing.is_set():
             session.close("the client is closing")
@@ -274,6 +336,9 @@ class ClientLink:
     # --- tasks --------------------------------------------------------------------------
 
     def _on_request(self, tasks: dict[int, Assignment], session: Session, request: Request) -> None:
+        if (work := self._serve) is None:
+            session.reply(request, error=f"this client only asks; it does no {request.topic!r}")
+            return
         assignment = Assignment(self._dialer, session, request, self._known, self._on_transfer)
         with self._changed:
             # Before its thread starts: a cancel that follows at once must find it.
@@ -282,7 +347,7 @@ class ClientLink:
 
         def serve() -> None:
             try:
-                self._serve(assignment)
+                work(assignment)
             finally:
                 with self._changed:
                     del tasks[request.request_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 
 from streamlink.config import LimitsConfig
@@ -47,13 +48,15 @@ def _tensors(pages: Iterable[bytes], limits: LimitsConfig) -> Iterator[TensorSpe
 class KnownSpecs:
     """Specs of earlier transfers by digest, so that each description is sent once.
 
-    Keeps the last few, with at most ``most_tensors`` in total; the latest one is always kept.
+    Keeps the last few, with at most ``most_tensors`` in total; the latest one is always kept. Any
+    thread may use it.
     """
 
     LIMIT = 8
 
     def __init__(self, most_tensors: int = LimitsConfig().max_tensors) -> None:
         self._most_tensors = most_tensors
+        self._lock = threading.Lock()
         self._specs: dict[bytes, ModelSpec] = {}
 
     def __len__(self) -> int:
@@ -61,11 +64,12 @@ class KnownSpecs:
 
     def add(self, spec: ModelSpec) -> None:
         """Remember ``spec``."""
-        # Out and in again moves it to the end: the one used longest ago goes first.
-        self._specs.pop(spec.digest, None)
-        self._specs[spec.digest] = spec
-        while len(self._specs) > 1 and self._is_too_much():
-            del self._specs[next(iter(self._specs))]
+        with self._lock:
+            # Out and in again moves it to the end: the one used longest ago goes first.
+            self._specs.pop(spec.digest, None)
+            self._specs[spec.digest] = spec
+            while len(self._specs) > 1 and self._is_too_much():
+                del self._specs[next(iter(self._specs))]
 
     def get(self, digest: bytes) -> ModelSpec | None:
         """Return the description of that digest, if it is known."""

@@ -21,10 +21,11 @@ from streamlink.extent import Extent
 from streamlink.link.exchange import Exchange
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.serving import ClientRequest, Handler, Serving
 from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, Attempt
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.connect import hub_at
 from streamlink.transport.hub import Hub
@@ -68,7 +69,8 @@ class Peer:
         self._server = server
         self._on_transfer = on_transfer
         self._cancel = cancel or CancelToken()
-        self._known = KnownSpecs(session.config.limits.max_tensors)
+        self.known = KnownSpecs(session.config.limits.max_tensors)
+        """Descriptions that this client has sent or been sent."""
 
     @property
     def is_here(self) -> bool:
@@ -126,7 +128,7 @@ class Peer:
         config, number = self._session.config, self._server.new_stream_id
         clock, on_transfer = self._session.clock, self._on_transfer
         # Most updates have the tensors of their model: then their description need not be sent.
-        self._known.add(spec)
+        self.known.add(spec)
         outgoing = SendTransfer(
             config,
             spec,
@@ -145,7 +147,7 @@ class Peer:
             peer_name=self.name,
             name=f"update of {self.name}, {attempt}",
             attempt=attempt,
-            known=self._known,
+            known=self.known,
             extent=returns,
             notice=TransferNotice(self.name, "received", attempt, on_transfer, clock=clock),
         )
@@ -183,6 +185,7 @@ class Server:
         cancel: ends whatever waits for clients, the exchanges of ``Peer.ask``, and the jobs on
             this server.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
+        serve: what answers the requests of clients, by their topic; see ``serve``.
 
     Raises:
         SecurityError: the file of tokens cannot be used.
@@ -196,6 +199,7 @@ class Server:
         *,
         cancel: CancelToken | None = None,
         on_transfer: OnTransfer | None = None,
+        serve: Mapping[str, Handler] | None = None,
         clock: Clock = running_time,
     ) -> None:
         self.config = config or LinkConfig()
@@ -207,8 +211,17 @@ class Server:
         self._changed = clock.condition()
         self._peers: dict[str, Peer] = {}
         self._listens = address
+        self._serving = Serving(self.config, clock)
+        for topic, handler in (serve or {}).items():
+            self.serve(topic, handler)
         self._hub = hub_at(
-            address, self.config, clock=clock, on_session=self._arrived, on_closed=self._left
+            address,
+            self.config,
+            clock=clock,
+            on_session=self._arrived,
+            on_closed=self._left,
+            on_request=self._asked,
+            on_called_off=self._serving.call_off,
         )
 
     def listen(self) -> Self:
@@ -224,6 +237,28 @@ class Server:
         """
         self._hub.listen()
         return self
+
+    def serve(self, topic: str, handler: Handler) -> None:
+        """Answer what clients ask with ``ClientLink.ask``, from now on.
+
+        The handler gets a ``ClientRequest``. It runs in a thread of its own, as many at once as
+        ``limits.max_handlers`` allows; it may block, and what it raises is the client's answer.
+
+        Raises:
+            ValueError: the topic has a handler already.
+        """
+        self._serving.add(topic, handler)
+
+    def _asked(self, session: Session, request: Request) -> None:
+        def make() -> ClientRequest:
+            with self._changed:
+                peer = self._peers.get(session.peer)
+            # Its first request may be quicker than the notice that it is here.
+            most = self.config.limits.max_tensors
+            known = peer.known if peer is not None else KnownSpecs(most)
+            return ClientRequest(self._hub, session, request, known, self._on_transfer)
+
+        self._serving.take(session, request, make)
 
     def _require_listening(self) -> None:
         if not self._hub.is_listening:

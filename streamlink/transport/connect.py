@@ -62,6 +62,7 @@ def hub_at(
     on_session: Callable[[Session], None] | None = None,
     on_closed: Callable[[Session], None] | None = None,
     on_request: Callable[[Session, Request], None] | None = None,
+    on_called_off: Callable[[Session, int, str], None] | None = None,
     traffic: TrafficCounter | None = None,
 ) -> Hub:
     """Return a hub that serves clients at ``address`` once ``Hub.listen`` is called.
@@ -73,6 +74,7 @@ def hub_at(
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
+        on_called_off: called with the number of a client's request that it has cancelled.
         traffic: counts what moves.
 
     Raises:
@@ -91,6 +93,7 @@ def hub_at(
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
+        on_called_off=on_called_off,
         traffic=traffic,
     )
 

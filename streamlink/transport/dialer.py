@@ -102,7 +102,7 @@ class Dialer:
     def connect(
         self,
         on_request: Callable[[Session, f.Request], None],
-        on_called_off: Callable[[int, str], None] | None = None,
+        on_called_off: Callable[[Session, int, str], None] | None = None,
         *,
         seconds: float | None = None,
         tries_for: float = math.inf,

@@ -41,15 +41,11 @@ from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import TrafficCounter, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire
 
-__all__ = ["STREAMS_PER_SESSION", "Attached", "Hub"]
+__all__ = ["Attached", "Hub"]
 
 logger = logging.getLogger("streamlink.server")
 
 T = TypeVar("T")
-
-STREAMS_PER_SESSION = 4
-"""Streams of one session that may have a call: two of this attempt, two ending of the one before.
-"""
 
 
 class Attached(NamedTuple):
@@ -77,6 +73,7 @@ class Hub:
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
+        on_called_off: called with the number of a client's request that it has cancelled.
         traffic: counts what moves.
     """
 
@@ -93,6 +90,7 @@ class Hub:
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
+        on_called_off: Callable[[Session, int, str], None] | None = None,
         traffic: TrafficCounter | None = None,
     ) -> None:
         self.config = config
@@ -105,6 +103,7 @@ class Hub:
         self.registry = Registry(config, clock)
         self._guard = Guard(config.security)
         self._on_session, self._on_closed, self._on_request = on_session, on_closed, on_request
+        self._on_called_off = on_called_off
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
         self._makers = tuple(listeners)
@@ -283,7 +282,7 @@ class Hub:
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
-        number = session.carry(attach.stream_id, pump, call.cut, STREAMS_PER_SESSION)
+        number = session.carry(attach.stream_id, pump, call.cut)
         self.ticker.add(pump)  # again, where it had ended: it may have a commit to repeat
         return Attached(session, pump, number)
 
@@ -346,6 +345,7 @@ class Hub:
                 config=agreed(self.config, welcome.chunk_bytes),
                 on_request=self._on_request,
                 on_closed=self._forget,
+                on_called_off=self._on_called_off,
                 traffic=self.traffic,
             )
 
@@ -366,6 +366,6 @@ def _stream_of(session: Session, stream_id: int) -> StreamPump:
     if pump is None:
         was = session.withdrawn(stream_id)
         code = AbortCode.STALE_ATTEMPT if was else AbortCode.UNKNOWN_STREAM
-        what = f"was the {was}, which is over" if was else "was never offered"
+        what = f"was the {was}" if was else "was never offered"
         raise ProtocolError(what, stream_id=stream_id, code=code)
     return pump

@@ -37,6 +37,8 @@ from streamlink.protocol.events import (
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
 from streamlink.protocol.limits import MAX_CONTROL_BYTES
 from streamlink.protocol.liveness import extra_grace_seconds
+from streamlink.protocol.receiver import ReceiveStream
+from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.log import noted
 from streamlink.transport.pump import Pump
@@ -49,8 +51,10 @@ logger = logging.getLogger("streamlink.session")
 GOODBYE_SECONDS = 5.0
 """What the end of a client, whose process may be about to end, waits for a goodbye (seconds)."""
 
-_REMEMBERED = 256  # names of withdrawn streams, so that a late call for one is refused by name
+_REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused with the reason
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
+
+_MOST_ENDED = 4  # calls that one peer may have for streams that have ended (count)
 
 _TEXT_OVERHEAD_BYTES = 16  # what a text costs in a frame beside itself
 _MAX_FACTS_BYTES = MAX_CONTROL_BYTES - 64 * 1024  # beside a topic, a reason, a traceback
@@ -94,7 +98,7 @@ class Session:
         config: LinkConfig,
         on_request: Callable[[Session, Request], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
-        on_called_off: Callable[[int, str], None] | None = None,
+        on_called_off: Callable[[Session, int, str], None] | None = None,
         traffic: TrafficCounter | None = None,
     ) -> None:
         self.session_id = session_id
@@ -295,16 +299,16 @@ class Session:
                     machine.offer(now=now)
 
     def withdraw(self, pump: StreamPump) -> None:
-        """Forget an ended stream, but for its name and a commit that may have to be repeated."""
+        """Forget an ended stream, but for how it ended and a commit that may be repeated."""
         stream = pump.stream
         with self._lock:
             self._streams.pop(stream.stream_id, None)
-            _keep(self._withdrawn, stream.stream_id, stream.name, most=_REMEMBERED)
+            _keep(self._withdrawn, stream.stream_id, _epitaph(stream), most=_REMEMBERED)
             if isinstance(pump, ReceivePump) and pump.stream.is_committed:
                 _keep(self._committed, stream.stream_id, pump, most=_REPEATABLE)
 
     def withdrawn(self, stream_id: int) -> str:
-        """Return the name of a stream that was withdrawn lately, or nothing."""
+        """Return what a stream was that was withdrawn lately, and why it ended; or nothing."""
         with self._lock:
             return self._withdrawn.get(stream_id, "")
 
@@ -316,21 +320,14 @@ class Session:
         with self._lock:
             return self._streams.get(stream_id) or self._committed.get(stream_id)
 
-    def carry(self, stream_id: int, pump: StreamPump, cut: Callable[[], None], most: int) -> int:
+    def carry(self, stream_id: int, pump: StreamPump, cut: Callable[[], None]) -> int:
         """Let a new call carry a stream of this session; returns the number that call goes by.
 
         Raises:
-            ProtocolError: ``most`` other streams of this session have a call already.
+            ProtocolError: too many other streams of this session have a call already.
         """
         with self._lock:
-            # Without its own: a call that takes over is not one more.
-            others = self._calls.keys() - {stream_id}
-            if len(others) >= most:
-                raise ProtocolError(
-                    f"{self.peer} has {most} transfer calls open, the most a session may have",
-                    stream_id=stream_id,
-                    code=AbortCode.REFUSED,
-                )
+            self._require_place(stream_id)
             # We may see a break that the client, which has to come back, hears of only by silence.
             timeouts = self.config.timeouts
             extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
@@ -339,6 +336,20 @@ class Session:
             call = pump.attach(cut)
             self._calls[stream_id] = call
         return call
+
+    def _require_place(self, stream_id: int) -> None:
+        # Without its own: a call that takes over is not one more.
+        others, most = self._calls.keys() - {stream_id}, self.config.limits.max_streams
+        # How many streams there are is for this end to decide, so a client can open calls for more
+        # only where it opens some again that have ended.
+        if stream_id not in self._streams:
+            others, most = others - self._streams.keys(), _MOST_ENDED
+        if len(others) >= most:
+            raise ProtocolError(
+                f"{self.peer} has {most} transfer calls open, the most a session may have",
+                stream_id=stream_id,
+                code=AbortCode.REFUSED,
+            )
 
     def carried(self, stream_id: int, call: int) -> None:
         """Note that a call has ended."""
@@ -374,7 +385,7 @@ class Session:
                     request, error=f"requests of topic {request.topic!r} are not answered here"
                 )
             case RequestCancelled(number, reason) if self._on_called_off is not None:
-                self._on_called_off(number, reason)
+                self._on_called_off(self, number, reason)
             case Disconnected(reason, patience):
                 self._is_here.clear()
                 self._pause_offers()
@@ -455,6 +466,13 @@ class Session:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)
+
+
+def _epitaph(stream: SendStream | ReceiveStream) -> str:
+    """Return what a client gets to read that opens a stream too late."""
+    error = stream.error
+    reason = error.reason if isinstance(error, StreamAborted) else error
+    return f"{stream.name}, which is over" + (f": {reason}" if reason else "")
 
 
 def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:

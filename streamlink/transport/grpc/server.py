@@ -15,7 +15,7 @@ from streamlink.transport.grpc import health
 from streamlink.transport.grpc.credentials import certified_names, server_credentials
 from streamlink.transport.grpc.options import server_options
 from streamlink.transport.grpc.strangers import Strangers
-from streamlink.transport.hub import STREAMS_PER_SESSION, Hub
+from streamlink.transport.hub import Hub
 from streamlink.transport.server_calls import only_answer
 
 __all__ = ["SERVICE", "GrpcListener"]
@@ -68,7 +68,7 @@ class GrpcListener:
         A synchronous call keeps its worker: fewer workers than admitted calls are a deadlock. A
         session may have two, while the old one is not yet known to be dead.
         """
-        known = self._config.grpc.max_clients * (2 + STREAMS_PER_SESSION)
+        known = self._config.grpc.max_clients * (2 + self._config.limits.max_streams)
         return known + self._config.limits.max_silent_calls + 2
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:

@@ -1,0 +1,191 @@
+"""``Answer``: what a server has answered to a client, and the stream that goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as FutureTimeout
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from streamlink.cancel import CancelToken
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    CommunicationTimeout,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestRefused,
+    StreamlinkError,
+)
+from streamlink.extent import Extent
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.serving import RETURNS, SENDS
+from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import Reply
+from streamlink.transport.dialer import Dialer
+from streamlink.transport.session import Session
+
+__all__ = ["Answer", "ask_server"]
+
+_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
+
+
+class Answer:
+    """A server's answer to a client: facts, and a model in one of the two directions.
+
+    Use it in a ``with`` block, or call ``close``: it releases the stream, and aborts a transfer
+    that is not complete.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        session: Session,
+        topic: str,
+        reply: Reply,
+        known: KnownSpecs,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        facts = dict(reply.metadata)
+        self._sends = _stream_number(facts.pop(SENDS, ""), session.peer)
+        self._returns = _stream_number(facts.pop(RETURNS, ""), session.peer)
+        self.metadata: Mapping[str, str] = facts
+        """Small facts that came with the answer."""
+        self._dialer, self._session, self._topic = dialer, session, topic
+        self._known, self._on_transfer = known, on_transfer
+        self._transfer: ReceiveTransfer | SendTransfer | None = None
+
+    def receive(self, *, extent: Extent | None = None) -> ReceiveTransfer:
+        """Open the stream of the model that the server sends; see ``receive_model``.
+
+        Args:
+            extent: the bytes of the model that were asked for; None: all.
+
+        Raises:
+            LocalProtocolError: the server sends none, or it was opened before.
+        """
+        number = self._take(self._sends, "sends no model")
+        model = ReceiveTransfer(
+            self._session.config,
+            clock=self._session.clock,
+            stream_id=number,
+            peer_name=self._session.peer,
+            name=f"{self._topic} of {self._session.peer}",
+            known=self._known,
+            extent=extent,
+            notice=self._notice("received"),
+        )
+        self._open(model)
+        return model
+
+    def send(self, spec: ModelSpec, *, extent: Extent | None = None) -> SendTransfer:
+        """Open the stream of the model that the server takes; see ``send_model``.
+
+        Args:
+            spec: the model.
+            extent: the bytes of it that the server wants; None: all.
+
+        Raises:
+            LocalProtocolError: the server takes none, or it was opened before.
+        """
+        number = self._take(self._returns, "takes no model")
+        model = SendTransfer(
+            self._session.config,
+            spec,
+            clock=self._session.clock,
+            stream_id=number,
+            peer_name=self._session.peer,
+            name=f"{self._topic} to {self._session.peer}",
+            is_resumable=True,
+            extent=extent,
+            notice=self._notice("sent"),
+        )
+        self._open(model)
+        return model
+
+    def close(self, reason: str = "closed before the transfer was complete") -> None:
+        """Release the stream; a transfer that is not complete is aborted with ``reason``."""
+        if self._transfer is not None:
+            if not _is_complete(self._transfer):
+                self._transfer.abort(AbortCode.CANCELLED, reason)
+            self._transfer.hand_to(self._session.withdraw)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- small parts ----------------------------------------------------------------------
+
+    def _take(self, number: int, what: str) -> int:
+        if not number or self._transfer is not None:
+            problem = f"the server {what}" if not number else "the stream was opened before"
+            raise LocalProtocolError(f"answer to {self._topic!r}: {problem}")
+        return number
+
+    def _open(self, model: ReceiveTransfer | SendTransfer) -> None:
+        self._transfer = model
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
+
+    def _notice(self, direction: Direction) -> TransferNotice:
+        clock = self._session.clock
+        return TransferNotice("server", direction, None, self._on_transfer, clock=clock)
+
+
+def _is_complete(transfer: SendTransfer | ReceiveTransfer) -> bool:
+    if isinstance(transfer, ReceiveTransfer):
+        return transfer.is_committed
+    return transfer.received_bytes >= transfer.extent.stop
+
+
+def ask_server(
+    session: Session,
+    topic: str,
+    metadata: Mapping[str, str],
+    timeout: float | None,
+    cancel: CancelToken,
+) -> Reply:
+    """Ask the server of ``session``, and return its reply; see ``ClientLink.ask``."""
+    cancel.check()
+    pending = session.request(topic, metadata=metadata)
+    try:
+        with cancel.calling(lambda reason: session.cancel(pending, reason)):
+            reply = pending.result(timeout)
+    except CancelledError:
+        raise Cancelled(cancel.reason) from None
+    except StreamlinkError:
+        raise  # one of ours may be a TimeoutError, too
+    except FutureTimeout:
+        session.cancel(pending, f"not answered within {timeout:g} s")
+        raise CommunicationTimeout(
+            stage="processing",
+            who=session.peer,
+            stream=f"the request {topic!r}",
+            seconds=timeout or 0.0,
+            bytes_done=0,
+            setting="timeout",
+        ) from None
+    if reply.error:
+        raise RequestRefused(reply.error, who=session.peer, metadata=reply.metadata)
+    return reply
+
+
+def _stream_number(text: str, where: str) -> int:
+    """Return the number of a stream; 0: the answer names none."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise RemoteProtocolError(
+            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
+        )
+    return int(text)

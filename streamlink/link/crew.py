@@ -1,0 +1,67 @@
+"""``Crew``: does work in a bounded number of threads, a fair share of them for each peer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Crew"]
+
+logger = logging.getLogger("streamlink.server")
+
+
+class _Work(NamedTuple):
+    whose: str
+    do: Callable[[], object]
+
+
+class Crew:
+    """Does what it is given in the order in which it comes, each in a thread.
+
+    There is a thread only while there is work. All are daemons: a process that ends does not wait
+    for them.
+
+    Args:
+        name: of its threads.
+        most: so many work at the same time.
+        most_each: so many of them for one peer; with fewer than all, no peer keeps the others out.
+    """
+
+    def __init__(self, name: str, *, most: int, most_each: int) -> None:
+        self._name, self._most, self._most_each = name, most, most_each
+        self._lock = threading.Lock()
+        self._waiting: deque[_Work] = deque()
+        self._busy: Counter[str] = Counter()
+
+    def give(self, whose: str, do: Callable[[], object]) -> bool:
+        """Have ``do`` called, now or once a thread is free; returns at once whether it is now."""
+        with self._lock:
+            self._waiting.append(_Work(whose, do))
+            work = self._take() if self._busy.total() < self._most else None
+        if work is None:
+            return False
+        threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True).start()
+        return work.do is do
+
+    def _run(self, work: _Work | None) -> None:
+        while work is not None:
+            try:
+                work.do()
+            except Exception:  # the others that wait have to be done all the same
+                logger.exception("%s: work for %s failed", self._name, work.whose)
+            with self._lock:
+                self._busy[work.whose] -= 1
+                self._busy += Counter()  # drops who has none: names come and go
+                work = self._take()
+
+    def _take(self) -> _Work | None:
+        """Take the first that may begin; the lock is held."""
+        for place, work in enumerate(self._waiting):
+            if self._busy[work.whose] < self._most_each:
+                del self._waiting[place]
+                self._busy[work.whose] += 1
+                return work
+        return None

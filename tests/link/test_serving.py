@@ -1,0 +1,278 @@
+"""A client asks, and the server's handler answers: with facts, with a model, or by taking one."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    CommunicationTimeout,
+    LocalProtocolError,
+    OpenTimeout,
+    RequestRefused,
+    StreamAborted,
+)
+from streamlink.extent import Extent
+from streamlink.link.asking import Answer
+from streamlink.link.client import ClientLink
+from streamlink.link.receive_model import receive_model
+from streamlink.link.send_model import send_model
+from streamlink.link.server import Server
+from streamlink.link.serving import ClientRequest, Handler
+from streamlink.protocol.frames import Attempt
+from streamlink.stores.memory import ArrayModel, MemoryStore
+from streamlink.testing import memory_address
+from tests.support.models import content, pattern_model
+from tests.support.peers import ODD, SMALL, WAIT, config, until
+
+
+class Asking:
+    """A server in memory with one handler, and a client that asks it."""
+
+    def __init__(self, handler: Handler, config: LinkConfig = SMALL) -> None:
+        self.server = Server(memory_address(), config, serve={"it": handler}).listen()
+        address = self.server.address
+        self.client = ClientLink(address, name="site-1", config=config).start()
+
+    def ask(self, **options: Any) -> Answer:
+        return self.client.ask("it", **options)
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.close()
+
+
+@pytest.fixture
+def asking() -> Iterator[type[Asking]]:
+    made: list[Asking] = []
+
+    class Made(Asking):
+        def __init__(self, handler: Handler, config: LinkConfig = SMALL) -> None:
+            super().__init__(handler, config)
+            made.append(self)
+
+    yield Made
+    for each in made:
+        each.close()
+
+
+def get(answer: Answer, extent: Extent | None = None) -> bytes:
+    """Receive what the answer brings, and return its bytes."""
+    store = MemoryStore()
+    with answer:
+        receive_model(answer.receive(extent=extent), lambda model: store.begin(model.spec))
+    return content(store.open())
+
+
+def sends_a_pattern(asked: ClientRequest) -> None:
+    send_model(asked.send(ODD), pattern_model(ODD))
+
+
+def test_a_handler_answers_with_facts(asking: type[Asking]) -> None:
+    def handler(asked: ClientRequest) -> None:
+        asked.reply(metadata={"who": asked.peer_name, "what": asked.metadata["what"] + "!"})
+
+    with asking(handler).ask(metadata={"what": "hello"}) as answer:
+        assert answer.metadata == {"who": "site-1", "what": "hello!"}
+        with pytest.raises(LocalProtocolError, match="the server sends no model"):
+            answer.receive()
+
+
+def test_a_client_gets_a_model_from_the_server(asking: type[Asking]) -> None:
+    site = asking(sends_a_pattern)
+    for _ in range(3):
+        assert get(site.ask()) == content(pattern_model(ODD))
+
+
+def test_a_client_puts_a_model_to_the_server(asking: type[Asking]) -> None:
+    store, is_here = MemoryStore(), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        receive_model(asked.receive(), lambda model: store.begin(model.spec))
+        is_here.set()
+
+    with asking(handler).ask() as answer:
+        receipt = send_model(answer.send(ODD), pattern_model(ODD))
+    assert is_here.wait(WAIT)
+    assert content(store.open()) == content(pattern_model(ODD))
+    assert receipt.stats.received_bytes == ODD.nbytes
+
+
+def test_only_an_extent_of_the_model_travels(asking: type[Asking]) -> None:
+    extent = Extent(1000, 5001)
+
+    def handler(asked: ClientRequest) -> None:
+        send_model(asked.send(ODD, extent=extent), pattern_model(ODD))
+
+    with asking(handler).ask() as answer:
+        incoming, taken = answer.receive(extent=extent), bytearray()
+        incoming.open()
+        while not incoming.is_complete:
+            if (piece := incoming.read()) is not None:
+                for view in piece[1]:
+                    taken += view
+                    incoming.release(view.nbytes)
+        incoming.commit()
+    assert bytes(taken) == content(pattern_model(ODD))[1000:5001]
+
+
+def test_a_handler_that_raises_is_the_clients_answer(asking: type[Asking]) -> None:
+    def handler(asked: ClientRequest) -> None:
+        if asked.metadata:
+            raise StreamAborted(AbortCode.REFUSED, "no such thing", by_peer=False)
+        raise KeyError("/a/path/of/this/machine")
+
+    site = asking(handler)
+    with pytest.raises(RequestRefused, match="no such thing"):
+        site.ask(metadata={"a": "b"})
+    with pytest.raises(RequestRefused, match="handler raised KeyError; its log") as refused:
+        site.ask()
+    assert "path" not in str(refused.value)
+
+
+def test_a_handler_refuses_with_facts(asking: type[Asking]) -> None:
+    site = asking(lambda asked: asked.reply(error="it expired", metadata={"kind": "expired"}))
+    with pytest.raises(RequestRefused, match="refused: it expired") as refused:
+        site.ask()
+    assert refused.value.metadata == {"kind": "expired"}
+
+
+def test_an_unknown_topic_is_refused_in_words(asking: type[Asking]) -> None:
+    site = asking(sends_a_pattern)
+    with pytest.raises(RequestRefused, match=r"does not answer requests of topic 'else'; .* it$"):
+        site.client.ask("else")
+
+
+def test_a_topic_has_one_handler(asking: type[Asking]) -> None:
+    with pytest.raises(ValueError, match="has a handler"):
+        asking(sends_a_pattern).server.serve("it", sends_a_pattern)
+
+
+def test_a_client_without_work_refuses_requests_in_words(asking: type[Asking]) -> None:
+    site = asking(sends_a_pattern)
+    (peer,) = site.server.wait_for_peers(1, WAIT)
+    exchange = peer.ask("train", ODD, attempt=Attempt("job", 0, 1))
+    reply = exchange.wait_reply(WAIT)
+    assert reply is not None
+    assert reply.error == "this client only asks; it does no 'train'"
+    exchange.close()
+
+
+def test_a_handler_that_fails_halfway_aborts_the_model(asking: type[Asking]) -> None:
+    def handler(asked: ClientRequest) -> None:
+        asked.send(ODD)
+        raise StreamAborted(AbortCode.REFUSED, "the disk is full", by_peer=False)
+
+    with pytest.raises(StreamAborted, match="the disk is full"):
+        get(asking(handler).ask())
+
+
+def test_more_requests_than_threads_wait_and_are_all_answered(asking: type[Asking]) -> None:
+    limits = SMALL.limits.model_copy(update={"max_handlers": 2})
+    may_end, began, running = threading.Event(), threading.Semaphore(0), Counter[str]()
+
+    def handler(asked: ClientRequest) -> None:
+        running["now"] += 1
+        running["most"] = max(running["most"], running["now"])
+        began.release()
+        assert may_end.wait(WAIT)
+        running["now"] -= 1
+
+    site = asking(handler, SMALL.model_copy(update={"limits": limits}))
+    answers: list[Answer] = []
+    threads = [threading.Thread(target=lambda: answers.append(site.ask())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    assert began.acquire(timeout=WAIT)
+    assert began.acquire(timeout=WAIT)
+    may_end.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(answers) == 6
+    assert running["most"] == 2
+
+
+def test_a_cancelled_request_ends_at_both_ends(asking: type[Asking]) -> None:
+    began, ended, token = threading.Event(), threading.Event(), CancelToken()
+
+    def handler(asked: ClientRequest) -> None:
+        began.set()
+        with suppress(StreamAborted):
+            while True:
+                asked.progress()
+        ended.set()
+
+    def cancel() -> None:
+        assert began.wait(WAIT)
+        token.cancel("enough")
+
+    threading.Thread(target=cancel, daemon=True).start()
+    with pytest.raises(Cancelled, match="enough"):
+        asking(handler).ask(cancel=token)
+    assert ended.wait(WAIT)
+
+
+def test_an_answer_that_does_not_come_in_time_is_an_error(asking: type[Asking]) -> None:
+    may_end = threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        assert may_end.wait(WAIT)
+
+    site = asking(handler)
+    with pytest.raises(CommunicationTimeout, match=r"made no progress .* raise timeout"):
+        site.ask(timeout=0.01)
+    may_end.set()
+
+
+def test_a_client_that_never_sends_what_it_announced_does_not_keep_the_thread(
+    asking: type[Asking],
+) -> None:
+    failed: list[Exception] = []
+
+    def handler(asked: ClientRequest) -> None:
+        try:
+            asked.receive()
+        except OpenTimeout as error:
+            failed.append(error)
+            raise
+
+    asking(handler, config(open_timeout=0.2)).ask()
+    until(lambda: bool(failed))
+    assert "site-1 did not open the stream" in str(failed[0])
+
+
+def test_a_client_that_has_gone_is_no_more_asked_for(asking: type[Asking]) -> None:
+    site = asking(sends_a_pattern)
+    site.client.close()
+    with pytest.raises(StreamAborted, match="left"):
+        site.ask()
+
+
+def test_many_arrays_come_over_one_session(asking: type[Asking]) -> None:
+    models = {str(n): ArrayModel({"w": np.full(7, n, np.float32)}) for n in range(12)}
+
+    def handler(asked: ClientRequest) -> None:
+        model = models[asked.metadata["n"]]
+        send_model(asked.send(model.spec), model)
+
+    site, got = asking(handler), {}
+
+    def take(n: str) -> None:
+        got[n] = get(site.ask(metadata={"n": n}))
+
+    threads = [threading.Thread(target=take, args=(n,)) for n in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+    assert got == {n: content(model) for n, model in models.items()}
