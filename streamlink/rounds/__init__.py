@@ -2,8 +2,10 @@
 
 ``controller`` runs the rounds, ``ledger`` records which are done. ``aggregate`` turns updates into
 the new model; ``lockstep`` does so while they arrive, ``spool`` after it has stored them.
+``averaged`` is the mean alone, for programs that have their own rounds.
 """
 
+from streamlink.rounds.averaged import AveragedModel
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, RoundNote, Trouble
@@ -12,6 +14,7 @@ from streamlink.rounds.plan import Metadata
 from streamlink.rounds.report import ClientProgress, RoundReport
 
 __all__ = [
+    "AveragedModel",
     "ClientProgress",
     "EventKind",
     "JobState",
