@@ -29,17 +29,14 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import (
     AbortCode,
-    AuthenticationFailed,
     ConnectFailed,
     CorruptStore,
     ModelError,
     RemoteProtocolError,
     StoreError,
-    StreamAborted,
     StreamlinkError,
-    StreamTimeout,
-    TransportError,
 )
+from streamlink.link.passing import is_passing
 from streamlink.link.receive_model import Resume, receive_model
 from streamlink.link.receive_slot import Claim, ReceiveSlot
 from streamlink.link.receive_transfer import ReceiveTransfer
@@ -82,20 +79,6 @@ function that makes a sink for its tensors."""
 TransferProgress = Callable[[str, str, int, int], None]
 """``progress(peer_name, phase, done, total)``: how far a transfer is (bytes). Any thread may call
 it, also the one that reads the network: a callback that blocks for long costs the connection."""
-
-_PASSING = {
-    AbortCode.GOODBYE,
-    AbortCode.SESSION_LOST,
-    AbortCode.CANCELLED,
-    AbortCode.REFUSED,
-    AbortCode.NAME_TAKEN,
-    AbortCode.UNKNOWN_STREAM,
-    AbortCode.OPEN_TIMEOUT,
-    AbortCode.ACK_TIMEOUT,
-    AbortCode.READ_TIMEOUT,
-    AbortCode.COMMUNICATION_TIMEOUT,
-}
-"""Failures that another attempt may not meet: a process was stopped, or was too slow."""
 
 
 def _ignore(peer: str, phase: str, done: int, total: int) -> None:
@@ -338,7 +321,7 @@ def send(
         clock,
     )
     again = Retrying(
-        retry=retry_if_exception(_is_passing),
+        retry=retry_if_exception(is_passing),
         stop=sending.is_hopeless,
         wait=wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2),
         before_sleep=sending.log,
@@ -471,14 +454,6 @@ class _Sending:
     def _on_phase(self) -> OnPhase:
         total = self._model.spec.nbytes
         return lambda phase, done: self._progress(self._to, phase, done, total)
-
-
-def _is_passing(error: BaseException) -> bool:
-    if isinstance(error, StreamAborted):
-        return error.code in _PASSING
-    return isinstance(error, TransportError | StreamTimeout) and not isinstance(
-        error, AuthenticationFailed
-    )
 
 
 def _stream_number(text: str, where: str) -> int:

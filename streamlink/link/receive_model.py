@@ -36,6 +36,7 @@ def receive_model(
     sink_for: SinkFor,
     resume: Resume | None = None,
     on_phase: OnPhase = ignore,
+    digest: str = "",
 ) -> Receipt:
     """Receive one model into the sink that ``sink_for`` gives, and commit it.
 
@@ -45,8 +46,10 @@ def receive_model(
         resume: finds the sink of an interrupted transfer. With it, a sender that leaves after its
             last byte and before it gets the commit is no failure: the model has arrived.
         on_phase: called with how far it is.
+        digest: what the model has to have, hexadecimal; empty: whatever the sender computes.
 
     Raises:
+        ChecksumError: the sender's model has another digest than ``digest``.
         StreamlinkError: the stream failed, or the sink could not take it; none of it is visible.
     """
     sink: ModelSink | None = None
@@ -64,6 +67,7 @@ def receive_model(
             sink = sink_for(transfer)
         with transfer.lending(sink):
             _fill(transfer, sink, on_phase)
+        _require_digest(transfer, digest)
         # After the block: no carrier's reader may write into memory that is being committed.
         sink.commit(lambda _: transfer.committing())
     except BaseException as error:
@@ -116,6 +120,16 @@ def _fill(transfer: ReceiveTransfer, sink: ModelSink, on_phase: OnPhase) -> None
             durable = keeper.durable
             transfer.mark_durable(durable)
         on_phase("receiving", chunk.end)
+
+
+def _require_digest(transfer: ReceiveTransfer, digest: str) -> None:
+    if digest and transfer.digest != digest:
+        raise ChecksumError(
+            f"the model from {transfer.peer_name} has digest {transfer.digest}, and {digest} was "
+            "promised: it was changed since",
+            stream_id=transfer.stream_id,
+            code=AbortCode.DIGEST_MISMATCH,
+        )
 
 
 def _leave(transfer: ReceiveTransfer, sink: ModelSink, error: BaseException) -> None:

@@ -1,0 +1,39 @@
+"""Which failures of a transfer another attempt may not meet."""
+
+from __future__ import annotations
+
+from streamlink.errors import (
+    AbortCode,
+    AuthenticationFailed,
+    RequestRefused,
+    StreamAborted,
+    StreamTimeout,
+    TransportError,
+)
+
+__all__ = ["is_passing"]
+
+_PASSING = {
+    AbortCode.GOODBYE,
+    AbortCode.SESSION_LOST,
+    AbortCode.CANCELLED,
+    AbortCode.REFUSED,
+    AbortCode.NAME_TAKEN,
+    AbortCode.UNKNOWN_STREAM,
+    AbortCode.OPEN_TIMEOUT,
+    AbortCode.ACK_TIMEOUT,
+    AbortCode.READ_TIMEOUT,
+    AbortCode.COMMUNICATION_TIMEOUT,
+}
+"""Failures that another attempt may not meet: a process was stopped, or was too slow."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Return whether another attempt may succeed."""
+    if isinstance(error, RequestRefused):
+        return False  # the peer has decided
+    if isinstance(error, StreamAborted):
+        return error.code in _PASSING
+    return isinstance(error, TransportError | StreamTimeout) and not isinstance(
+        error, AuthenticationFailed
+    )
