@@ -16,6 +16,7 @@ from streamlink.config.link import (
     StreamConfig,
     TimeoutConfig,
 )
+from streamlink.config.objects import ObjectLimits
 from streamlink.config.values import parse_size
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "JobConfig",
     "LimitsConfig",
     "LinkConfig",
+    "ObjectLimits",
     "RoundConfig",
     "SecurityConfig",
     "StreamConfig",

@@ -23,6 +23,9 @@
     │  └─ NonFiniteUpdate (peer, tensor, index, setting)
     ├─ StoreError, also an OSError
     │  └─ CorruptStore (path, tensor, inside, offset) · StoreFull
+    ├─ ObjectError
+    │  ├─ UnknownObject · ObjectExpired · ObjectRefused · ObjectLimit
+    │  └─ InvalidReference, also a ValueError
     ├─ Cancelled (reason)            this side called ``CancelToken.cancel``
     └─ RoundError (failures by peer)
        ├─ QuorumNotReached
@@ -46,6 +49,14 @@ from streamlink.errors.models import (
     TornModel,
     UnknownCodec,
     UnsupportedDtype,
+)
+from streamlink.errors.objects import (
+    InvalidReference,
+    ObjectError,
+    ObjectExpired,
+    ObjectLimit,
+    ObjectRefused,
+    UnknownObject,
 )
 from streamlink.errors.rounds import (
     JobAborted,
@@ -90,11 +101,16 @@ __all__ = [
     "CorruptStore",
     "FlowControlError",
     "FrameTooLarge",
+    "InvalidReference",
     "JobAborted",
     "LocalProtocolError",
     "ModelError",
     "NonFiniteRound",
     "NonFiniteUpdate",
+    "ObjectError",
+    "ObjectExpired",
+    "ObjectLimit",
+    "ObjectRefused",
     "OpenTimeout",
     "ProtocolError",
     "QuorumNotReached",
@@ -115,5 +131,6 @@ __all__ = [
     "TransportClosed",
     "TransportError",
     "UnknownCodec",
+    "UnknownObject",
     "UnsupportedDtype",
 ]
