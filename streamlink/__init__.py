@@ -16,6 +16,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 ``streamlink.rounds``    scatter and gather, reports and events
 ``streamlink.executors`` what a client does with a model
 ``streamlink.link``      servers, clients and transfers below the rounds
+``streamlink.objects``   objects by reference, for frameworks that embed this
 ``streamlink.config``    every setting
 ``streamlink.errors``    every exception
 ``streamlink.metrics``   Prometheus
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from streamlink import link as link
     from streamlink import metrics as metrics
     from streamlink import model as model
+    from streamlink import objects as objects
     from streamlink import progress as progress
     from streamlink import rounds as rounds
     from streamlink import stores as stores
@@ -54,6 +56,7 @@ else:
         "link",
         "metrics",
         "model",
+        "objects",
         "progress",
         "rounds",
         "stores",

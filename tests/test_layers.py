@@ -47,6 +47,12 @@ MAY_IMPORT = {
             *("extent", "clock", "cancel", "descriptors"),
         }
     ),
+    "objects": frozenset(
+        {
+            *("link", "stores", "model", "config", "errors"),
+            *("extent", "clock", "cancel", "descriptors"),
+        }
+    ),
     "executors": frozenset(
         {
             *("rounds", "link", "stores", "model", "filters", "config"),
@@ -97,7 +103,7 @@ PROTOBUF, PROTOBUF_MODULE = ("google", "streamlink.transport._generated"), "tran
 KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/receive_transfer.py")
 # Whoever waits or reads the time is given a ``Clock``. These wait for what no clock of ours moves,
 # and for nothing else; no line may be added.
-TIMED = ("transport", "link", "rounds", "executors")
+TIMED = ("transport", "link", "objects", "rounds", "executors")
 THREADS = {"thread", "sender", "keeper", "session_thread"}  # what ours are called
 TIMES = {"time.time", "time.monotonic", "time.perf_counter", "time.sleep"}
 WAITS = {f"threading.{name}" for name in ("Condition", "Event", "Timer", "Barrier", "Semaphore")}
@@ -114,6 +120,7 @@ CLOCKS_OF_OTHERS = {
 RUNNING_TIME = "streamlink.clock.running_time"
 EDGES = {"link/client.py", "link/oneshot.py", "link/receive_slot.py", "link/server.py"}
 EDGES |= {"transport/traffic.py", "executors/client.py"}
+EDGES |= {"objects/client.py", "objects/server.py"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
 # aggregation knows neither. Nobody else knows how an update is resumed within its round.

@@ -29,6 +29,7 @@ NAMESPACES = (
     "link",
     "metrics",
     "model",
+    "objects",
     "progress",
     "rounds",
     "stores",

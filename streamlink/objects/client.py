@@ -1,0 +1,179 @@
+"""``ObjectClient``: fetches objects by their references, and puts its own, over one session."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from streamlink.cancel import CancelToken
+from streamlink.clock import Clock, running_time
+from streamlink.config import LinkConfig
+from streamlink.errors import RequestRefused
+from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model
+from streamlink.objects.attempts import Attempts
+from streamlink.objects.reference import Reference
+from streamlink.objects.targets import Place
+from streamlink.objects.wire import GET, Caller, error_of
+from streamlink.stores.coercion import TargetLike, as_target
+
+__all__ = ["ObjectClient", "ObjectProgress"]
+
+logger = logging.getLogger("streamlink.objects")
+
+ObjectProgress = Callable[[str, int, int], None]
+"""``progress(phase, done, total)``: how far a transfer is (bytes). Any thread may call it, also the
+one that reads the network."""
+
+
+def _ignore(phase: str, done: int, total: int) -> None:
+    pass
+
+
+class ObjectClient:
+    """Fetches and puts objects; ``start`` connects it, or its ``with`` block.
+
+    It never listens, and it dials only the server that it was made for: a reference has no address.
+    A session that is lost is replaced by another, and calls go on where they stopped. Any thread
+    may use it, and several at the same time.
+
+    Args:
+        address: the server's ``host:port``, or ``unix:path``.
+        name: of this client: what the readers of an object are compared with. No two clients of a
+            server may share one.
+        config: settings of this end.
+        cancel: ends every wait of this client.
+        on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str,
+        config: LinkConfig | None = None,
+        cancel: CancelToken | None = None,
+        on_transfer: OnTransfer | None = None,
+        clock: Clock = running_time,
+    ) -> None:
+        self.name = name
+        self._clock = clock
+        self._config = config or LinkConfig()
+        self._cancel = cancel or CancelToken()
+        self._id = secrets.token_hex(8)
+        self._link = ClientLink(
+            address,
+            name=name,
+            config=self._config,
+            cancel=self._cancel,
+            on_transfer=on_transfer,
+            clock=clock,
+        )
+
+    def start(self) -> Self:
+        """Connect, and return this client once the server has let it in; raises as ``ClientLink``.
+
+        Harmless once it has connected.
+        """
+        self._link.start()
+        return self
+
+    def close(self) -> None:
+        """Say goodbye and drop the connections."""
+        self._link.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- what it is for ---------------------------------------------------------------------
+
+    def get(
+        self,
+        reference: Reference | str,
+        into: TargetLike,
+        *,
+        timeout: float | None = None,
+        progress: ObjectProgress = _ignore,
+        cancel: CancelToken | None = None,
+    ) -> Receipt:
+        """Fetch a whole object into ``into``; returns once it is committed there.
+
+        After a lost connection it goes on where it stopped. Where the session was lost as well, or
+        this process was started again, that needs a target that can be resumed, such as a directory
+        of safetensors; others begin again.
+
+        Args:
+            reference: to the object.
+            into: see ``TargetLike``. A sink that is no ``ModelInPlace`` gets one attempt only.
+            timeout: the most that it may take (seconds); None: while it makes progress.
+            progress: called with how far it is; see ``ObjectProgress``.
+            cancel: ends this call, as this client's own token does.
+
+        Raises:
+            UnknownObject: the server does not have it: it was started again, or has released it.
+            ObjectExpired: its time is over.
+            ObjectRefused: it is meant for others, no read is left, or the reference is forged.
+            InvalidReference: the text is none.
+            ChecksumError: it is not what was put.
+            ModelError: ``into`` has other tensors, or nothing can be received into it.
+            StoreError: this end's disk is full or broken.
+            CommunicationTimeout: ``timeout`` is over, or the server makes no progress.
+            Cancelled: a token was cancelled.
+            StreamlinkError: the server was lost for too long.
+        """
+        known = as_reference(reference)
+        place = Place(as_target(into), known, self._config.timeouts.partial_expiry)
+        caller = Caller(self._id, secrets.token_hex(8))
+        attempts = self._attempts(f"object {known.id[:8]}", timeout, cancel)
+
+        def on_phase(phase: str, done: int) -> None:
+            attempts.note(done)
+            progress(phase, done, known.nbytes)
+
+        def attempt() -> Receipt:
+            facts = {"ref": str(known), **caller.facts()}
+            with self._ask(GET, facts, attempts) as answer:
+                incoming = answer.receive()
+                with attempts.cancel.calling(incoming.cancel):
+                    return receive_model(
+                        incoming,
+                        lambda model: place.sink(model.spec),
+                        place.resumed,
+                        on_phase,
+                        digest=known.digest,
+                    )
+
+        return attempts.make(attempt, is_once=place.is_good_once)
+
+    # --- small parts ------------------------------------------------------------------------
+
+    def _attempts(self, what: str, timeout: float | None, cancel: CancelToken | None) -> Attempts:
+        return Attempts(
+            self._config,
+            self._clock,
+            (self._cancel, cancel),
+            timeout,
+            what,
+            is_over=lambda: self._link.wait(0),
+        )
+
+    def _ask(self, topic: str, facts: Mapping[str, str], attempts: Attempts) -> Answer:
+        try:
+            return self._link.ask(topic, metadata=facts, cancel=attempts.cancel)
+        except RequestRefused as refused:
+            raise error_of(refused) from refused
+
+
+def as_reference(reference: Reference | str) -> Reference:
+    """Return the reference that this is, or that this text is."""
+    return reference if isinstance(reference, Reference) else Reference.parse(reference)

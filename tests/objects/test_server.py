@@ -1,0 +1,148 @@
+"""The object server: what it holds, for whom, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from streamlink.config import ObjectLimits
+from streamlink.copying import digest_of
+from streamlink.errors import (
+    ModelError,
+    ObjectExpired,
+    ObjectLimit,
+    ObjectRefused,
+    UnknownObject,
+)
+from streamlink.link import Server
+from streamlink.objects import ObjectServer
+from streamlink.stores import MemoryStore
+from streamlink.testing import memory_address
+from tests.support.objects import Exchange, some_arrays
+from tests.support.peers import SMALL, assert_same
+from tests.support.virtual_clock import VirtualClock
+
+
+@pytest.fixture
+def exchange() -> Iterator[Exchange]:
+    with Exchange() as made:
+        yield made
+
+
+def test_the_owner_reads_an_object_by_range_by_name_and_whole(exchange: Exchange) -> None:
+    arrays = some_arrays()
+    reference = exchange.server.put(arrays)
+    with exchange.server.open(str(reference)) as source:
+        assert digest_of(source) == reference.digest
+        assert source.keys() == list(arrays)
+        assert_same({name: source[name] for name in source}, arrays)
+    store = MemoryStore()
+    exchange.server.get(reference, store)
+    assert_same(store.arrays, arrays)
+
+
+def test_a_read_by_the_owner_is_used_up_when_it_is_closed(exchange: Exchange) -> None:
+    reference = exchange.server.put(some_arrays(), reads=1)
+    source = exchange.server.open(reference)
+    with pytest.raises(ObjectRefused, match="the server reads it now"):
+        exchange.server.open(reference)
+    source.close()
+    source.close()
+    assert len(exchange.server) == exchange.server.nbytes == 0
+    with pytest.raises(ObjectRefused, match="no reads left"):
+        exchange.server.get(reference, MemoryStore())
+
+
+def test_a_copy_that_fails_is_no_read(exchange: Exchange) -> None:
+    reference = exchange.server.put(some_arrays(), reads=1)
+    with pytest.raises(ModelError):
+        exchange.server.get(reference, {"other": np.zeros(3)})
+    exchange.server.get(reference, MemoryStore())
+
+
+def test_a_dropped_object_is_gone(exchange: Exchange) -> None:
+    reference = exchange.server.put(some_arrays())
+    exchange.server.drop(reference)
+    exchange.server.drop(str(reference))
+    with pytest.raises(UnknownObject, match="dropped"):
+        exchange.server.open(reference)
+
+
+def test_a_put_that_fails_takes_no_room(exchange: Exchange) -> None:
+    for wrong in ({"readers": "site-1"}, {"readers": ("a", "a")}, {"reads": 0}, {"ttl": -1.0}):
+        with pytest.raises(ValueError):
+            exchange.server.put(some_arrays(), **wrong)
+    assert not len(exchange.server)
+
+
+def test_what_is_put_is_bounded_in_number_and_bytes() -> None:
+    with Exchange(limits=ObjectLimits(max_objects=2, max_bytes=3000)) as exchange:
+        with pytest.raises(ObjectLimit, match="max_bytes"):
+            exchange.server.put({"w": np.zeros(3001, np.uint8)})
+        for _ in range(2):
+            exchange.server.put({"w": np.zeros(1, np.uint8)})
+        with pytest.raises(ObjectLimit, match="max_objects"):
+            exchange.server.put({"w": np.zeros(1, np.uint8)})
+
+
+def test_what_nobody_fetches_is_released_at_its_time_without_a_call() -> None:
+    clock = VirtualClock()
+    released = []
+
+    class Model:
+        spec = MemoryStore({"w": np.zeros(3)}).open().spec
+
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            return (memoryview(bytes(length)),)
+
+        def close(self) -> None:
+            released.append(clock())
+
+    class Store:
+        def open(self) -> Model:
+            return Model()
+
+        def begin(self, spec: object) -> None:
+            raise NotImplementedError
+
+    with clock.running(), Exchange(clock=clock) as exchange:
+        began = clock()
+        reference = exchange.server.put(Store(), ttl=500.0)  # type: ignore[arg-type]
+        gone = clock.event()
+        gone.wait(501)
+        assert released == [began + 500]
+        with pytest.raises(ObjectExpired):
+            exchange.server.open(reference)
+
+
+def test_a_reference_from_before_a_restart_is_unknown_and_the_error_says_so() -> None:
+    with Exchange() as before:
+        reference = before.server.put(some_arrays())
+    with Exchange() as after, pytest.raises(UnknownObject, match="started again"):
+        after.server.open(reference)
+
+
+def test_a_closed_server_is_not_opened_again_and_holds_nothing() -> None:
+    with Exchange() as exchange:
+        reference = exchange.server.put(some_arrays())
+    assert len(exchange.server) == 0
+    with pytest.raises(UnknownObject):
+        exchange.server.open(reference)
+    with pytest.raises(RuntimeError, match="make another one"):
+        exchange.server.listen()
+    with pytest.raises(RuntimeError, match="closed"):
+        exchange.server.put(some_arrays())
+
+
+def test_objects_are_served_beside_what_a_server_does_already() -> None:
+    with Server(memory_address(), SMALL) as server:
+        objects = ObjectServer(server)
+        with objects:
+            assert objects.listen() is objects
+            assert objects.address == server.address
+            assert objects.port == server.port
+        assert server.listen() is server
+        with pytest.raises(ValueError, match="handler already"):
+            ObjectServer(server)

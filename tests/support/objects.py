@@ -1,0 +1,68 @@
+"""Object servers and clients for tests, in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from streamlink.clock import Clock, running_time
+from streamlink.config import LinkConfig, ObjectLimits
+from streamlink.objects import ObjectClient, ObjectServer
+from streamlink.testing import memory_address
+from tests.support.peers import SMALL, Array
+
+__all__ = ["Exchange", "some_arrays"]
+
+
+def some_arrays(seed: int = 0) -> dict[str, Array]:
+    """Return a small model that still has many chunks."""
+    random = np.random.default_rng(seed)
+    return {
+        "weight": random.standard_normal((64, 257)).astype(np.float32),
+        "bias": random.integers(0, 99, 1001),
+        "scale": np.array(1.5, np.float64),
+        "none": np.zeros((0, 3), np.float32),
+    }
+
+
+class Exchange:
+    """An object server, and clients that come and go; all end with it."""
+
+    def __init__(
+        self,
+        address: str = "",
+        *,
+        config: LinkConfig = SMALL,
+        limits: ObjectLimits | None = None,
+        spool: Path | None = None,
+        clock: Clock = running_time,
+    ) -> None:
+        self.config, self.clock = config, clock
+        self.server = ObjectServer(
+            address or memory_address(), config=config, limits=limits, spool=spool, clock=clock
+        ).listen()
+        self._clients: list[ObjectClient] = []
+
+    def client(self, name: str = "site-1", config: LinkConfig | None = None) -> ObjectClient:
+        """Join a client."""
+        client = ObjectClient(
+            self.server.address, name=name, config=config or self.config, clock=self.clock
+        )
+        self._clients.append(client)
+        return client.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for client in self._clients:
+            client.close()
+        self.server.close()
