@@ -12,9 +12,10 @@ import pytest
 from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
-from tests.support.joined_pumps import Transfer
+from tests.support.joined_pumps import JoinedPumps, Transfer
 from tests.support.models import content, float_spec, pattern_model
 
 SPEC = float_spec(15_000, 10)
@@ -30,6 +31,11 @@ def transfer() -> Iterator[Transfer]:
 @pytest.fixture
 def store(transfer: Transfer) -> MemoryStore:
     """A store the model is received into, from the start of the test on."""
+    return received(transfer)
+
+
+def received(transfer: Transfer) -> MemoryStore:
+    """Join both ends, and receive into a store from now on."""
     store = MemoryStore()
 
     def receive() -> None:
@@ -56,6 +62,36 @@ def test_pieces_of_any_size_and_number_of_views_are_written(
     assert content(store.open()) == DATA
     assert receipt.metrics == {"loss": 0.5}
     assert transfer.incoming.metrics == {"loss": 0.5}
+
+
+class Cut(SendTransfer):
+    """Its call is lost once, between the look for room and the write; another follows after it."""
+
+    at = 0
+    carrier: JoinedPumps | None = None
+
+    def wait_room(self) -> tuple[int, int] | None:
+        if self.carrier is not None and not self.is_connected:
+            self.carrier.join()
+            self.carrier = None
+        room = super().wait_room()
+        if self.carrier is not None and room is not None and room[0] == self.at:
+            self.carrier.cut()
+        return room
+
+
+@pytest.mark.parametrize("at", [0, 9_000])
+def test_a_piece_whose_call_is_lost_before_it_was_queued_is_written_again(at: int) -> None:
+    with Transfer(SPEC, sender=Cut) as transfer:
+        store = received(transfer)
+        sender = transfer.outgoing
+        assert isinstance(sender, Cut)
+        sender.at, sender.carrier = at, transfer.carrier
+        for start in range(0, len(DATA), 9_000):
+            sender.write(start, (memoryview(DATA)[start : start + 9_000],))
+        sender.finish()
+        assert transfer.carrier.cuts == 1
+        assert content(store.open()) == DATA
 
 
 def test_a_write_out_of_turn_is_our_own_error(transfer: Transfer, store: MemoryStore) -> None:

@@ -123,7 +123,8 @@ class JoinedPumps:
 class Transfer:
     """One model between two ends joined in memory; each end's work has a thread of its own.
 
-    ``extent`` of it travels, and that is what the receiver wants, or ``wanted``.
+    ``extent`` of it travels, and that is what the receiver wants, or ``wanted``. ``sender`` is the
+    class of the sending end.
     """
 
     def __init__(
@@ -136,8 +137,9 @@ class Transfer:
         extent: Extent | None = None,
         wanted: Extent | None = None,
         is_resumable: bool = False,
+        sender: type[SendTransfer] = SendTransfer,
     ) -> None:
-        self.outgoing = SendTransfer(
+        self.outgoing = sender(
             sender_config or config,
             spec,
             stream_id=STREAM,
