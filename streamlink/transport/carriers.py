@@ -108,7 +108,8 @@ class ClientCall:
         """Let the new call carry the pump; returns the call's number there.
 
         Args:
-            cut: ends the call at once, from any thread; ``carry`` returns then.
+            cut: ends the call at once, from any thread; ``carry`` returns then. It is called
+                without a lock.
         """
         number = self.pump.attach(cut)
         self._attached(self.pump)
@@ -185,7 +186,10 @@ class Caller(Protocol):
         """Note that the hub has let this client in: its connection is no stranger's any more."""
 
     def cut(self) -> None:
-        """End the call at once, whatever is still to be sent."""
+        """End the call at once, whatever is still to be sent.
+
+        Called without any lock of ours, so it may report the call's end before it returns.
+        """
 
 
 class ServerCall(Caller, Protocol):

@@ -21,6 +21,7 @@ from streamlink.errors import (
     ProtocolError,
     StreamAborted,
     StreamlinkError,
+    to_raise,
 )
 from streamlink.extent import Extent
 from streamlink.protocol.events import (
@@ -328,13 +329,20 @@ class Session:
         """
         with self._lock:
             self._require_place(stream_id)
-            # We may see a break that the client, which has to come back, hears of only by silence.
-            timeouts = self.config.timeouts
-            extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
-            with pump.locked() as (machine, _):
-                machine.extra_grace_seconds = extra
-            call = pump.attach(cut)
-            self._calls[stream_id] = call
+            # Taken before it is attached, or two streams could take the last place at once. 0 is no
+            # call's number: the end of an older call does not free it.
+            self._calls[stream_id] = 0
+        # We may see a break that the client, which has to come back, hears of only by silence.
+        timeouts = self.config.timeouts
+        extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
+        with pump.locked() as (machine, _):
+            machine.extra_grace_seconds = extra
+        # Without the lock: this cuts the call that it takes over from, and a carrier may report the
+        # end of that call (``carried``) before its ``cut`` returns.
+        call = pump.attach(cut)
+        with self._lock:
+            # The newest, where two calls took over at once: the end of the other frees no place.
+            self._calls[stream_id] = max(call, self._calls.get(stream_id, 0))
         return call
 
     def _require_place(self, stream_id: int) -> None:
@@ -444,7 +452,7 @@ class Session:
         if isinstance(outcome, Reply):
             pending.set_result(outcome)
         else:
-            pending.set_exception(outcome)
+            pending.set_exception(to_raise(outcome))  # each waiter raises its own
 
     def _end(self, error: StreamlinkError) -> None:
         with self._lock:

@@ -19,7 +19,7 @@ from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import DataPort, Request
+from streamlink.protocol.frames import Attach, DataPort, Request
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier, Readiness
 from streamlink.transport.dialer import Carriers, Dialer
@@ -273,6 +273,27 @@ class DataCarrierContract:
         assert moving.has_begun.wait(WAIT)
         pump_of(moving.outgoing).cut()
         assert moving.finish().stats.resumes >= 1
+
+    def test_a_call_takes_over_from_one_that_still_stands(self, line: Line) -> None:
+        dialer, near, far = line.joined()
+        moving = Moving(line, dialer, near, far)
+        moving.start()
+        assert moving.has_begun.wait(WAIT)
+        # Another connection of the same client, as the hub sees it: the hub cuts the call before.
+        number = moving.outgoing.stream_id
+        rival, *_ = line.joined("site-2")
+        other = ReceiveTransfer(
+            near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
+        )
+        first = (Attach(near.session_id, number),)
+        call = ClientCall(pump_of(other), TransferWire(number), first=first)
+        carrying = threading.Thread(target=rival.carriers.data.carry, args=(call,), daemon=True)
+        carrying.start()
+        # The client of the call that was cut opens the next one, which takes over again.
+        until(lambda: moving.outgoing.stats.resumes >= 1)
+        moving.finish()
+        carrying.join(WAIT)
+        assert not carrying.is_alive()
 
     def test_a_stream_that_was_not_offered_is_refused_in_words(self, line: Line) -> None:
         dialer, near, _ = line.joined()
