@@ -53,6 +53,7 @@ from streamlink.errors import (
     UnknownObject,
     UnsupportedDtype,
     code_of,
+    to_raise,
 )
 
 CLASSES = {
@@ -267,3 +268,27 @@ def test_every_error_has_one_code_on_the_wire(error: BaseException, code: AbortC
 def test_the_code_of_one_error_is_not_that_of_its_class() -> None:
     assert ProtocolError("taken", code=AbortCode.NAME_TAKEN).code is AbortCode.NAME_TAKEN
     assert ProtocolError.code is AbortCode.PROTOCOL_ERROR
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProtocolError("a rule", stream_id=7, code=AbortCode.NAME_TAKEN),
+        StreamAborted(AbortCode.REFUSED, "full", by_peer=True, who="the server"),
+        CommunicationTimeout(stage="sending", who="a", stream="b", seconds=1.0, bytes_done=2),
+        CorruptStore("bad", path="m", tensor="t", inside=1, offset=2),
+        Cancelled("enough"),
+    ],
+)
+def test_a_stored_error_is_raised_again_and_again_and_keeps_no_frame(
+    error: StreamlinkError,
+) -> None:
+    error.__cause__ = ValueError("why")
+    for _ in range(2):
+        with pytest.raises(type(error)) as caught:
+            raise to_raise(error)
+        assert str(caught.value) == str(error)
+        assert vars(caught.value) == vars(error)
+        assert caught.value.__cause__ is error.__cause__
+        assert len(caught.traceback) == 1
+    assert error.__traceback__ is None

@@ -38,6 +38,7 @@ program read the same thing. The same fault is *local* if we did it and *remote*
 
 from streamlink.errors.base import AbortCode, Cancelled, StreamlinkError
 from streamlink.errors.base import code_of as code_of
+from streamlink.errors.base import to_raise as to_raise
 from streamlink.errors.models import (
     CorruptStore,
     ModelError,

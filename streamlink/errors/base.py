@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeVar
 
-__all__ = ["AbortCode", "Cancelled", "StreamlinkError", "code_of"]
+__all__ = ["AbortCode", "Cancelled", "StreamlinkError", "code_of", "to_raise"]
+
+E = TypeVar("E", bound="StreamlinkError")
 
 
 class AbortCode(IntEnum):
@@ -56,6 +59,20 @@ def code_of(error: BaseException) -> AbortCode:
     if not isinstance(error, Exception):
         return AbortCode.CANCELLED  # an interrupt: it was ended on purpose
     return AbortCode.STORE_FAILED if isinstance(error, OSError) else AbortCode.TASK_FAILED
+
+
+def to_raise(error: E) -> E:
+    """Return a copy of a stored error, to be raised in its place.
+
+    An error keeps the frames that it was raised through, and they keep what they worked on: arrays,
+    a source. Where a stream keeps its error, that would be a reference cycle, freed only by the
+    garbage collector; and an error that is raised for every caller would grow with each.
+    """
+    # Not ``copy.copy``: it calls the class with ``args``, which most of ours do not take.
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    copy.args, copy.__cause__ = error.args, error.__cause__
+    return copy
 
 
 class Cancelled(StreamlinkError):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from streamlink.clock import Clock
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, to_raise
 from streamlink.extent import Extent
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.reports import Reports
@@ -194,7 +194,7 @@ class Assignment:
                 AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
             )
         if self._session.error is not None:
-            raise self._session.error
+            raise to_raise(self._session.error)
 
     def call_off(self, reason: str) -> None:
         """Note that the server cancelled the request; the work ends at its next ``check``."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from streamlink.clock import Clock
-from streamlink.errors import AbortCode, Cancelled, RoundError, StreamlinkError
+from streamlink.errors import AbortCode, Cancelled, RoundError, StreamlinkError, to_raise
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
@@ -166,7 +166,7 @@ class Pulse:
             StreamlinkError: the stream has failed, so the work is of no use.
         """
         if (error := self._transfer.error) is not None:
-            raise error
+            raise to_raise(error)
         now = self._transfer.clock()
         if now >= self._due:
             self._due = now + self._seconds

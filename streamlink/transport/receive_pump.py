@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from streamlink.clock import Clock
-from streamlink.errors import StreamlinkError, TransportClosed
+from streamlink.errors import StreamlinkError, TransportClosed, to_raise
 from streamlink.protocol.events import Delivered, Event, Failed
 from streamlink.protocol.frames import PLAIN, Chunk, Frame, Open, Payload
 from streamlink.protocol.machine import HANDSHAKE_FRAMES
@@ -77,14 +77,14 @@ class ReceivePump(LendingPump):
         """
         event = self.poll(seconds)
         if isinstance(event, Failed):
-            raise event.error
+            raise to_raise(event.error)
         if isinstance(event, Delivered):
             self._settle(event.chunk)
             if event.chunk.encoding != PLAIN:
                 return Delivered(self._decoded(event.chunk))
         # ``Failed`` comes once: an owner that asks again must not take its absence for silence.
         if event is None and self._machine.is_closed and self._machine.error is not None:
-            raise self._machine.error
+            raise to_raise(self._machine.error)
         return event
 
     def _wait_news(self) -> Event:
@@ -98,7 +98,7 @@ class ReceivePump(LendingPump):
                 # Pieces are left to the taker: one that the owner took would be out of order.
                 event = None if machine.has_piece else machine.next_event()
             if isinstance(event, Failed):
-                raise event.error
+                raise to_raise(event.error)
             if event is not None:
                 return event
             if machine.is_closed:
@@ -213,4 +213,6 @@ class ReceivePump(LendingPump):
 
 
 def _why_closed(machine: ReceiveStream) -> StreamlinkError:
-    return machine.error or TransportClosed(f"{machine.name} is already done")
+    if machine.error is not None:
+        return to_raise(machine.error)
+    return TransportClosed(f"{machine.name} is already done")

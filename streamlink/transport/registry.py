@@ -8,7 +8,14 @@ from collections.abc import Callable
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError, code_of
+from streamlink.errors import (
+    AbortCode,
+    ProtocolError,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+    to_raise,
+)
 from streamlink.protocol.frames import Abort, Hello
 from streamlink.transport.drain import Drain, leave, superseded
 from streamlink.transport.session import Session
@@ -147,7 +154,7 @@ class Registry:
             raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
         if self._closing is not None:
             self._wait_no_more(hello.name)
-            raise self._closing
+            raise to_raise(self._closing)
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
         named = [each for each in self._sessions.values() if each.peer == hello.name]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
-from streamlink.errors import code_of
+from streamlink.errors import code_of, to_raise
 from streamlink.protocol.events import Accepted, Committed, Event, Failed, PeerHeld
 from streamlink.protocol.frames import (
     NO_METRICS,
@@ -95,7 +95,12 @@ class SendPump(Pump[SendStream]):
                     return
             # First: the abort that follows a fault of the supply is an event, too, and says less.
             if self._supply_error is not None:
-                raise self._supply_error
+                # Handed over and not kept: its frames hold the source.
+                error, self._supply_error = self._supply_error, None
+                try:
+                    raise error
+                finally:
+                    del error
             self._react(event)
 
     def write(self, offset: int, payload: Payload) -> bool:
@@ -179,14 +184,14 @@ class SendPump(Pump[SendStream]):
 
     def _react(self, event: Event | None) -> None:
         if isinstance(event, Failed):
-            raise event.error
+            raise to_raise(event.error)
         if isinstance(event, PeerHeld) and self.on_held is not None:
             self.on_held(event)
 
     def _wait_alive(self) -> None:
         """Wait for a change; raise the machine's error where there will not be one."""
         if self._machine.is_closed and self._machine.error is not None:
-            raise self._machine.error
+            raise to_raise(self._machine.error)
         self._to_own.wait(RECHECK_SECONDS)
 
     def _refill(self, call: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -13,10 +16,12 @@ from streamlink.errors import AbortCode, LocalProtocolError, StreamAborted
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.model.interfaces import Payload
 from streamlink.protocol import frames as f
-from streamlink.stores.memory import MemoryStore
+from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.joined_pumps import JoinedPumps, Transfer
-from tests.support.models import content, float_spec, pattern_model
+from tests.support.models import arrays_of, content, float_spec, pattern_model
+from tests.support.peers import WAIT
 
 SPEC = float_spec(15_000, 10)
 DATA = content(pattern_model(SPEC))
@@ -118,6 +123,40 @@ def test_a_sender_may_hold_too(transfer: Transfer, store: MemoryStore) -> None:
     transfer.outgoing.hold("thinking", "itself")
     send_model(transfer.outgoing, pattern_model(SPEC))
     assert content(store.open()) == DATA
+
+
+class Source(ArrayModel):
+    """A model that calls ``act`` when it is read."""
+
+    act: Callable[[], None]
+
+    def read(self, offset: int, length: int) -> Payload:
+        self.act()
+        return super().read(offset, length)
+
+
+def fail() -> None:
+    raise OSError("the disk failed")
+
+
+@pytest.mark.parametrize("is_its_fault", [False, True])
+def test_a_failed_transfer_does_not_keep_its_source_alive(
+    transfer: Transfer, store: MemoryStore, is_its_fault: bool
+) -> None:
+    source = Source(arrays_of(SPEC, DATA))
+    stop = partial(transfer.outgoing.abort, AbortCode.CANCELLED, "not today")
+    source.act = fail if is_its_fault else stop
+    freed = threading.Event()
+    weakref.finalize(source, freed.set)
+    gc.disable()  # it would free a cycle at some time
+    try:
+        with suppress(StreamAborted, OSError):
+            send_model(transfer.outgoing, source)
+        del source
+        assert freed.wait(WAIT), "the carrier's thread may let go of it a little later"
+    finally:
+        gc.enable()
+    assert transfer.outgoing.error is not None
 
 
 def test_a_failed_stream_keeps_its_error(transfer: Transfer, store: MemoryStore) -> None:
