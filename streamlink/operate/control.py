@@ -98,7 +98,10 @@ class ControlServer:
         # Closed before the file is removed: whoever connects in between is refused at once, instead
         # of waiting for an answer that nobody will give.
         self._server.server_close()
-        with suppress(OSError):
+        # With the lock, as above: a process that begins just now may replace our socket between the
+        # look and the removal. Where the lock cannot be had, a stale socket stays, which does not
+        # hurt.
+        with suppress(OSError, ControlError), _locked(self.path.absolute().parent):
             if _identity(self.path) == self._server.identity:
                 self.path.unlink()
 
@@ -213,7 +216,11 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._places.release()  # no thread could be started, so none will
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

@@ -83,18 +83,21 @@ class HttpServer(ThreadingMixIn, WSGIServer):
                 # Entered here and not in the connection's thread: the count would lag, and a burst
                 # of connections would find room that is already taken.
                 self._since[request] = time.monotonic()
-        if has_room:
-            super().process_request(request, client_address)
-        else:
+        if not has_room:
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._forget(request)  # no thread could be started, so none will
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and make room for the next connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            with self._lock:
-                del self._since[request]
+            self._forget(request)
 
     def service_actions(self) -> None:
         """Cut connections that take too long; called several times a second."""
@@ -103,6 +106,10 @@ class HttpServer(ThreadingMixIn, WSGIServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a broken connection at debug level: a scraper may disconnect at any time."""
         logger.debug("a scraper of the metrics disconnected", exc_info=True)
+
+    def _forget(self, request: Any) -> None:
+        with self._lock:
+            del self._since[request]
 
     def _cut(self, *, older_than: float) -> None:
         until = time.monotonic() - older_than

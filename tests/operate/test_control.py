@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -200,6 +201,43 @@ def test_who_says_nothing_does_not_keep_others_out(tmp_path: Path) -> None:
     with ControlServer(tmp_path / "c", echo), socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(tmp_path / "c"))
         assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
+
+
+class NoThread(threading.Thread):
+    """A thread for which the system has no room."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_caller_without_a_thread_takes_no_place_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ControlServer(tmp_path / "c", echo):
+        monkeypatch.setattr(threading, "Thread", NoThread)
+        for _ in range(9):
+            with pytest.raises(ControlError):
+                ask(tmp_path / "c", STATUS)
+        monkeypatch.undo()
+        assert ask(tmp_path / "c", STATUS) == {"heard": STATUS}
+
+
+def test_the_socket_of_one_that_begins_meanwhile_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, original = ControlServer(tmp_path / "c", echo), fcntl.flock
+    other = socket.socket(socket.AF_UNIX)
+    other.bind(str(tmp_path / "other"))
+
+    def let_another_begin(fd: int, how: int) -> None:
+        original(fd, how)
+        (tmp_path / "other").rename(tmp_path / "c")  # it had the lock just before
+
+    monkeypatch.setattr(fcntl, "flock", let_another_begin)
+    server.close()
+    other.close()
+    assert not (tmp_path / "other").exists(), "it was removed without the lock"
+    assert (tmp_path / "c").exists()
 
 
 def test_callers_beyond_the_bound_are_sent_away(tmp_path: Path) -> None:

@@ -174,6 +174,24 @@ def test_a_reader_that_asks_byte_by_byte_is_cut_all_the_same(
             assert time.monotonic() < until
 
 
+class NoThread(threading.Thread):
+    """A thread for which the system has no room."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_a_reader_without_a_thread_takes_no_place_for_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serve_metrics("127.0.0.1:0", TrafficCounter()) as here:
+        monkeypatch.setattr(threading, "Thread", NoThread)
+        with readers(here.port, http.CONNECTIONS + 1) as idle:
+            assert all(is_cut(each) for each in idle)
+        monkeypatch.undo()
+        scrape(here.port)
+
+
 def test_a_server_that_closes_does_not_wait_for_its_readers() -> None:
     here = serve_metrics("127.0.0.1:0", TrafficCounter())
     with readers(here.port, 1) as (reader,):
