@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ class Reporter:
             # cases there is time to clean up.
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, _interrupt)
-            _die_with_parent()
+            _die_with_parent(self._file.fileno())
 
     def report(self, **facts: Any) -> None:
         """Report ``facts``: anything that JSON can represent."""
@@ -169,13 +170,18 @@ class Fleet:
         self._cancel.check()
         with nullcontext() if self._has_token else _deferred():
             reads, writes = os.pipe()
-            process = subprocess.Popen(
-                [*command, "--report-fd", str(writes)],
-                pass_fds=(writes,),
-                start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
-            )
-            # The child has its copy. While ours is open, the pipe would not end with the child.
-            os.close(writes)
+            try:
+                process = subprocess.Popen(
+                    [*command, "--report-fd", str(writes)],
+                    pass_fds=(writes,),
+                    start_new_session=True,  # Ctrl-C reaches the parent, which ends them in order
+                )
+            except BaseException:
+                os.close(reads)
+                raise
+            finally:
+                # The child has its copy. While ours is open, the pipe would not end with the child.
+                os.close(writes)
             member = Member(role, name, process)
             self.members.append(member)
             threading.Thread(target=self._listen, args=(member, reads), daemon=True).start()
@@ -348,9 +354,14 @@ def _heeding(act: Callable[[int, FrameType | None], None]) -> Iterator[None]:
             signal.signal(each, what)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(pipe: int) -> None:
     if sys.platform.startswith("linux"):
         # The signal comes when the *thread* ends that started this process. ``Fleet.run`` starts
-        # and awaits them in one thread, so that is the parent's end too. A parent that died before
-        # this line is noticed when a report finds the pipe broken.
+        # and awaits them in one thread, so that is the parent's end too.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # For a parent that died before that no signal comes. Only the parent has the reading end, so
+    # its end shows there; ``getppid`` would not, since nobody told this process who started it.
+    look = select.poll()
+    look.register(pipe, 0)
+    if any(event & select.POLLERR for _, event in look.poll(0)):
+        signal.raise_signal(signal.SIGTERM)

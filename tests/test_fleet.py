@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from streamlink.descriptors import in_use
 from streamlink.fleet import MAX_SAMPLES, Fleet, FleetError, Member, Reporter, peak_rss_bytes
 from tests.support.commands import Command, environment
 from tests.support.peers import WAIT, until
@@ -275,6 +276,30 @@ def test_a_child_whose_parent_is_killed_cleans_up_and_ends(tmp_path: Path) -> No
     assert "cleaned up" in parent.log
     psutil.wait_procs([psutil.Process(number)] if psutil.pid_exists(number) else [], timeout=60)
     assert not psutil.pid_exists(number) or psutil.Process(number).status() == "zombie"
+
+
+@pytest.mark.processes
+def test_a_child_whose_parent_ended_before_it_looked_ends_as_well() -> None:
+    reads, writes = os.pipe()
+    os.close(reads)  # as the end of the parent does
+    program = "import sys; from streamlink.fleet import Reporter; Reporter(int(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(writes)],
+        env=environment(),
+        pass_fds=(writes,),
+        capture_output=True,
+        text=True,
+    )
+    os.close(writes)
+    assert "KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.processes
+def test_a_command_that_cannot_be_started_leaves_no_descriptor() -> None:
+    before = in_use()
+    with pytest.raises(FileNotFoundError):
+        Fleet().run(["/no/such/command"], lambda port: [])
+    assert in_use() == before
 
 
 # --- small parts ------------------------------------------------------------
