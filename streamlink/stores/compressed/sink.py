@@ -295,4 +295,8 @@ def _open_locked(path: Path) -> int:
 
 def _is_at(path: Path, fd: int) -> bool:
     """Tell whether ``path`` still names the open file."""
-    return path.exists() and os.path.samestat(os.stat(path), os.fstat(fd))
+    # One look at the name: between two of them another writer may rename it.
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False

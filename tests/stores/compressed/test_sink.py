@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,6 +176,38 @@ def test_a_file_published_while_it_was_being_locked_is_left_alone(
     monkeypatch.setattr(os, "open", publish_after_opening)
     store.begin(float_spec(1)).discard()
     assert (tmp_path / "m.slz").read_bytes() == b"published"
+
+
+def test_a_name_that_another_writer_publishes_while_it_is_looked_at_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, final, part = (
+        CompressedStore(tmp_path / "m.slz"),
+        tmp_path / "m.slz",
+        tmp_path / "m.slz.part",
+    )
+    opens, looks = os.open, os.stat
+    is_theirs = [False]
+
+    def publish_after_opening(path: Path, *args: int) -> int:
+        fd = opens(path, *args)
+        if Path(path) == part and not final.exists():
+            part.rename(final)
+            part.write_bytes(b"another's")
+            is_theirs[0] = True
+        return fd
+
+    def publish_after_a_look(path: Any, *args: Any, **named: Any) -> os.stat_result:
+        found = looks(path, *args, **named)
+        if path == part and is_theirs[0]:
+            is_theirs[0] = False
+            part.rename(final)
+        return found
+
+    monkeypatch.setattr(os, "open", publish_after_opening)
+    monkeypatch.setattr(os, "stat", publish_after_a_look)
+    store.begin(float_spec(1)).discard()
+    assert final.read_bytes() == b"another's"
 
 
 def test_a_finished_attempt_takes_nothing_more(tmp_path: Path) -> None:
