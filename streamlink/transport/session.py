@@ -17,7 +17,6 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
-    LocalProtocolError,
     ProtocolError,
     StreamAborted,
     StreamlinkError,
@@ -36,11 +35,11 @@ from streamlink.protocol.events import (
     RequestReceived,
 )
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
-from streamlink.protocol.limits import MAX_CONTROL_BYTES
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
 from streamlink.transport.pump import Pump
 from streamlink.transport.receive_pump import ReceivePump
@@ -56,9 +55,6 @@ _REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused w
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
 
 _MOST_ENDED = 4  # calls that one peer may have for streams that have ended (count)
-
-_TEXT_OVERHEAD_BYTES = 16  # what a text costs in a frame beside itself
-_MAX_FACTS_BYTES = MAX_CONTROL_BYTES - 64 * 1024  # beside a topic, a reason, a traceback
 
 StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
@@ -211,8 +207,7 @@ class Session:
         Raises:
             LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
         """
-        _require_text(metadata)
-        _require_room(metadata, part)
+        require_sendable(metadata, part)
         pending = PendingReply(self.clock)
         # Both until it is noted: a quick reply would find nothing that waits for it.
         with self._lock, self._pump.locked() as (machine, now):
@@ -262,8 +257,7 @@ class Session:
         Raises:
             LocalProtocolError: a fact in ``metadata`` is no text.
         """
-        _require_text(metadata)
-        _require_room(metadata)
+        require_sendable(metadata)
         with self._pump.locked() as (machine, _):
             if not machine.is_closed:
                 machine.reply(
@@ -487,21 +481,3 @@ def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:
     kept[number] = what
     while len(kept) > most:
         del kept[next(iter(kept))]
-
-
-def _require_room(metadata: Mapping[str, str], part: tuple[str, ...] = ()) -> None:
-    """Refuse here what the peer would end the session for."""
-    texts = [*metadata, *metadata.values(), *part]
-    nbytes = sum(len(text.encode(errors="replace")) + _TEXT_OVERHEAD_BYTES for text in texts)
-    if nbytes > _MAX_FACTS_BYTES:
-        raise LocalProtocolError(
-            f"facts and patterns of {nbytes} bytes; one request or reply takes {_MAX_FACTS_BYTES}. "
-            "Send what is large as a tensor of the model"
-        )
-
-
-def _require_text(metadata: Mapping[str, str]) -> None:
-    """Refuse now what could not be encoded later, when the caller has gone on."""
-    for name, value in metadata.items():
-        if not all(isinstance(text, str) for text in (name, value)):
-            raise LocalProtocolError(f"metadata {name!r}: {value!r}; both must be text (str)")
