@@ -18,7 +18,18 @@ PURE = ("protocol", "model", "stores", "scenarios/protocol", "scenarios/stores")
 PURE_SUPPORT = ("support/hostile_frames.py",)
 
 # Faults of the system are made where the system is called.
-SYSTEM = {"Path", "builtins", "json", "os", "shutil", "signal", "socket", "subprocess", "sys"}
+SYSTEM = {
+    "Path",
+    "builtins",
+    "fcntl",
+    "json",
+    "os",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "sys",
+}
 SYSTEM |= {"threading"}
 
 PYTHONS = {"_exit", "_generated"}
