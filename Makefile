@@ -7,17 +7,17 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 WORKERS ?= 4
 N ?= 20
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
-QUICK  := not slow and (not processes or processes(quick=True))
+QUICK  := not slow and not integrations and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test test-all test-stress lint types unit format proto fuzz soak cover bench bench-full clean
+.PHONY: help venv demo test test-all test-integrations test-stress lint types unit format proto fuzz soak cover bench bench-full clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: $(VENV)/.dev ## make .venv with everything a developer needs
 
@@ -27,7 +27,11 @@ demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, p
 test: lint types unit ## style, types, and the tests of minutes: all but most real processes
 
 test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
-	$(PYTEST) -m "hypothesis or sampled or not ($(QUICK))" --hypothesis-profile=full
+	$(PYTEST) -m "not integrations and (hypothesis or sampled or not ($(QUICK)))" --hypothesis-profile=full
+
+test-integrations: venv ## FLARE, Flower and APPFL, each in an environment of its own, with and without us; SMALL=1
+	$(BIN)/pytest -q -n 1 -m integrations tests/integrations $(if $(SMALL),-k "not large")
+	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small)
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
 	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) $(if $(K),--only "$(K)")

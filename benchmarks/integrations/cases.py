@@ -1,0 +1,99 @@
+"""What is run and what came of it, as objects and as the lines of the result files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = ["FAILURES", "LINES", "Case", "Ended", "Memory", "Outcome", "short"]
+
+LINES = ("bare", "first", "second")
+FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
+Ended = Literal["done", "failed", "out of memory", "timeout"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of one framework.
+
+    Attributes:
+        line: ``"bare"`` (without streamlink), ``"first"`` (its aggregation as it is) or
+            ``"second"`` (an aggregation of ours in its place).
+        failure: what goes wrong in the middle of it; None: nothing.
+        mode: ``"processes"``, or what else the framework knows, such as ``"simulation"``.
+    """
+
+    framework: str
+    size_bytes: int = 64_000_000
+    arrays: int = 64
+    line: str = "first"
+    clients: int = 2
+    rounds: int = 3
+    dtype: str = "float32"
+    failure: str | None = None
+    mode: str = "processes"
+
+    def __post_init__(self) -> None:
+        if self.line not in LINES:
+            raise ValueError(f"line is {self.line!r}; it can be one of {', '.join(LINES)}")
+        if self.failure is not None and self.failure not in FAILURES:
+            raise ValueError(f"failure {self.failure!r}; it can be one of {', '.join(FAILURES)}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        words = [self.framework, self.line, f"{short(self.size_bytes)} in {self.arrays}"]
+        words += [f"{self.clients} clients", f"{self.rounds} rounds"]
+        extra = [each for each in (self.dtype, self.mode) if each not in ("float32", "processes")]
+        return ", ".join([*words, *extra, *([self.failure] if self.failure else [])])
+
+
+def short(size_bytes: float) -> str:
+    """Return a size as a reader says it: ``64 MB``, ``2.5 GB``."""
+    if size_bytes >= 1e9:
+        return f"{size_bytes / 1e9:.3g} GB"
+    return f"{size_bytes / 1e6:.3g} MB"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of one side: the sum over all its processes at one moment (bytes)."""
+
+    base_bytes: int
+    peak_bytes: int
+    over_base_bytes: int
+    """The highest sum of what each process had above its own base."""
+    shared_bytes: int = 0
+    """Shared memory and tmpfs in it, at the peak."""
+
+
+@dataclass
+class Outcome:
+    """What one run showed; what was not seen is empty."""
+
+    case: Case
+    ended: Ended
+    seconds: float
+    said: str = ""
+    exact: bool | None = None
+    rounds: list[float] = field(default_factory=list)
+    calls: dict[str, dict[str, float]] = field(default_factory=dict)
+    memory: dict[str, Memory] = field(default_factory=dict)
+    left_behind: list[str] = field(default_factory=list)
+    marks: list[dict[str, Any]] = field(default_factory=list)
+    commit: str = ""
+    at: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as a JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Outcome:
+        """Return the outcome that ``as_json`` wrote."""
+        memory = {side: Memory(**each) for side, each in facts["memory"].items()}
+        return cls(**{**facts, "case": Case(**facts["case"]), "memory": memory})

@@ -1,0 +1,136 @@
+"""The table: what each line of a framework took, and what was asked of it, met or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+
+from rich.console import Console
+
+from benchmarks.integrations.cases import Case, Outcome, short
+from benchmarks.tables import print_table
+
+__all__ = ["COLUMNS", "print_report", "rows_of", "verdicts"]
+
+COLUMNS = ("case", "line", "runs", "ended", "exact", "calls, s", "round, s", "server, MB",
+           "client, MB", "against bare: calls, round, server, client", "asked for")  # fmt: skip
+MiB = 1 << 20
+ROUND_MOST = {"first": 2 / 3, "second": 1 / 2}
+Figure = Callable[[Outcome], float | None]
+
+
+def calls(outcome: Outcome) -> float | None:
+    """Return the seconds inside the framework's send and receive calls, over all sides."""
+    found = [each["send"] + each["receive"] for each in outcome.calls.values()]
+    return sum(found) if found and outcome.ended == "done" else None
+
+
+def round_seconds(outcome: Outcome) -> float | None:
+    """Return the seconds of a round."""
+    return median(outcome.rounds) if outcome.rounds and outcome.ended == "done" else None
+
+
+def server(outcome: Outcome) -> float | None:
+    """Return the server's peak over its base (bytes), also of a run that came to no end."""
+    memory = outcome.memory.get("server")
+    return memory.over_base_bytes if memory else None
+
+
+def client(outcome: Outcome) -> float | None:
+    """Return the largest client's peak over its base (bytes)."""
+    return max((each.over_base_bytes for side, each in outcome.memory.items() if side != "server"),
+               default=None)  # fmt: skip
+
+
+FIGURES: tuple[Figure, ...] = (calls, round_seconds, server, client)
+
+
+def values(outcomes: Sequence[Outcome], figure: Figure) -> list[float]:
+    """Return what the runs have of a figure."""
+    return [value for each in outcomes if (value := figure(each)) is not None]
+
+
+def verdicts(ours: Sequence[Outcome], bare: Sequence[Outcome]) -> list[tuple[str, bool | None]]:
+    """Return what was asked of a line, and whether it was met; None: there is nothing to tell."""
+    case = ours[0].case
+    found = [("exact", all(each.exact for each in ours)),
+             ("calls ≤ 1/3", _ratio_met(ours, bare, calls, 1 / 3)),
+             (f"round ≤ {'2/3' if case.line == 'first' else '1/2'}",
+              _ratio_met(ours, bare, round_seconds, ROUND_MOST[case.line])),
+             _server_verdict(case, ours, bare),
+             ("client ≤ 0.6", _ratio_met(ours, bare, client, 0.6))]  # fmt: skip
+    most = [value <= 1.1 * case.size_bytes + 64 * MiB for value in values(ours, client)]
+    return [*found, ("client ≤ 1.1 model + 64 MiB", all(most) if most else None)]
+
+
+def _server_verdict(
+    case: Case, ours: Sequence[Outcome], bare: Sequence[Outcome]
+) -> tuple[str, bool | None]:
+    if case.line == "first":
+        return "server ≤ 0.6", _ratio_met(ours, bare, server, 0.6)
+    most = [value <= 256 * MiB + 0.1 * case.size_bytes for value in values(ours, server)]
+    return "server ≤ 256 MiB + 0.1 model", all(most) if most else None
+
+
+def _ratio_met(
+    ours: Sequence[Outcome], bare: Sequence[Outcome], figure: Figure, most: float
+) -> bool | None:
+    ratio = _ratio(ours, bare, figure)
+    return None if ratio is None else ratio <= most
+
+
+def _ratio(ours: Sequence[Outcome], bare: Sequence[Outcome], figure: Figure) -> float | None:
+    a, b = values(ours, figure), values(bare, figure)
+    return median(a) / median(b) if a and b and median(b) else None
+
+
+def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """Return one row for each case that was run."""
+    by_case: dict[Case, list[Outcome]] = {}
+    for each in outcomes:
+        by_case.setdefault(each.case, []).append(each)
+    return [_row(case, runs, by_case.get(replace(case, line="bare"), []))
+            for case, runs in by_case.items()]  # fmt: skip
+
+
+def _row(case: Case, runs: Sequence[Outcome], bare: Sequence[Outcome]) -> tuple[str, ...]:
+    ended = ", ".join(dict.fromkeys(each.ended for each in runs))
+    exact = {True: "yes", False: "NO", None: "-"}[_all([each.exact for each in runs])]
+    what = f"{case.framework} {short(case.size_bytes)} in {case.arrays}, {case.clients} clients"
+    what += "".join(f", {each}" for each in (case.dtype, case.mode, case.failure)
+                    if each not in ("float32", "processes", None))  # fmt: skip
+    figures = [_spread(values(runs, figure), 1 if figure in (calls, round_seconds) else 1e6)
+               for figure in FIGURES]  # fmt: skip
+    ratios = [_ratio(runs, bare, figure) for figure in FIGURES]
+    against = ", ".join("-" if each is None else f"{each:.2f}" for each in ratios)
+    asked = [] if case.line == "bare" or case.failure else verdicts(runs, bare)
+    told = "; ".join(f"{name} {_met(met)}" for name, met in asked)
+    left = [each for outcome in runs for each in outcome.left_behind]
+    told += f"; LEFT BEHIND {left}" if left else ""
+    against = "" if case.line == "bare" else against
+    return (what, case.line, str(len(runs)), ended, exact, *figures, against, told)
+
+
+def _met(met: bool | None) -> str:
+    return {True: "met", False: "NOT MET", None: "-"}[met]
+
+
+def _all(verdicts: Sequence[bool | None]) -> bool | None:
+    told = [each for each in verdicts if each is not None]
+    return all(told) if told else None
+
+
+def _spread(found: Sequence[float], unit: float) -> str:
+    if not found:
+        return "-"
+    digits = 2 if unit == 1 else 0
+    low, middle, high = (
+        f"{each / unit:.{digits}f}" for each in (min(found), median(found), max(found))
+    )
+    return middle if len(found) == 1 else f"{middle} ({low}..{high})"
+
+
+def print_report(outcomes: Sequence[Outcome], console: Console | None = None) -> None:
+    """Print the table of all runs."""
+    print_table(console or Console(), COLUMNS, rows_of(outcomes))

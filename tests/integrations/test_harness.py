@@ -1,0 +1,182 @@
+"""The harness of the frameworks' cases: what it keeps, watches, cleans up and judges."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.integrations import inside
+from benchmarks.integrations.cases import Case, Memory, Outcome
+from benchmarks.integrations.environments import PINS, Environment, digest_of
+from benchmarks.integrations.report import rows_of, verdicts
+from benchmarks.integrations.running import CaseFailed, Running, run_case
+from benchmarks.integrations.series import read, run_series
+from benchmarks.integrations.sides import processes_of
+from benchmarks.stats import commit
+
+CASE = Case("appfl", 1_000_000, 4, "first", rounds=2)
+GB = 10**9
+
+
+def outcome(line: str, *, call: float, turn: float, server: int, client: int) -> Outcome:
+    memory = {"server": Memory(0, server, server), "site-1": Memory(0, client, client)}
+    calls = {"site-1": {"send": call, "receive": 0.0}}
+    case = replace(CASE, line=line)
+    return Outcome(case, "done", 9.0, exact=True, rounds=[turn], calls=calls, memory=memory)
+
+
+def test_a_line_is_judged_by_its_medians_against_those_without_us() -> None:
+    bare = [outcome("bare", call=9, turn=9, server=9 * GB, client=3 * GB)]
+    ours = [outcome("first", call=call, turn=5, server=6 * GB, client=GB) for call in (2, 3, 99)]
+    assert verdicts(ours, bare) == [
+        ("exact", True),
+        ("calls ≤ 1/3", True),
+        ("round ≤ 2/3", True),
+        ("server ≤ 0.6", False),
+        ("client ≤ 0.6", True),
+        ("client ≤ 1.1 model + 64 MiB", False),
+    ]
+
+
+def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
+    ours = [outcome("second", call=1, turn=1, server=200_000_000, client=1)]
+    assert ("server ≤ 256 MiB + 0.1 model", True) in verdicts(ours, [])
+    assert ("calls ≤ 1/3", None) in verdicts(ours, [])
+
+
+def test_a_run_that_was_out_of_memory_has_a_row_with_its_peak() -> None:
+    run = replace_ended(outcome("bare", call=1, turn=1, server=2 * GB, client=1), "out of memory")
+    [row] = rows_of([run])
+    assert row[3] == "out of memory"
+    assert row[7] == "2000"
+    assert row[5] == row[6] == "-"
+
+
+def replace_ended(run: Outcome, ended: str) -> Outcome:
+    return replace(run, ended=ended)  # type: ignore[arg-type]
+
+
+def test_a_result_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
+    run = outcome("first", call=1, turn=1, server=1, client=1)
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(run.as_json()) + "\n" + '{"cut off')
+    assert read(path) == [run]
+
+
+@pytest.mark.processes
+def test_a_series_goes_on_after_what_its_file_has(tmp_path: Path) -> None:
+    path, ran = tmp_path / "results.jsonl", list[str]()
+
+    def one(case: Case) -> Outcome:
+        ran.append(case.line)
+        if len(ran) == 4:
+            raise KeyboardInterrupt
+        return replace(outcome(case.line, call=1, turn=1, server=1, client=1), commit=commit())
+
+    cases = [replace(CASE, line=line) for line in ("bare", "first")]
+    with pytest.raises(KeyboardInterrupt):
+        run_series(cases, 3, path, one)
+    run_series(cases, 3, path, one)
+    assert ran == ["bare", "first", "bare", "first", "first", "bare", "first"]
+    assert len(read(path)) == 6
+
+
+def test_an_environment_is_named_by_all_that_is_installed_in_it() -> None:
+    first = Environment(("a==1",))
+    assert digest_of(first) == digest_of(Environment(("a==1",)))
+    others = [Environment(("a==2",)), Environment((), ("a==1",)), replace(first, stubs=("b",))]
+    assert len({digest_of(each) for each in [first, *others]}) == 4
+    assert set(PINS) == {"nvflare", "flower", "appfl"}
+
+
+def test_the_arrays_of_a_case_have_the_closed_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STREAMLINK_CASE_FACTS", json.dumps(CASE.as_json()))
+    monkeypatch.setenv("STREAMLINK_MARKS", str(tmp_path / "marks"))
+    model = inside.arrays()
+    for _ in range(2):
+        updates = [{name: each.copy() for name, each in model.items()} for _ in range(2)]
+        for client, update in enumerate(updates, 1):
+            inside.train(update, client)
+        model = {name: (updates[0][name] + updates[1][name]) / 2 for name in model}
+    assert sum(each.nbytes for each in model.values()) == CASE.size_bytes
+    assert inside.check_all(model, rounds=2)
+    assert not inside.check_all(model, rounds=1)
+    part = model["layer_0003"][1000:]
+    assert inside.check("layer_0003", part, 2, start=1000)
+    part[-1] = np.nextafter(part[-1], 99)
+    assert not inside.check("layer_0003", part, 2, start=1000)
+
+
+PROGRAM = """
+import subprocess, sys, time
+from benchmarks.integrations import inside
+inside.idle()
+kept = bytearray(b"x") * {size}
+with inside.call("send"), inside.round(1):
+    pass
+inside.result(True)
+inside.mark("ready")
+{then}
+"""
+
+
+def program(size: int = 1, then: str = "") -> list[object]:
+    return [sys.executable, "-c", PROGRAM.format(size=size, then=then)]
+
+
+@pytest.mark.processes
+def test_a_run_tells_memory_over_the_base_calls_rounds_and_verdict() -> None:
+    def run(running: Running) -> None:
+        process = running.start("site-1", program(64_000_000, "sys.stdin.read(); time.sleep(1)"))
+        running.until("ready", "site-1")
+        running.finish(process)
+
+    seen = run_case(CASE, run, Path(sys.executable), limit_bytes=GB, timeout=60)
+    assert (seen.ended, seen.exact, len(seen.rounds)) == ("done", True, 1), seen.said
+    assert set(seen.calls) == {"site-1"}
+    assert seen.memory["site-1"].over_base_bytes >= 60_000_000
+    assert seen.memory["site-1"].base_bytes > 1_000_000
+    assert seen.left_behind == []
+
+
+@pytest.mark.processes
+def test_a_run_is_ended_when_its_sides_have_more_than_the_limit() -> None:
+    def run(running: Running) -> None:
+        running.finish(running.start("server", program(64_000_000, "time.sleep(600)")))
+
+    seen = run_case(CASE, run, Path(sys.executable), limit_bytes=40_000_000, timeout=60)
+    assert seen.ended == "out of memory"
+    assert "all sides together" in seen.said
+
+
+@pytest.mark.processes
+def test_what_a_case_left_behind_is_ended_and_named() -> None:
+    daemon = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(601)'])"
+    names: list[str] = []
+
+    def run(running: Running) -> None:
+        running.finish(running.start("server", program(1, daemon)))
+        names.append(running.name)
+
+    seen = run_case(CASE, run, Path(sys.executable), limit_bytes=GB, timeout=60, left_seconds=0.0)
+    assert [command for command in seen.left_behind if "601" in command]
+    assert processes_of(names[0]) == {}
+
+
+@pytest.mark.processes
+def test_a_process_that_ends_before_its_word_fails_the_case_with_its_log(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        running = Running(CASE, Path(sys.executable), tmp_path, stack)
+        running.start("server", [sys.executable, "-c", "print('no model'); raise SystemExit(3)"])
+        with pytest.raises(CaseFailed, match="server ended with 3 before 'listening'"):
+            running.until("listening", "server")
+        assert "no model" in running.log()
+        running.close()
