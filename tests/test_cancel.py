@@ -297,7 +297,7 @@ def test_each_wait_of_an_exchange_ends_and_the_client_hears_why() -> None:
     ):
         peer = server.wait_for_peer("a", WAIT)
         assert peer is not None
-        exchange = peer.ask("train", spec, attempt=Attempt("job", 1, 1))
+        exchange = peer.request("train", spec, attempt=Attempt("job", 1, 1))
         assignment = asked.result(WAIT)
         source = GeneratedModel(spec, lambda tensor, start, out: out.fill(0))
         waits = [
@@ -314,7 +314,7 @@ def test_each_wait_of_an_exchange_ends_and_the_client_hears_why() -> None:
         with pytest.raises(Cancelled, match="enough"):
             exchange.outgoing.wait_room()
         with pytest.raises(Cancelled, match="enough"):
-            peer.ask("train", spec, attempt=Attempt("job", 1, 2))
+            peer.request("train", spec, attempt=Attempt("job", 1, 2))
         exchange.close()
 
 
@@ -368,9 +368,9 @@ def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
         "ClientLink.start",
         "ClientLink.wait",
         "ClientLink.wait_finished",
-        "Exchange.wait_reply",
+        "PeerRequest.wait_reply",
         "Fleet.run",
-        "Peer.ask",
+        "Peer.request",
         "ScatterAndGather.run",
         "ScatterAndGather.run_round",
         "ScatterAndGather.wait_for_clients",

@@ -31,7 +31,7 @@ def serve(assignment: Assignment) -> None:
 
 def ask(peer: Peer, source: streamlink.ModelSource, answer: MemoryStore) -> None:
     """Send ``source`` to a client, and receive its answer; the server's side."""
-    exchange = peer.ask("add", source.spec, attempt=Attempt("example", round=1, attempt=1))
+    exchange = peer.request("add", source.spec, attempt=Attempt("example", round=1, attempt=1))
     with ThreadPoolExecutor(1) as pool:  # both directions move at once
         sending = pool.submit(send_model, exchange.outgoing, source)
         receive_model(exchange.incoming, lambda model: answer.begin(model.spec))

@@ -9,12 +9,13 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 from streamlink.link.asking import Answer
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.client import ClientLink
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import Resume, SinkFor, receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.server import Peer, Server
+from streamlink.link.server import Server
 from streamlink.link.serving import ClientRequest, Handler
 from streamlink.link.transfer import OnPhase, Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
@@ -31,12 +32,12 @@ __all__ = [
     "Chunk",
     "ClientLink",
     "ClientRequest",
-    "Exchange",
     "Handler",
     "HasTraffic",
     "OnPhase",
     "OnTransfer",
     "Peer",
+    "PeerRequest",
     "Pulse",
     "Receipt",
     "ReceiveTransfer",

@@ -18,7 +18,8 @@ import psutil
 
 from streamlink.errors import StoreError
 from streamlink.link import HasTraffic, Totals
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.server import Server
 from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import ClientProgress

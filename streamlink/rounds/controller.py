@@ -21,7 +21,8 @@ from streamlink.errors import (
 )
 from streamlink.filters import Filter
 from streamlink.link import Attempt
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.server import Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
 from streamlink.rounds.aggregate.aggregator import AGGREGATORS

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from streamlink.errors import StreamlinkError
-from streamlink.link.exchange import Exchange, is_peers_turn
+from streamlink.link.peer_request import PeerRequest, is_peers_turn
 from streamlink.link.transfer import WAITING
 
 __all__ = [
@@ -74,7 +74,7 @@ def log_round(report: RoundReport) -> None:
     logger.info("%s in the new model", text, extra=facts)
 
 
-def progress_of(exchange: Exchange) -> ClientProgress:
+def progress_of(exchange: PeerRequest) -> ClientProgress:
     """Return how far one client is."""
     down, up = exchange.outgoing.stats, exchange.incoming.stats
     total = exchange.outgoing.spec.nbytes
@@ -88,7 +88,9 @@ def progress_of(exchange: Exchange) -> ClientProgress:
     )  # fmt: skip
 
 
-def final_progress(exchanges: Iterable[Exchange], counted: Container[str]) -> list[ClientProgress]:
+def final_progress(
+    exchanges: Iterable[PeerRequest], counted: Container[str]
+) -> list[ClientProgress]:
     """Return the progress, at the end of a round, of the clients whose updates ``counted``."""
     return [
         replace(progress_of(each), phase="done", held_for="", stalled_by="", is_working=False)
@@ -97,7 +99,7 @@ def final_progress(exchanges: Iterable[Exchange], counted: Container[str]) -> li
     ]
 
 
-def wait_for_reply(exchange: Exchange) -> Mapping[str, str]:
+def wait_for_reply(exchange: PeerRequest) -> Mapping[str, str]:
     """Wait for the client's reply, the acknowledgement that it knows that its update counts.
 
     Only then may the server say goodbye: on another stream that could overtake *commit*.
@@ -113,7 +115,7 @@ def wait_for_reply(exchange: Exchange) -> Mapping[str, str]:
     return reply.metadata if reply is not None else {}
 
 
-def log_traceback(exchange: Exchange) -> None:
+def log_traceback(exchange: PeerRequest) -> None:
     """Log what a client's task raised; the reply with it follows the end of the stream."""
     try:
         reply = exchange.wait_reply(_REPLY_SECONDS)

@@ -21,9 +21,9 @@ from typing import Protocol
 
 from streamlink.errors import AbortCode, ModelError, StreamAborted, StreamlinkError
 from streamlink.link import Attempt, Update
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_transfer import ReceiveTransfer
-from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.scatter import Scatter
@@ -68,7 +68,7 @@ def is_lost(peer: Peer, error: StreamlinkError) -> bool:
     return is_reported or peer.is_lost
 
 
-def answer_of(exchange: Exchange) -> Answer:
+def answer_of(exchange: PeerRequest) -> Answer:
     """Return what a client answers to a request."""
     return Answer(exchange.incoming, exchange.reply_began, lambda: exchange.failure)
 

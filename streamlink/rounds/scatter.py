@@ -18,10 +18,10 @@ from streamlink.errors import (
 from streamlink.extent import Extent
 from streamlink.filters import FilterContext, filtered, functions_of
 from streamlink.link import Attempt
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of, place_in
 from streamlink.rounds.aggregate.combiner import ContributorFailed
@@ -41,7 +41,7 @@ class Scatter:
 
     def __init__(self, plan: Plan, attempt: Attempt) -> None:
         self.attempt = attempt
-        self.exchanges: dict[str, Exchange] = {}
+        self.exchanges: dict[str, PeerRequest] = {}
         self._plan = plan
         self._senders: list[threading.Thread] = []
         self._has_begun = plan.clock.event()
@@ -55,7 +55,7 @@ class Scatter:
         *,
         update_start: int = 0,
         send: Send = send_model,
-    ) -> Exchange:
+    ) -> PeerRequest:
         """Ask ``peer`` for an update, and send it the model of ``source``.
 
         Args:
@@ -117,7 +117,7 @@ class Scatter:
 
     def _ask(
         self, peer: Peer, source: ModelSource, attempt: Attempt, update_start: int = 0
-    ) -> Exchange:
+    ) -> PeerRequest:
         rules, metadata = self._plan.rules, self._facts(attempt, peer.name)
         spec, sends, returns = source.spec, None, None
         if update_start:
@@ -125,7 +125,7 @@ class Scatter:
             sends = Extent(place_in(spec, part, update_start), spec.nbytes)
             returns = Extent(update_start, part.nbytes)
         try:
-            exchange = peer.ask(
+            exchange = peer.request(
                 rules.train_task_name,
                 spec,
                 attempt=attempt,
@@ -154,7 +154,7 @@ class Scatter:
         facts = FilterContext(self.attempt, peer)
         return filtered(source, functions_of(self._plan.filters_down, facts))
 
-    def _start(self, exchange: Exchange, send: Callable[[], object]) -> None:
+    def _start(self, exchange: PeerRequest, send: Callable[[], object]) -> None:
         def run() -> None:
             try:
                 send()

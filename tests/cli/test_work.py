@@ -63,7 +63,7 @@ def test_bars_show_when_the_model_is_worked_on(
     site = Watched(kind, tmp_path)
     assert site.told.client_progress() == []
     client = federation.client("site-1", site.told)
-    exchange = federation.peer("site-1").ask("train", ODD, attempt=Attempt("job", 0, 1))
+    exchange = federation.peer("site-1").request("train", ODD, attempt=Attempt("job", 0, 1))
     exchange_models(exchange, ArrayModel(initial()), MemoryStore())
     at_work = [ClientProgress("server", "working", 0, ODD.nbytes, ODD.nbytes, ODD.nbytes)]
     assert site.at_work == ([] if kind == "streaming" else at_work)

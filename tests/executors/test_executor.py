@@ -18,7 +18,7 @@ from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.executors.streaming import RangeMapper, StreamingExecutor
 from streamlink.link import UpdateKind
 from streamlink.link.assignment import Assignment
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.model.computed import RangeFunction, map_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelSource
@@ -75,11 +75,11 @@ def asked(
     federation: Federation,
     work: RangeFunction | StreamingExecutor,
     part: Sequence[str] = (),
-) -> tuple[Exchange, Site]:
+) -> tuple[PeerRequest, Site]:
     executor = work if isinstance(work, StreamingExecutor) else StreamingExecutor(work, weight=2.5)
     site = federation.client("site-1", executor)
     peer = federation.peer("site-1")
-    return peer.ask("train", ODD, attempt=Attempt("job", 3, 1), part=part), site
+    return peer.request("train", ODD, attempt=Attempt("job", 3, 1), part=part), site
 
 
 def answer(federation: Federation, function: RangeFunction) -> dict[str, Array]:
@@ -301,7 +301,7 @@ def test_an_executor_that_opens_nothing_is_answered_for(federation: Federation) 
             raise ModelError(f"{task.name} of round {task.round} is not for this site")
 
     federation.client("site-1", Refusing())
-    exchange = federation.peer("site-1").ask("train", ODD, attempt=Attempt("job", 3, 1))
+    exchange = federation.peer("site-1").request("train", ODD, attempt=Attempt("job", 3, 1))
     reply = exchange.wait_reply(WAIT)
     assert reply is not None
     assert reply.error == "train of round 3 is not for this site"
@@ -318,7 +318,7 @@ def test_the_streams_of_the_running_task_can_be_watched(federation: Federation) 
 
     site = StreamingExecutor(look)
     federation.client("site-1", site)
-    exchange = federation.peer("site-1").ask("train", ODD, attempt=Attempt("job", 0, 1))
+    exchange = federation.peer("site-1").request("train", ODD, attempt=Attempt("job", 0, 1))
     exchange_models(exchange, ArrayModel(initial()), MemoryStore())
     assert seen == sorted(seen)
     assert site.watched is None

@@ -14,7 +14,7 @@ from streamlink.errors import StoreError, StoreFull, StreamAborted
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.link import UpdateKind
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.model.copy import copy_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.part import part_of, part_source
@@ -77,9 +77,9 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "site"
 
 
-def run(federation: Federation, part: Sequence[str] = ()) -> tuple[Exchange, bytes]:
+def run(federation: Federation, part: Sequence[str] = ()) -> tuple[PeerRequest, bytes]:
     store, peer = MemoryStore(), federation.peer("site-1")
-    exchange = peer.ask("train", SPEC, attempt=Attempt("job", 0, 1), part=part)
+    exchange = peer.request("train", SPEC, attempt=Attempt("job", 0, 1), part=part)
     exchange_models(exchange, ArrayModel(before()), store)
     return exchange, content(store.open())
 
@@ -198,7 +198,7 @@ class Full(SafetensorsStore):
 def test_a_full_disk_is_told(federation: Federation, place: Path) -> None:
     federation.client("site-1", OnDiskExecutor(train, place, open_store=Full))
     peer = federation.peer("site-1")
-    exchange = peer.ask("train", SPEC, attempt=Attempt("job", 0, 1))
+    exchange = peer.request("train", SPEC, attempt=Attempt("job", 0, 1))
     with pytest.raises(StreamAborted, match="no room while writing the model"):
         exchange_models(exchange, ArrayModel(before()), MemoryStore())
     reply = exchange.wait_reply(WAIT)

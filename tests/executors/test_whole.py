@@ -16,7 +16,7 @@ from streamlink.errors import AbortCode, ModelError, StreamAborted
 from streamlink.executors.executor import Task, TaskResult
 from streamlink.executors.whole import WholeExecutor
 from streamlink.link import UpdateKind
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.send_model import send_model
 from streamlink.model.difference import DifferenceSource
 from streamlink.model.interfaces import ModelStore, Payload
@@ -70,12 +70,14 @@ def expected_update(kind: str, part: Sequence[str], round: int = 0) -> bytes:
     return content(part_source(source, part_of(ODD, part)))
 
 
-def ask(federation: Federation, part: Sequence[str] = (), round: int = 0) -> Exchange:
+def ask(federation: Federation, part: Sequence[str] = (), round: int = 0) -> PeerRequest:
     peer = federation.peer("site-1")
-    return peer.ask("train", ODD, attempt=Attempt("job", round, 1), part=part)
+    return peer.request("train", ODD, attempt=Attempt("job", round, 1), part=part)
 
 
-def run(federation: Federation, part: Sequence[str] = (), round: int = 0) -> tuple[Exchange, bytes]:
+def run(
+    federation: Federation, part: Sequence[str] = (), round: int = 0
+) -> tuple[PeerRequest, bytes]:
     """Do one task; return the exchange and the bytes that came back."""
     store, exchange = MemoryStore(), ask(federation, part, round)
     exchange_models(exchange, ArrayModel(initial()), store)
@@ -138,7 +140,7 @@ def test_what_the_task_says_reaches_the_work_and_its_facts_the_server(
 
     federation.client("site-1", WholeExecutor(note))
     peer = federation.peer("site-1")
-    exchange = peer.ask("train", ODD, attempt=Attempt("job", 4, 2), metadata={"lr": "0.1"})
+    exchange = peer.request("train", ODD, attempt=Attempt("job", 4, 2), metadata={"lr": "0.1"})
     exchange_models(exchange, ArrayModel(initial()), MemoryStore())
     reply = exchange.wait_reply(WAIT)
     assert reply is not None
@@ -177,7 +179,7 @@ def test_a_module_is_trained_as_it_is(federation: Federation) -> None:
     site = WholeExecutor(step, module, returns="differences")
     federation.client("site-1", site)
     store, source = MemoryStore(), ArrayModel(before)
-    exchange = federation.peer("site-1").ask("train", source.spec, attempt=Attempt("job", 0, 1))
+    exchange = federation.peer("site-1").request("train", source.spec, attempt=Attempt("job", 0, 1))
     exchange_models(exchange, source, store)
     expected = (module.weight.detach().numpy() - before["weight"]).tobytes()
     assert store.arrays["weight"].tobytes() == expected
@@ -395,7 +397,7 @@ def test_settings_that_say_nothing_are_refused() -> None:
 # --- room for the next model -----------------------------------------------------------
 
 
-def exchanging(exchange: Exchange, store: ModelStore, source: Any) -> Future[bytes]:
+def exchanging(exchange: PeerRequest, store: ModelStore, source: Any) -> Future[bytes]:
     """Do an exchange in a thread of its own; gives the bytes that came."""
 
     def both() -> bytes:

@@ -39,7 +39,7 @@ def test_two_requests_are_worked_on_at_once(federation: Federation) -> None:
 
     federation.link("site-1", serve)
     exchanges = [
-        federation.peer("site-1").ask(topic, SPEC, attempt=Attempt("job", 1, 1))
+        federation.peer("site-1").request(topic, SPEC, attempt=Attempt("job", 1, 1))
         for topic in ("train", "validate")
     ]
     replies = [exchange.wait_reply(WAIT) for exchange in exchanges]
@@ -49,7 +49,7 @@ def test_two_requests_are_worked_on_at_once(federation: Federation) -> None:
 def test_leaving_tells_the_server_why(federation: Federation) -> None:
     begun: Future[Assignment] = Future()
     link = federation.link("site-1", begun.set_result)
-    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt())
+    exchange = federation.peer("site-1").request("train", SPEC, attempt=Attempt())
     begun.result(WAIT)
     link.close("maintenance window")
     with pytest.raises(StreamAborted, match="left: maintenance window"):

@@ -86,13 +86,13 @@ def test_the_server_that_takes_the_place_of_a_lost_one_is_joined_and_served(
     with Federation() as lost, Federation() as other:
         with Relay("127.0.0.1", lost.server.port) as relay:
             link = joined(relay, serve)
-            lost.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+            lost.peer("site-1").request("echo", SPEC, attempt=FIRST)
             assert began.wait(WAIT)
             relay.redirect("127.0.0.1", other.server.port)
             relay.reset()
             peer, store = other.peer("site-1"), MemoryStore()
             assert "does not know this session" in str(told.result(WAIT))
-            exchange_models(peer.ask("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
+            exchange_models(peer.request("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
             assert content(store.open()) == content(pattern_model(SPEC))
             assert not link.wait(0)
             link.close()

@@ -16,7 +16,8 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.assignment import Assignment
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.server import Server
 from streamlink.protocol.frames import Attempt
 from tests.support.models import float_spec
 from tests.support.peers import WAIT, Federation
@@ -61,7 +62,7 @@ def test_a_peer_that_does_not_come_is_none(federation: Federation) -> None:
 def test_a_request_that_was_ended_counts_nothing_of_it(federation: Federation) -> None:
     begun: Future[Assignment] = Future()
     federation.link("site-1", begun.set_result)
-    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt("job", 1, 1))
+    exchange = federation.peer("site-1").request("train", SPEC, attempt=Attempt("job", 1, 1))
     assignment = begun.result(WAIT)
     exchange.end(AbortCode.STALE_ATTEMPT, "the attempt is over")
     assignment.reply()  # too late, and harmless
@@ -74,7 +75,7 @@ def test_a_request_that_was_ended_counts_nothing_of_it(federation: Federation) -
 
 def test_an_answer_not_there_yet_is_none(federation: Federation) -> None:
     federation.link("site-1", lambda _: None)
-    exchange = federation.peer("site-1").ask("train", SPEC, attempt=Attempt())
+    exchange = federation.peer("site-1").request("train", SPEC, attempt=Attempt())
     assert exchange.wait_reply(0.05) is None
     assert exchange.failure is None
 

@@ -161,7 +161,7 @@ def test_a_topic_has_one_handler(asking: type[Asking]) -> None:
 def test_a_client_without_work_refuses_requests_in_words(asking: type[Asking]) -> None:
     site = asking(sends_a_pattern)
     (peer,) = site.server.wait_for_peers(1, WAIT)
-    exchange = peer.ask("train", ODD, attempt=Attempt("job", 0, 1))
+    exchange = peer.request("train", ODD, attempt=Attempt("job", 0, 1))
     reply = exchange.wait_reply(WAIT)
     assert reply is not None
     assert reply.error == "this client only asks; it does no 'train'"

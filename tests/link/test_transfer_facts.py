@@ -123,7 +123,7 @@ def test_a_transfer_given_up_with_its_exchange_has_failed(server_told: Told) -> 
 
     with Federation(on_transfer=server_told) as federation:
         federation.link("site-1", serve)
-        exchange = federation.peer("site-1").ask("train", spec, attempt=Attempt("job", 1, 1))
+        exchange = federation.peer("site-1").request("train", spec, attempt=Attempt("job", 1, 1))
         room = exchange.outgoing.wait_room()
         assert room is not None
         exchange.outgoing.write(0, source.read(0, room[1]))

@@ -245,7 +245,9 @@ def one_model(
             f"127.0.0.1:{relay.port}", name="site-1", serve=take, config=federation.config
         ).start()
         try:
-            exchange = federation.peer("site-1").ask("t", source.spec, attempt=Attempt("job", 0, 1))
+            exchange = federation.peer("site-1").request(
+                "t", source.spec, attempt=Attempt("job", 0, 1)
+            )
             send_model(exchange.outgoing, source)
             yield federation.server.traffic, client.traffic
         finally:

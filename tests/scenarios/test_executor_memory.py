@@ -134,7 +134,7 @@ def exchange(server: sl.Server, kind: str, round: int) -> str:
     """Send a model and return the digest of the update."""
     peer = server.wait_for_peer("site", WAIT)
     assert peer is not None
-    ours = peer.ask("train", SPEC, attempt=Attempt("job", round, 1), part=part(kind))
+    ours = peer.request("train", SPEC, attempt=Attempt("job", round, 1), part=part(kind))
     with ThreadPoolExecutor(2) as pool:
         pool.submit(send_model, ours.outgoing, before(round))
         update = pool.submit(receive_model, ours.incoming, lambda model: Nowhere(model.spec))

@@ -120,7 +120,7 @@ def load_server(frames: int, seed: int, tell: Any = lambda done: None) -> Hostil
 def exchange(federation: Federation) -> str:
     """Send a model to the client that behaves and take it back; returns its digest."""
     store = MemoryStore()
-    asked = federation.peer("good").ask("echo", SPEC, attempt=ATTEMPT)
+    asked = federation.peer("good").request("echo", SPEC, attempt=ATTEMPT)
     exchange_models(asked, pattern_model(SPEC), store)
     asked.close()
     digest = digest_of(store.open())
@@ -156,7 +156,7 @@ def openings(federation: Federation, hostile: HostileClient, mischief: Mischief)
     yield hostile.session()
     yield hostile.transfer()
     session, welcome = greeted(hostile)
-    asked = federation.peer(EVIL).ask("echo", SPEC, attempt=ATTEMPT)
+    asked = federation.peer(EVIL).request("echo", SPEC, attempt=ATTEMPT)
     request = session.hear(f.Request)
     for number in (request.returns, request.sends):
         line = hostile.attached(welcome.session_id, number)

@@ -19,10 +19,11 @@ from streamlink.executors.executor import Executor, TaskOutcome
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.server import Peer, Server
+from streamlink.link.server import Server
 from streamlink.link.transfer import Receipt
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model.computed import RangeFunction
@@ -69,7 +70,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def exchange_models(
-    exchange: Exchange, source: ModelSource, store: MemoryStore
+    exchange: PeerRequest, source: ModelSource, store: MemoryStore
 ) -> tuple[Receipt, Receipt]:
     """Send ``source`` and receive the answer into ``store``, both at once; the server's side."""
     with ThreadPoolExecutor(max_workers=2) as pool:

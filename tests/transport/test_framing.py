@@ -10,7 +10,7 @@ import pytest
 
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode, ChecksumError, RemoteProtocolError
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.protocol import frames as f
 from streamlink.protocol.sender import SendStream
 from streamlink.stores.memory import MemoryStore
@@ -157,10 +157,10 @@ def test_a_damaged_request_or_reply_is_made_good_over_another_call(kind: type[An
         assert not link.wait(0.0)
 
 
-def there_and_back(federation: Federation) -> Exchange:
+def there_and_back(federation: Federation) -> PeerRequest:
     """Have a model echoed, and check what comes back."""
     source, store = pattern_model(SPEC), MemoryStore()
-    exchange = federation.peer("site-1").ask("echo", SPEC, attempt=f.Attempt("job", 1, 1))
+    exchange = federation.peer("site-1").request("echo", SPEC, attempt=f.Attempt("job", 1, 1))
     exchange_models(exchange, source, store)
     reply = exchange.wait_reply(WAIT)
     assert reply is not None

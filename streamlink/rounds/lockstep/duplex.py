@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from streamlink.errors import AbortCode
 from streamlink.link import Attempt
+from streamlink.link.peer import Peer
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.server import Peer
 from streamlink.model.interfaces import ModelSink, ModelSource, Payload
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Downstream

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from streamlink.errors import AbortCode, StreamlinkError
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.server import Server
 from streamlink.model.interfaces import ModelSource
 from streamlink.rounds.lockstep.rule import LockstepRule
 from streamlink.rounds.resume import PartialUpdate, ask_for_rest, is_lost

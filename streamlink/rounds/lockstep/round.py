@@ -9,8 +9,9 @@ from contextlib import closing
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
-from streamlink.link.exchange import Exchange
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
+from streamlink.link.server import Server
 from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
@@ -50,7 +51,7 @@ class Lockstep:
         """How far each client had come whose update counted in the last round."""
 
     @property
-    def exchanges(self) -> Sequence[Exchange]:
+    def exchanges(self) -> Sequence[PeerRequest]:
         """The requests of the attempt that runs."""
         running = self._scatter  # read once: another thread may set it to None
         return list(running.exchanges.values()) if running is not None else []

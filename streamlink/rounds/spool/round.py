@@ -17,8 +17,9 @@ from streamlink.errors import (
 )
 from streamlink.filters import FilterContext, functions_of
 from streamlink.link import Attempt
-from streamlink.link.exchange import Exchange
-from streamlink.link.server import Peer, Server
+from streamlink.link.peer import Peer
+from streamlink.link.peer_request import PeerRequest
+from streamlink.link.server import Server
 from streamlink.link.transfer import abort_reason
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
@@ -72,7 +73,7 @@ class SpooledRound:
         self._metadata: dict[str, Mapping[str, str]] = {}
 
     @property
-    def exchanges(self) -> Sequence[Exchange]:
+    def exchanges(self) -> Sequence[PeerRequest]:
         """The requests that are made."""
         return list(self._scatter.exchanges.values())
 

@@ -19,7 +19,7 @@ import pytest
 from streamlink.errors import StreamlinkError
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
-from streamlink.link.server import Peer
+from streamlink.link.peer import Peer
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
@@ -128,10 +128,12 @@ def test_a_connection_that_breaks_is_missed_after_what_the_log_says(
 
 @pytest.mark.parametrize("way", ["both ways", "to the server", "to the client"])
 def test_the_others_go_on_beside_a_line_that_is_silent(two: Two, way: str) -> None:
-    stuck = two.peer("far").ask("wait", SPEC, attempt=FIRST)
+    stuck = two.peer("far").request("wait", SPEC, attempt=FIRST)
     two.strike(SILENT[way])
     store = MemoryStore()
-    exchange_models(two.peer("near").ask("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store)
+    exchange_models(
+        two.peer("near").request("echo", SPEC, attempt=FIRST), pattern_model(SPEC), store
+    )
     assert content(store.open()) == content(pattern_model(SPEC))
     two.wait_missed()
     with pytest.raises(StreamlinkError, match=r"far|session"):
@@ -181,9 +183,9 @@ def test_an_offer_has_its_time_from_the_return_of_its_client_on(is_asked_before:
         goes_on = threading.Event()
         federation.link("site-1", serve=lambda assignment: _echo_after(goes_on, assignment))
         peer = federation.peer("site-1")
-        exchange = peer.ask("echo", SPEC, attempt=FIRST) if is_asked_before else None
+        exchange = peer.request("echo", SPEC, attempt=FIRST) if is_asked_before else None
         _lose(relay, peer)
-        exchange = exchange or peer.ask("echo", SPEC, attempt=FIRST)
+        exchange = exchange or peer.request("echo", SPEC, attempt=FIRST)
         time.sleep(2.2)  # longer than open_timeout: nothing of it counts
         assert exchange.outgoing.error is None
         goes_on.set()

@@ -10,7 +10,7 @@ import pytest
 from streamlink.config import LinkConfig, RoundConfig
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.client import ClientLink
-from streamlink.link.server import Peer
+from streamlink.link.peer import Peer
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores.memory import MemoryStore
 from tests.scenarios.link.test_reconnect import Through

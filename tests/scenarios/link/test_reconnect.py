@@ -18,7 +18,7 @@ from benchmarks.relay import Direction
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link.assignment import Assignment
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.transfer import Receipt
@@ -60,8 +60,8 @@ class Through(Federation):
         self.relay = Relay("127.0.0.1", self.server.port)
         self.address = f"127.0.0.1:{self.relay.port}"
 
-    def ask(self, name: str = "site-1") -> Exchange:
-        return self.peer(name).ask("echo", SPEC, attempt=FIRST)
+    def ask(self, name: str = "site-1") -> PeerRequest:
+        return self.peer(name).request("echo", SPEC, attempt=FIRST)
 
     def __exit__(
         self,
@@ -226,7 +226,7 @@ def test_a_broken_data_connection_leaves_the_session_alone() -> None:
     store = MemoryStore()
     with Federation() as federation, Lines(federation.server.port) as lines:
         link = federation.link("site-1", dial=Dialing(carriers=lines.carriers))
-        exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+        exchange = federation.peer("site-1").request("echo", SPEC, attempt=FIRST)
         lines.data.cut_after(300_000, "down")
         lines.data.cut_after(300_000, "up")
         sent, _ = exchange_models(exchange, pattern_model(SPEC), store)
@@ -242,7 +242,7 @@ def test_a_broken_session_leaves_the_data_alone() -> None:
     store = MemoryStore()
     with Federation() as federation, Lines(federation.server.port) as lines:
         link = federation.link("site-1", dial=Dialing(carriers=lines.carriers))
-        exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+        exchange = federation.peer("site-1").request("echo", SPEC, attempt=FIRST)
         lines.data.play(
             [Step(action=lambda _: lines.session.reset(), after_bytes=300_000, direction="down")]
         )
@@ -314,7 +314,7 @@ def test_what_is_asked_while_a_client_is_away_is_answered_once_it_is_back(
     peer = through.peer("site-1")
     through.relay.refuse()
     through.relay.reset()
-    exchanges = [peer.ask(f"task {n}", SPEC, attempt=FIRST) for n in range(3)]
+    exchanges = [peer.request(f"task {n}", SPEC, attempt=FIRST) for n in range(3)]
     through.relay.allow()
     assert all(exchange.wait_reply(WAIT) is not None for exchange in exchanges)
     assert sorted(asked) == ["task 0", "task 1", "task 2"]
@@ -392,7 +392,7 @@ def test_a_transfer_that_does_not_come_back_is_an_error_at_both_ends_in_time() -
     with Federation(IMPATIENT) as federation:
         with Lines(federation.server.port) as lines:
             link = federation.link("site-1", serve, dial=Dialing(carriers=lines.carriers))
-            exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+            exchange = federation.peer("site-1").request("echo", SPEC, attempt=FIRST)
             lines.data.play([Step(action=_lose, after_bytes=300_000)])
             with pytest.raises(StreamlinkError, match="raise reconnect_timeout"):
                 send_model(exchange.outgoing, pattern_model(SPEC))

@@ -33,7 +33,7 @@ def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
 
         job.site(0, serving=work)
         (peer,) = job.server.wait_for_peers(1, 1.0)
-        exchange = peer.ask("train", ODD, attempt=Attempt("job", 0, 1))
+        exchange = peer.request("train", ODD, attempt=Attempt("job", 0, 1))
         send_model(exchange.outgoing, pattern_model(ODD))
         exchange.request_complete()
         reply = exchange.wait_reply(HOUR)

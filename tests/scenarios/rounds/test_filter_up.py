@@ -62,7 +62,7 @@ def federation() -> Iterator[Federation]:
 
 def run(federation: Federation, part: Sequence[str] = ()) -> bytes:
     peer, store = federation.peer("site-1"), MemoryStore()
-    exchange = peer.ask("train", ODD, attempt=Attempt("job", 3, 1), part=part)
+    exchange = peer.request("train", ODD, attempt=Attempt("job", 3, 1), part=part)
     exchange_models(exchange, ArrayModel(initial()), store)
     return content(store.open())
 

@@ -125,7 +125,7 @@ def test_any_frame_may_be_the_last_of_a_call(kind: type[Any]) -> None:
     loss, store = Once(kind, lose), MemoryStore()
     with Federation() as federation:
         federation.link("site-1", dial=Dialing(loss))
-        exchange = federation.peer("site-1").ask("echo", SPEC, attempt=FIRST)
+        exchange = federation.peer("site-1").request("echo", SPEC, attempt=FIRST)
         exchange_models(exchange, pattern_model(SPEC), store)
     assert loss.done.is_set()
     assert content(store.open()) == content(pattern_model(SPEC))

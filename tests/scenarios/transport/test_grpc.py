@@ -18,7 +18,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.assignment import Assignment
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.protocol import frames as f
@@ -39,8 +39,8 @@ def federation() -> Iterator[Federation]:
         yield federation
 
 
-def asked(federation: Federation, name: str = "site-1", **metadata: str) -> Exchange:
-    return federation.peer(name).ask("echo", SPEC, attempt=FIRST, metadata=metadata)
+def asked(federation: Federation, name: str = "site-1", **metadata: str) -> PeerRequest:
+    return federation.peer(name).request("echo", SPEC, attempt=FIRST, metadata=metadata)
 
 
 # --- models ---------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_asking_a_client_that_has_left_is_an_error(federation: Federation) -> No
     federation.wait_left("site-1")
     assert not peer.is_here
     with pytest.raises(StreamlinkError):
-        peer.ask("echo", SPEC, attempt=FIRST)
+        peer.request("echo", SPEC, attempt=FIRST)
 
 
 def test_a_closing_server_says_goodbye_and_its_clients_end() -> None:

@@ -31,7 +31,7 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.link.client import ClientLink
-from streamlink.link.exchange import Exchange
+from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.model.interfaces import ModelSource, Payload
@@ -70,16 +70,16 @@ class Attack:
         self.session_id = welcome.session_id
         federation.link("good", echo)
 
-    def ask(self) -> Exchange:
+    def ask(self) -> PeerRequest:
         """Ask the hostile client for something; it has heard of it then."""
-        exchange = self.federation.peer("evil").ask("echo", SPEC, attempt=FIRST)
+        exchange = self.federation.peer("evil").request("echo", SPEC, attempt=FIRST)
         self.asked = self.evil.hear(f.Request)
         return exchange
 
     def finish(self, name: str = "good") -> None:
         """Let the client that behaves do its work, and look at every byte of it."""
         store = MemoryStore()
-        exchange = self.federation.peer(name).ask("echo", SPEC, attempt=FIRST)
+        exchange = self.federation.peer(name).request("echo", SPEC, attempt=FIRST)
         exchange_models(exchange, pattern_model(SPEC), store)
         assert content(store.open()) == content(pattern_model(SPEC))
         exchange.close()
@@ -392,7 +392,7 @@ def test_a_name_that_is_none_is_refused_and_logged_as_a_literal(
 
 
 def test_streams_of_another_session_and_unknown_ones_are_refused_by_name(attack: Attack) -> None:
-    exchange = attack.federation.peer("good").ask("echo", SPEC, attempt=FIRST)
+    exchange = attack.federation.peer("good").request("echo", SPEC, attempt=FIRST)
     theirs = pump_of(exchange.incoming).stream.stream_id
     for session_id, number, code in (
         (attack.session_id, theirs, AbortCode.UNKNOWN_STREAM),
@@ -439,7 +439,7 @@ def test_a_session_that_floods_ends_by_name_and_its_place_is_free_again(attack: 
 
 def test_what_a_session_keeps_of_facts_is_bounded_where_they_are_given(attack: Attack) -> None:
     with pytest.raises(LocalProtocolError, match="one request or reply takes 196608"):
-        attack.federation.peer("good").ask(
+        attack.federation.peer("good").request(
             "echo", SPEC, attempt=FIRST, metadata={"a": "x" * (200 * KiB)}
         )
     attack.finish()

@@ -62,7 +62,7 @@ def federation(authority: Authority) -> Iterator[Federation]:
 def swap(federation: Federation, name: str) -> None:
     """Move a model to a client and back over its session."""
     store = MemoryStore()
-    exchange = federation.peer(name).ask("task", SPEC, attempt=Attempt("job", 0, 1))
+    exchange = federation.peer(name).request("task", SPEC, attempt=Attempt("job", 0, 1))
     exchange_models(exchange, pattern_model(SPEC), store)
     exchange.close()
     assert content(store.open()) == content(pattern_model(SPEC))

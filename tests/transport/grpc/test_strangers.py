@@ -59,7 +59,7 @@ def is_over(line: socket.socket) -> bool:
 
 def swap(federation: Federation, name: str) -> None:
     """Move a model to a client and back."""
-    exchange = federation.peer(name).ask("task", SPEC, attempt=Attempt("job", 0, 1))
+    exchange = federation.peer(name).request("task", SPEC, attempt=Attempt("job", 0, 1))
     exchange_models(exchange, pattern_model(SPEC), MemoryStore())
     exchange.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streamlink.extent import Extent
-from streamlink.link.exchange import is_peers_turn
+from streamlink.link.peer_request import is_peers_turn
 from streamlink.protocol.stats import StreamStats
 
 NINE = Extent(0, 9)

@@ -1,4 +1,4 @@
-"""``Exchange``: one request to one client, with the model that is sent and the one that returns."""
+"""``PeerRequest``: one request to one client, with a model there and a model back."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from streamlink.protocol.frames import Reply
 from streamlink.protocol.stats import CREDIT, NETWORK, NOTHING, StreamStats
 from streamlink.transport.session import PendingReply, Session
 
-__all__ = ["Exchange", "is_peers_turn"]
+__all__ = ["PeerRequest", "is_peers_turn"]
 
 
-class Exchange:
+class PeerRequest:
     """One request to one client, with the model that goes with it and the one expected back."""
 
     def __init__(
