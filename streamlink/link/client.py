@@ -21,7 +21,7 @@ from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import NO_ENTRIES, Request
 from streamlink.transport.connect import Dial, dial
 from streamlink.transport.dialer import Dialer
-from streamlink.transport.session import Session
+from streamlink.transport.session import GOODBYE_SECONDS, Session
 from streamlink.transport.traffic import Traffic, TrafficCounter
 
 __all__ = ["ClientLink"]
@@ -29,6 +29,7 @@ __all__ = ["ClientLink"]
 logger = logging.getLogger("streamlink.client")
 
 _RECHECK_SECONDS = 1.0  # short, so that Ctrl-C interrupts a program that embeds this
+_CANCELLED_SECONDS = 1.0  # what a cancelled client waits for the answer to its goodbye
 _LAST_SECONDS = 5.0  # the longest that ``close`` waits for this client's threads
 _LAST_TRY_SECONDS = 2.0  # twice what one try to join again takes
 
@@ -235,13 +236,13 @@ class ClientLink:
         if not self._is_started:
             return
         if self._cancel.is_cancelled:  # there is still a moment for a goodbye
-            self._close(reason)
+            self._close(reason, _CANCELLED_SECONDS)
             return
         with self._cancel.calling(lambda _: self._session.abort(AbortCode.GOODBYE, reason)):
-            self._close(reason)
+            self._close(reason, GOODBYE_SECONDS)
 
-    def _close(self, reason: str) -> None:
-        self._session.close(reason)
+    def _close(self, reason: str, seconds: float) -> None:
+        self._session.close(reason, seconds)
         # Joining again may be in its last try: it must not lose its connection halfway.
         self._clock.join(self._keeper, _LAST_TRY_SECONDS)
         self._dialer.close()

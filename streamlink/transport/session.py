@@ -136,10 +136,12 @@ class Session:
         with self._pump.locked() as (machine, now):
             machine.goodbye(reason, now=now)
 
-    def close(self, reason: str) -> None:
-        """Say goodbye, and wait a moment for the answer."""
+    def close(self, reason: str, seconds: float = GOODBYE_SECONDS) -> None:
+        """Say goodbye, and end after ``seconds`` without an answer."""
         self.leave(reason)
-        self.clock.join(self._thread, GOODBYE_SECONDS)
+        self.clock.join(self._thread, seconds)
+        # No effect after an answer; without one nobody shall wait for it a second time.
+        self._pump.abort(AbortCode.GOODBYE, reason)
 
     @property
     def is_leaving(self) -> bool:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
+from streamlink.cancel import CancelToken
 from streamlink.link import Attempt
 from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
+from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
+from streamlink.transport.session import GOODBYE_SECONDS
+from streamlink.transport.wire import SessionWire
+from tests.support.dialing import Dialing, TappedCall
 from tests.support.models import pattern_model
-from tests.support.peers import ODD, config
+from tests.support.peers import ODD, SMALL, config, echo
 from tests.support.virtual_job import VirtualJob
 
 HOUR = 3600.0
@@ -40,3 +48,32 @@ def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
         assert reply is not None
         assert reply.metadata == {"loss": "0.5"}
         assert job.seconds == 12 * 50.0
+
+
+def mumble(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
+    """Let a heartbeat arrive in the place of the goodbye, the client's second frame."""
+    if isinstance(frame, f.Goodbye):
+        return SessionWire(sent=1).encode(f.Heartbeat(1))
+    return raw
+
+
+@pytest.mark.parametrize(("is_cancelled", "seconds"), [(False, GOODBYE_SECONDS), (True, 1.0)])
+def test_a_goodbye_that_nobody_answers_is_waited_for_once(
+    is_cancelled: bool, seconds: float
+) -> None:
+    token = CancelToken()
+    with VirtualJob() as job:
+        link = ClientLink(
+            job.server.address,
+            name="site-0",
+            serve=echo,
+            config=SMALL,
+            clock=job.clock,
+            cancel=token,
+            dial=Dialing(mumble),
+        ).start()
+        if is_cancelled:
+            token.cancel("enough")
+        began_at = job.seconds
+        link.close()
+        assert job.seconds - began_at == seconds
