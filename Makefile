@@ -6,10 +6,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 WORKERS ?= 4
 N ?= 20
-PYTEST := $(BIN)/pytest -q -n $(WORKERS) --durations=10 --durations-min=1
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1
 QUICK  := not slow and not integrations and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
 FULL   := --full --compress zstd --report benchmarks/results/full.json
+
+# Bytecode is kept whatever the machine's setting: without it each of the many processes that tests
+# start, and each worker, compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -24,7 +28,13 @@ venv: $(VENV)/.dev ## make .venv with everything a developer needs
 demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, print a table
 	$(BIN)/python examples/hello_numpy_large/run.py
 
-test: lint types unit ## style, types, and the tests of minutes: all but most real processes
+test: lint ## style, types, and the tests of minutes: all but most real processes
+	@# The types beside the tests, which wait a lot; what it says comes after them, in one piece.
+	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
+	trap 'kill $$types; exit 130' INT TERM; \
+	echo '$(PYTEST) -m "$(QUICK)"'; $(PYTEST) -m "$(QUICK)"; tests=$$?; \
+	wait $$types; checked=$$?; echo $(BIN)/mypy; cat $(VENV)/types.txt; \
+	exit $$((tests | checked))
 
 test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
 	$(PYTEST) -m "not integrations and (hypothesis or sampled or not ($(QUICK)))" --hypothesis-profile=full
