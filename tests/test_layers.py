@@ -8,6 +8,8 @@ import ast
 import re
 import threading
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from streamlink.transport.carrier_modules import CONTROL_CARRIERS, DATA_CARRIERS
 from tests.support.parsing import read
 from tests.support.private_names import broken
 from tests.support.public_types import public_names
+
+pytestmark = pytest.mark.xdist_group("sources")  # which one process has to parse, and not each
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "streamlink"
@@ -209,12 +213,13 @@ def is_under(name: str, *tops: str) -> bool:
     return any(name == top or name.startswith(f"{top}.") for top in tops)
 
 
-def imported_by(path: Path) -> set[str]:
+@cache
+def imported_by(path: Path) -> frozenset[str]:
     package = ".".join(path.relative_to(ROOT).parent.parts)
-    return set(imports(read(path), package))
+    return frozenset(imports(read(path), package))
 
 
-def parts_in(names: set[str]) -> set[str]:
+def parts_in(names: AbstractSet[str]) -> set[str]:
     """Return which parts of the package ``names`` reach; the package itself counts as itself."""
     parts = {name.split(".")[1] for name in names if name.startswith("streamlink.")}
     known = {part for part in parts if part in MAY_IMPORT}
@@ -230,7 +235,7 @@ def threading_used(tree: ast.Module) -> set[str]:
     return {name for name in names | set(imports(tree)) if name.startswith("threading.")}
 
 
-def wrong_arrows(part: str, names: set[str]) -> set[str]:
+def wrong_arrows(part: str, names: AbstractSet[str]) -> set[str]:
     allowed = MAY_IMPORT[part]
     return set() if allowed is ANYTHING else parts_in(names) - allowed - {part}
 
