@@ -465,13 +465,14 @@ def test_a_goodbye_said_while_a_client_was_away_is_told_when_it_is_back(through:
 
 
 def test_nothing_is_left_behind() -> None:
-    before = _threads()
+    before, dialing = _threads(), Dialing()
     with Through() as through:
-        through.link("site-1")
+        through.link("site-1", dial=dialing)
         exchange = through.ask()
         through.relay.cut_after(300_000)
         exchange_models(exchange, pattern_model(SPEC), MemoryStore())
         _lose(through.relay)
+        until(lambda: dialing.sessions[0].is_disconnected)  # and no goodbye has to be brought
     until(lambda: not (_threads() - before))
 
 
