@@ -28,13 +28,8 @@ def test_the_matrix_has_enough_cells() -> None:
     assert len(ROLES) == 3
 
 
-QUICK = "up streaming"
-
-
-@pytest.mark.parametrize(
-    "state",
-    [pytest.param(each, marks=pytest.mark.processes(quick=each == QUICK)) for each in STATES],
-)
+@pytest.mark.processes
+@pytest.mark.parametrize("state", STATES)
 def test_a_process_killed_at_any_state_changes_nothing(
     forks: ForkServer, expected: str, tmp_path: Path, state: str
 ) -> None:

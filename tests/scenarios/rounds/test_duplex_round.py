@@ -18,8 +18,8 @@ from tests.support.peers import WAIT, Array, assert_same, config
 from tests.support.virtual_job import VirtualJob
 
 KiB = 1 << 10
-MODEL: dict[str, Array] = {"w": np.arange(50_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
-"""About thirteen windows of the test's streams."""
+MODEL: dict[str, Array] = {"w": np.arange(20_000, dtype=np.float32), "b": np.zeros(3, np.float64)}
+"""About five windows of the test's streams."""
 
 
 def adding(step: float, weight: float = 1.0, **options: Any) -> WholeExecutor:
