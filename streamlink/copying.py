@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.link import oneshot
-from streamlink.link.oneshot import TransferProgress
-from streamlink.link.transfer import Receipt
+from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
 from streamlink.model.digest import BLOCK_BYTES
@@ -26,10 +25,6 @@ from streamlink.stores.guarded import GuardedSource
 __all__ = ["copy_model", "digest_of", "receive", "send"]
 
 
-def _ignore(peer: str, phase: str, done: int, total: int) -> None:
-    pass
-
-
 def send(
     model: SourceLike,
     to: str,
@@ -37,7 +32,7 @@ def send(
     name: str = "",
     config: LinkConfig | None = None,
     retry: float = 60.0,
-    progress: TransferProgress = _ignore,
+    progress: TransferProgress = ignore_progress,
     guard: bool = False,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
@@ -99,7 +94,7 @@ def receive(
     config: LinkConfig | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
-    progress: TransferProgress = _ignore,
+    progress: TransferProgress = ignore_progress,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
 ) -> Receipt:

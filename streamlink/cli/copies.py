@@ -31,8 +31,9 @@ from streamlink.cli.services import (
 from streamlink.cli.settings import LINK, SERVING, VISITING
 from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
 from streamlink.link import oneshot
+from streamlink.link.oneshot_wire import PUSH
 from streamlink.link.receive_slot import ReceiveSlot
-from streamlink.link.transfer import Receipt
+from streamlink.link.transfer import Receipt, TransferProgress
 from streamlink.logs import escape
 from streamlink.operate.status import Memory, TransferOperator
 from streamlink.progress import LinkProgress
@@ -40,7 +41,7 @@ from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.traffic import TrafficCounter
 
-__all__ = ["outcome", "receive", "send"]
+__all__ = ["outcome", "receive", "require_seconds", "send"]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -90,7 +91,7 @@ def receive(
     check_address("--listen", listen)
     check_metrics(metrics)
     way = security_summary(common.config.security)
-    _require_seconds("--timeout", timeout)
+    require_seconds("--timeout", timeout)
     store = store_at(target, compress)
     check_store(store)
     check_offers(common.config)
@@ -100,7 +101,7 @@ def receive(
         common.passed()
         return
     # Made here and not by ``oneshot.receive``: the operator must reach them while that blocks.
-    slot, traffic = ReceiveSlot(oneshot.TOPIC), TrafficCounter()
+    slot, traffic = ReceiveSlot(PUSH), TrafficCounter()
     operator = TransferOperator(
         traffic, Memory(), lambda reason: slot.close(f"aborted by the operator: {reason}")
     )
@@ -165,7 +166,7 @@ def send(
     tune_allocator()
     check_address("the address", to)
     check_metrics(metrics)
-    _require_seconds("--retry", retry)
+    require_seconds("--retry", retry)
     model = open_model(source)
     if common.is_check:
         check_visiting(to, common.config)
@@ -191,9 +192,7 @@ def send(
     typer.echo(outcome(f"{source}: sent to {to}", receipt))
 
 
-def _both(
-    first: oneshot.TransferProgress, second: oneshot.TransferProgress
-) -> oneshot.TransferProgress:
+def _both(first: TransferProgress, second: TransferProgress) -> TransferProgress:
     """Return what tells two listeners how far a transfer is."""
 
     def told(peer: str, phase: str, done: int, total: int) -> None:
@@ -215,6 +214,7 @@ def outcome(what: str, receipt: Receipt) -> str:
     return f"{escape(f'{what}: {moved} bytes{saved}{how}{before}')}\ndigest {receipt.digest}"
 
 
-def _require_seconds(option: str, seconds: float | None) -> None:
+def require_seconds(option: str, seconds: float | None) -> None:
+    """Refuse a time that is not finite or is negative; None: it was not given."""
     if seconds is not None and not 0 <= seconds < math.inf:
         raise CommandError(f"{option} must be finite and not negative, not {seconds}")

@@ -1,89 +1,53 @@
 """One model between two machines, without rounds: ``receive`` listens, ``send`` connects.
 
-Either process may be killed and started again. A ``ResumableStore`` keeps what has arrived, under
-the identity that the sender gives its model, and the next transfer of that model resumes there.
-Both ends read the bytes again that are not sent again, so the final digest covers every byte.
+Where only the sender can listen, see ``pull``. Either process may be killed and started again. A
+``ResumableStore`` keeps what has arrived, under the identity that the sender gives its model, and
+the next transfer of that model resumes there. Both ends read the bytes again that are not sent
+again, so the final digest covers every byte.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
 from collections.abc import Callable
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    wait_exponential,
-    wait_random,
-)
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
-from streamlink.errors import (
-    AbortCode,
-    ConnectFailed,
-    CorruptStore,
-    ModelError,
-    RemoteProtocolError,
-    StoreError,
-    StreamlinkError,
+from streamlink.errors import AbortCode, ConnectFailed, ModelError, StoreError, StreamlinkError
+from streamlink.link.attempts import Attempts, Line, own_name
+from streamlink.link.into import Into, expire, may_go_on, resume_in, sink_in
+from streamlink.link.oneshot_wire import (
+    HEARD_SECONDS,
+    IDENTITY,
+    PUSH,
+    STOPPED,
+    STREAM,
+    ask,
+    stream_number,
 )
 from streamlink.link.passing import is_passing
-from streamlink.link.receive_model import Resume, receive_model
+from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_slot import Claim, ReceiveSlot
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.transfer import OnPhase, Receipt, abort_reason
+from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
-from streamlink.model.interfaces import (
-    Expiring,
-    HasIdentity,
-    ModelInPlace,
-    ModelSink,
-    ModelSource,
-    ModelStore,
-    ResumableStore,
-    watch,
-)
-from streamlink.model.spec import ModelSpec, require_same
+from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.transport.addresses import listening_at
-from streamlink.transport.connect import dial, hub_at
+from streamlink.transport.connect import hub_at
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
 
-__all__ = ["TransferProgress", "receive", "send"]
+__all__ = ["receive", "send"]
 
 logger = logging.getLogger("streamlink.transfer")
-
-TOPIC = "push"
-_STREAM, _IDENTITY = "stream", "identity"
-_STOPPED = "interrupted by its user"
-_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
-_HEARD_SECONDS = 2.0  # how long a peer that was sent an error has to leave by itself
-
-Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
-"""Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
-function that makes a sink for its tensors."""
-
-TransferProgress = Callable[[str, str, int, int], None]
-"""``progress(peer_name, phase, done, total)``: how far a transfer is (bytes). Any thread may call
-it, also the one that reads the network: a callback that blocks for long costs the connection."""
-
-
-def _ignore(peer: str, phase: str, done: int, total: int) -> None:
-    pass
-
 
 # --- receiving ------------------------------------------------------------------------------
 
@@ -95,7 +59,7 @@ def receive(
     config: LinkConfig | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
     timeout: float | None = None,
-    progress: TransferProgress = _ignore,
+    progress: TransferProgress = ignore_progress,
     slot: ReceiveSlot | None = None,
     traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
@@ -116,7 +80,7 @@ def receive(
         on_listening: called with the port, once it can be reached; 0: a Unix socket.
         timeout: how long to wait while no sender is connected (seconds); None: for ever.
         progress: called with how far it is; see ``TransferProgress``.
-        slot: of topic ``TOPIC``; closing it ends this call.
+        slot: of topic ``PUSH``; closing it ends this call.
         traffic: counts what moves.
         cancel: ends it; what has arrived is kept for another try, as after any other failure.
         on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
@@ -131,14 +95,14 @@ def receive(
         StoreError: this end's disk is full or broken; what has arrived may be kept.
         StreamlinkError: the transfer into a plain sink failed; nothing of it is visible.
     """
-    _expire(into, config or LinkConfig())
-    slot, cancel = slot or ReceiveSlot(TOPIC, clock=clock), cancel or CancelToken()
+    expire(into, config or LinkConfig())
+    slot, cancel = slot or ReceiveSlot(PUSH, clock=clock), cancel or CancelToken()
     server = hub_at(
         listen, config or LinkConfig(), clock=clock, on_request=slot.claim, traffic=traffic
     ).listen()
     reason = "the receiver has stopped"
     try:
-        with cancel.calling(lambda _: slot.close(_STOPPED, AbortCode.CANCELLED)):
+        with cancel.calling(lambda _: slot.close(STOPPED, AbortCode.CANCELLED)):
             on_listening(server.port)
             receipt = _take_one(server, slot, into, progress, timeout, listen, on_transfer)
         reason = "the model was taken"
@@ -148,7 +112,7 @@ def receive(
         cancel.check()
         raise
     finally:
-        server.close(reason, most=_HEARD_SECONDS)  # a sender that has its commit was waited for
+        server.close(reason, most=HEARD_SECONDS)  # a sender that has its commit was waited for
 
 
 def _take_one(
@@ -171,16 +135,11 @@ def _take_one(
         except StreamlinkError as error:
             # A closed slot has aborted the transfer: the slot's own error has the reason.
             slot.check()
-            if not _may_go_on(into, error):
+            if not may_go_on(into, error):
                 raise
             logger.warning("%s: %s; waiting for the next sender", claim.peer_name, error)
         finally:
             slot.release(claim)
-
-
-def _expire(into: object, config: LinkConfig) -> None:
-    if isinstance(into, Expiring):
-        into.expire(config.timeouts.partial_expiry)
 
 
 def _take(
@@ -201,18 +160,18 @@ def _take(
             claim.peer_name, "received", on_transfer=on_transfer, clock=server.clock
         ),
     )
-    identity = claim.request.metadata.get(_IDENTITY, "")
+    identity = claim.request.metadata.get(IDENTITY, "")
     # Only now: a slot that is closed from here on finds the transfer and aborts it.
     claim.check()
     incoming.hand_to(session.offer)
     incoming.hand_to(server.ticker.add)
-    session.reply(claim.request, metadata={_STREAM: str(incoming.stream_id)})
+    session.reply(claim.request, metadata={STREAM: str(incoming.stream_id)})
     logger.info("← %s: a model begins", claim.peer_name)
     try:
         receipt = receive_model(
             incoming,
-            lambda model: _sink(model.spec, into, identity),
-            _resume_in(into, identity),
+            lambda model: sink_in(model.spec, into, identity),
+            resume_in(into, identity),
             lambda phase, done: progress(claim.peer_name, phase, done, incoming.spec.nbytes),
         )
         session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has its commit
@@ -221,51 +180,11 @@ def _take(
         # The abort says more than a goodbye, which travels on another call and could overtake it:
         # the sender leaves once it has read the abort. That call may be over here already.
         if not session.is_disconnected:
-            session.closed.wait(_HEARD_SECONDS)
+            session.closed.wait(HEARD_SECONDS)
         session.close("the transfer failed")
         raise
     finally:
         incoming.hand_to(session.withdraw)
-
-
-def _resume_in(into: Into, identity: str) -> Resume:
-    if isinstance(into, ResumableStore):
-        store = into
-        return lambda spec_digest: store.resume(spec_digest, identity)
-    return lambda spec_digest: None
-
-
-def _sink(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
-    """Return where the model goes, or raise the error that the sender gets.
-
-    Raises:
-        ModelError: it has other tensors than ``into`` takes, or does not fit into memory.
-    """
-    try:
-        return _sink_in(spec, into, identity)
-    except (MemoryError, OverflowError) as error:
-        raise ModelError(
-            f"a model of {spec.nbytes} bytes does not fit into the receiver's memory"
-        ) from error
-
-
-def _sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
-    if isinstance(into, ModelSink):
-        require_same(into.spec, spec, "the sender", "the receiver")
-        return into
-    if isinstance(into, ResumableStore):
-        return into.begin(spec, identity)
-    return into.begin(spec) if isinstance(into, ModelStore) else into(spec)
-
-
-def _may_go_on(into: Into, error: StreamlinkError) -> bool:
-    """Return whether another sender may succeed after this error."""
-    if isinstance(error, ModelError):
-        return True  # refused before its first byte
-    if isinstance(error, StoreError) and not isinstance(error, CorruptStore):
-        return False  # the next sender would meet the same disk
-    # A plain sink was discarded with the attempt; a model in place can be filled again.
-    return isinstance(into, ModelInPlace) or not isinstance(into, ModelSink)
 
 
 # --- sending --------------------------------------------------------------------------------
@@ -278,7 +197,7 @@ def send(
     name: str = "",
     config: LinkConfig | None = None,
     retry: float = 60.0,
-    progress: TransferProgress = _ignore,
+    progress: TransferProgress = ignore_progress,
     traffic: TrafficCounter | None = None,
     cancel: CancelToken | None = None,
     on_transfer: OnTransfer | None = None,
@@ -308,27 +227,11 @@ def send(
         SourceChanged: the model was modified meanwhile; the receiver keeps none of it.
         StreamlinkError: the transfer failed; the receiver's model is what it was before.
     """
-    sending = _Sending(
-        model,
-        to,
-        name or _own_name(),
-        config or LinkConfig(),
-        retry,
-        progress,
-        traffic or TrafficCounter(clock=clock),
-        cancel or CancelToken(),
-        on_transfer,
-        clock,
-    )
-    again = Retrying(
-        retry=retry_if_exception(is_passing),
-        stop=sending.is_hopeless,
-        wait=wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2),
-        before_sleep=sending.log,
-        sleep=sending.pause,
-        reraise=True,
-    )
-    return again(sending.attempt)
+    cancel, config = cancel or CancelToken(), config or LinkConfig()
+    require_known(config.stream.encodings)
+    traffic = traffic or TrafficCounter(clock=clock)
+    line = Line(to, name or own_name(), config, retry, traffic, cancel, clock)
+    return _Sending(model, line, progress, on_transfer).run()
 
 
 class _Sending:
@@ -337,132 +240,46 @@ class _Sending:
     def __init__(
         self,
         model: ModelSource,
-        to: str,
-        name: str,
-        config: LinkConfig,
-        retry: float,
+        line: Line,
         progress: TransferProgress,
-        traffic: TrafficCounter,
-        cancel: CancelToken,
         on_transfer: OnTransfer | None,
-        clock: Clock,
     ) -> None:
-        self._clock = clock
-        self._traffic, self._cancel = traffic, cancel
-        self._on_transfer = on_transfer
-        self._model, self._to, self._name = model, to, name
-        require_known(config.stream.encodings)
-        self._config, self._retry = config, retry
-        self._progress = progress
+        self._model, self._line = model, line
+        self._progress, self._on_transfer = progress, on_transfer
         known = model.identity() if isinstance(model, HasIdentity) else ""
         # One check for all attempts, since the receiver may keep bytes of the first.
         self._check = watch(model)
         self._identity = known or secrets.token_hex(16)
-        self._furthest = -1  # bytes received in the best attempt so far
-        self._since = self._clock()
-
-    def attempt(self) -> Receipt:
-        """Connect, send, and wait for the commit."""
-        try:
-            return self._attempt()
-        except StreamlinkError:
-            self._cancel.check()  # cancelling causes other errors, which must not cause a retry
-            raise
-
-    def _attempt(self) -> Receipt:
-        client = dial(
-            self._to,
-            self._config,
-            name=self._name,
-            clock=self._clock,
-            traffic=self._traffic,
-            cancel=self._cancel,
+        self._attempts = Attempts(
+            line, self._send_over, role="this end only sends", can_retry=is_passing
         )
-        try:
-            session = client.connect(
-                lambda session, request: session.reply(request, error="this end only sends"),
-                tries_for=self._retry - (self._clock() - self._since),
-            )
-            try:
-                receipt = self._send_over(client, session)
-            except BaseException as error:
-                # With the reason: the goodbye may overtake the abort, which has its own connection.
-                session.close(abort_reason(error))
-                raise
-            session.close("sent")
-            return receipt
-        finally:
-            client.close()
 
-    def is_hopeless(self, state: RetryCallState) -> bool:
-        """Return whether nothing has moved for ``retry`` seconds."""
-        return self._clock() - self._since >= self._retry
-
-    def pause(self, seconds: float) -> None:
-        """Wait before the next attempt; raises if this call was cancelled."""
-        self._cancel.pause(seconds, self._clock)
-
-    def log(self, state: RetryCallState) -> None:
-        """Log why there will be another attempt."""
-        if state.outcome is not None:
-            logger.warning("%s; retrying", state.outcome.exception())
+    def run(self) -> Receipt:
+        """Send it; raises what the last attempt raised."""
+        return self._attempts.run()
 
     def _send_over(self, client: Dialer, session: Session) -> Receipt:
+        to, clock, cancel = self._line.to, self._line.clock, self._line.cancel
+        answer = ask(session, PUSH, to, cancel, {IDENTITY: self._identity})
         outgoing = SendTransfer(
             session.config,
             self._model.spec,
-            clock=self._clock,
-            stream_id=self._ask(session),
+            clock=clock,
+            stream_id=stream_number(answer, to),
             peer_name=session.peer,
-            name=f"model to {self._to}",
+            name=f"model to {to}",
             is_resumable=True,
-            notice=TransferNotice(
-                self._to, "sent", on_transfer=self._on_transfer, clock=self._clock
-            ),
+            notice=TransferNotice(to, "sent", on_transfer=self._on_transfer, clock=clock),
         )
         outgoing.hand_to(partial(client.open_transfer, session))
         try:
-            with self._cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, _STOPPED)):
-                return send_model(
-                    outgoing, self._model, on_phase=self._on_phase(), check=self._check
-                )
+            with cancel.calling(lambda _: outgoing.abort(AbortCode.CANCELLED, STOPPED)):
+                return send_model(outgoing, self._model, on_phase=self._on_phase, check=self._check)
         except (ModelError, StoreError):
-            outgoing.wait_over(_HEARD_SECONDS)  # else the goodbye overtakes the reason
+            outgoing.wait_over(HEARD_SECONDS)  # else the goodbye overtakes the reason
             raise
         finally:
-            # Only more than the best attempt had is progress: attempts that all break at the same
-            # byte must come to an end.
-            if outgoing.stats.received_bytes > self._furthest:
-                self._furthest = outgoing.stats.received_bytes
-                self._since = self._clock()
+            self._attempts.has_moved(outgoing.stats.received_bytes)
 
-    def _ask(self, session: Session) -> int:
-        """Return the number of the stream that the receiver opens for the model."""
-        seconds = session.config.timeouts.open_timeout
-        try:
-            asked = session.request(TOPIC, metadata={_IDENTITY: self._identity})
-            with self._cancel.calling(lambda _: session.abort(AbortCode.CANCELLED, _STOPPED)):
-                reply = asked.result(timeout=seconds)
-        except FutureTimeout as error:
-            raise ConnectFailed(
-                f"{self._to} does not answer within {seconds:g} s (open_timeout)"
-            ) from error
-        if reply.error or _STREAM not in reply.metadata:
-            raise ConnectFailed(f"{self._to} takes no model: {reply.error or 'no stream'}")
-        return _stream_number(reply.metadata[_STREAM], self._to)
-
-    def _on_phase(self) -> OnPhase:
-        total = self._model.spec.nbytes
-        return lambda phase, done: self._progress(self._to, phase, done, total)
-
-
-def _stream_number(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RemoteProtocolError(
-            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
-        )
-    return int(text)
-
-
-def _own_name() -> str:
-    return f"{socket.gethostname()[:100]}-{os.getpid()}"
+    def _on_phase(self, phase: str, done: int) -> None:
+        self._progress(self._line.to, phase, done, self._model.spec.nbytes)

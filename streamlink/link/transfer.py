@@ -18,7 +18,17 @@ from streamlink.protocol.stats import StreamStats
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
 
-__all__ = ["WAITING", "OnPhase", "Pulse", "Receipt", "Transfer", "abort_reason", "ignore"]
+__all__ = [
+    "WAITING",
+    "OnPhase",
+    "Pulse",
+    "Receipt",
+    "Transfer",
+    "TransferProgress",
+    "abort_reason",
+    "ignore",
+    "ignore_progress",
+]
 
 P = TypeVar("P", bound=SendPump | ReceivePump)
 R = TypeVar("R")
@@ -26,12 +36,20 @@ R = TypeVar("R")
 OnPhase = Callable[[str, int], None]
 """``on_phase(phase, done)``: how far a transfer is. Bytes; any thread may call."""
 
+TransferProgress = Callable[[str, str, int, int], None]
+"""``progress(peer_name, phase, done, total)``: how far a transfer is (bytes). Any thread may call
+it, also the one that reads the network: a callback that blocks for long costs the connection."""
+
 WAITING = "waiting for its connection"
 """The phase of a transfer whose connection was lost and has not come back yet."""
 
 
 def ignore(phase: str, done: int) -> None:
     """Ignore how far a transfer is."""
+
+
+def ignore_progress(peer: str, phase: str, done: int, total: int) -> None:
+    """Ignore how far a transfer with a named peer is."""
 
 
 @dataclass(frozen=True, slots=True)

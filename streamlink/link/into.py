@@ -1,0 +1,75 @@
+"""Where a model goes that arrives without rounds, and whether another attempt can fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamlink.config import LinkConfig
+from streamlink.errors import CorruptStore, ModelError, StoreError, StreamlinkError
+from streamlink.link.receive_model import Resume
+from streamlink.model.interfaces import (
+    Expiring,
+    ModelInPlace,
+    ModelSink,
+    ModelStore,
+    ResumableStore,
+)
+from streamlink.model.spec import ModelSpec, require_same
+
+__all__ = ["Into", "expire", "is_plain", "may_go_on", "resume_in", "sink_in"]
+
+Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
+"""Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
+function that makes a sink for its tensors."""
+
+
+def expire(into: object, config: LinkConfig) -> None:
+    """Remove partial models from ``into`` that are older than ``partial_expiry``."""
+    if isinstance(into, Expiring):
+        into.expire(config.timeouts.partial_expiry)
+
+
+def resume_in(into: Into, identity: str) -> Resume:
+    """Return what finds the sink that an interrupted transfer has left in ``into``."""
+    if isinstance(into, ResumableStore):
+        store = into
+        return lambda spec_digest: store.resume(spec_digest, identity)
+    return lambda spec_digest: None
+
+
+def sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
+    """Return where a model of ``spec`` goes, or raise the error that the sender gets.
+
+    Raises:
+        ModelError: it has other tensors than ``into`` takes, or does not fit into memory.
+    """
+    try:
+        return _sink_in(spec, into, identity)
+    except (MemoryError, OverflowError) as error:
+        raise ModelError(
+            f"a model of {spec.nbytes} bytes does not fit into the receiver's memory"
+        ) from error
+
+
+def _sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
+    if isinstance(into, ModelSink):
+        require_same(into.spec, spec, "the sender", "the receiver")
+        return into
+    if isinstance(into, ResumableStore):
+        return into.begin(spec, identity)
+    return into.begin(spec) if isinstance(into, ModelStore) else into(spec)
+
+
+def is_plain(into: Into) -> bool:
+    """Return whether ``into`` is a sink that is discarded with a failed attempt."""
+    # A model in place can be filled again.
+    return isinstance(into, ModelSink) and not isinstance(into, ModelInPlace)
+
+
+def may_go_on(into: Into, error: StreamlinkError) -> bool:
+    """Return whether another sender may succeed after this error."""
+    if isinstance(error, ModelError):
+        return True  # refused before its first byte
+    if isinstance(error, StoreError) and not isinstance(error, CorruptStore):
+        return False  # the next sender would meet the same disk
+    return not is_plain(into)
