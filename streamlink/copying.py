@@ -1,8 +1,8 @@
-"""Copy, send, receive and digest models, whatever form they have.
+"""Copy, send, receive, serve, fetch and digest models, whatever form they have.
 
-These are the public functions over ``link.oneshot``, ``model.copy`` and ``model.digest``, which
-know sources, sinks and stores only. These also take a path, a dict or a module, and close what they
-opened themselves.
+These are the public functions over ``link.oneshot``, ``link.pull``, ``model.copy`` and
+``model.digest``, which know sources, sinks and stores only. These also take a path, a dict or a
+module, and close what they opened themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
-from streamlink.link import oneshot
+from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
@@ -22,7 +22,7 @@ from streamlink.model.interfaces import ModelSource, Progress
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
 from streamlink.stores.guarded import GuardedSource
 
-__all__ = ["copy_model", "digest_of", "receive", "send"]
+__all__ = ["copy_model", "digest_of", "fetch", "receive", "send", "serve"]
 
 
 def send(
@@ -70,11 +70,8 @@ def send(
         ConnectFailed: nobody answers there, or the receiver is busy with another model.
         StreamlinkError: the transfer failed; no part of it is visible at the receiver.
     """
-    with _opened(model) as source:
-        if guard:
-            total = source.spec.nbytes
-            tell = _checked(lambda done: progress(to, "noting", done, total), cancel)
-            source = GuardedSource(source, tell)
+    with _opened(model) as opened:
+        source = _guarded(opened, to, progress, cancel) if guard else opened
         return oneshot.send(
             source,
             to,
@@ -133,6 +130,121 @@ def receive(
         config=config,
         on_listening=on_listening,
         timeout=timeout,
+        progress=progress,
+        cancel=cancel,
+        on_transfer=on_transfer,
+    )
+
+
+def serve(
+    model: SourceLike,
+    listen: str = "127.0.0.1:0",
+    *,
+    count: int | None = None,
+    fetchers: int = 8,
+    config: LinkConfig | None = None,
+    on_listening: Callable[[int], None] = lambda port: None,
+    timeout: float | None = None,
+    progress: TransferProgress = ignore_progress,
+    guard: bool = False,
+    cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
+) -> int:
+    """Listen, and give ``model`` to whoever calls ``fetch``, until ``count`` fetches are done.
+
+    The counterpart of ``send`` where nobody can connect to the receiver, or many want the model. A
+    fetch that fails is logged, does not count, and resumes where it stopped when it comes again; a
+    model that comes from files is resumed after a restart of this process, too. Fetchers that read
+    the same blocks of a stored model at about the same time read them from the disk once.
+
+    Args:
+        model: see ``SourceLike``; it must not change meanwhile, as for ``send``.
+        listen: ``host:port``, where port 0 takes a free one, or ``unix:path``.
+        count: how many fetches to serve; None: without an end, until ``cancel``.
+        fetchers: how many at a time; the others are refused, and try again by themselves. Price:
+            ``stream.window_bytes`` and four chunks of memory each.
+        config: settings of this end.
+        on_listening: called with the port, once fetchers can connect.
+        timeout: how long to wait while nobody fetches (seconds); None: without a limit.
+        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        guard: read the whole model once before listening, and compare each block that is sent with
+            it; see ``send``.
+        cancel: ends it from another thread; what each fetcher has is kept there for a resume.
+        on_transfer: called with the facts of each finished fetch; see ``TransferFacts``.
+
+    Returns:
+        How many fetches were done.
+
+    Raises:
+        Cancelled: ``cancel`` was called.
+        SourceChanged: ``model`` was changed meanwhile; no fetcher keeps any of it.
+        ModelError: ``model`` cannot be read as a model; the port was never opened.
+        StoreError: the path or store holds no readable model, or cannot be read any more.
+        AddressInUse: the address is taken.
+        ConnectFailed: nobody fetched within ``timeout``.
+        ValueError: ``count`` or ``fetchers`` is not positive.
+    """
+    with _opened(model) as opened:
+        source = _guarded(opened, listen, progress, cancel) if guard else opened
+        return pull.serve(
+            source,
+            listen,
+            count=count,
+            fetchers=fetchers,
+            config=config,
+            on_listening=on_listening,
+            timeout=timeout,
+            progress=progress,
+            cancel=cancel,
+            on_transfer=on_transfer,
+        )
+
+
+def fetch(
+    address: str,
+    into: TargetLike,
+    *,
+    name: str = "",
+    config: LinkConfig | None = None,
+    retry: float = 60.0,
+    progress: TransferProgress = ignore_progress,
+    cancel: CancelToken | None = None,
+    on_transfer: OnTransfer | None = None,
+) -> Receipt:
+    """Fetch the model that ``serve`` gives at ``address`` into ``into``, and commit it there.
+
+    If nobody answers, the server is busy, or it or the connection is lost, it tries again. Into a
+    directory of safetensors an interrupted transfer of the same model is resumed, also by a new
+    process.
+
+    Args:
+        address: the server's ``host:port``, or ``unix:path``.
+        into: see ``TargetLike``. A sink that is no ``ModelInPlace`` gets one transfer only. If this
+            raises, arrays and modules may be part old and part new.
+        name: this end's name at the server; by default the host and the process.
+        config: settings of this end.
+        retry: how long to try again without any progress (seconds); 0: the first failure is final.
+        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        cancel: ends the transfer from another thread; what has arrived is kept for a resume, where
+            the target can.
+        on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
+
+    Returns:
+        The receipt, with the digest that both ends have computed.
+
+    Raises:
+        Cancelled: ``cancel`` was called.
+        ModelError: nothing can be received into ``into``, or it has other tensors than the model.
+        ConnectFailed: nobody answers there, or the server is busy with other fetchers.
+        StoreError: this end's disk is full or broken; what has arrived may be kept for a resume.
+        StreamlinkError: the transfer failed; nothing of it is visible.
+    """
+    return pull.fetch(
+        address,
+        as_target(into),
+        name=name,
+        config=config,
+        retry=retry,
         progress=progress,
         cancel=cancel,
         on_transfer=on_transfer,
@@ -198,6 +310,16 @@ def digest_of(
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     with _opened(source) as opened:
         return digest.digest_of(opened, piece_bytes, _checked(progress, cancel))
+
+
+def _guarded(
+    source: ModelSource, peer: str, progress: TransferProgress, cancel: CancelToken | None
+) -> GuardedSource:
+    """Read ``source`` once, and return it with the hashes of what was read."""
+    total = source.spec.nbytes
+    return GuardedSource(
+        source, _checked(lambda done: progress(peer, "noting", done, total), cancel)
+    )
 
 
 def _checked(

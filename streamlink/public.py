@@ -13,7 +13,7 @@ from streamlink.config import (
     StreamConfig,
     TimeoutConfig,
 )
-from streamlink.copying import copy_model, digest_of, receive, send
+from streamlink.copying import copy_model, digest_of, fetch, receive, send, serve
 from streamlink.errors import StreamlinkError
 from streamlink.executors.client import Client
 from streamlink.executors.executor import Executor, Task, TaskResult
@@ -26,7 +26,7 @@ from streamlink.link.transfer_facts import TransferFacts
 from streamlink.model import ModelSink, ModelSource, ModelSpec, ModelStore, TensorSpec
 from streamlink.progress import show_progress
 from streamlink.rounds.controller import ScatterAndGather
-from streamlink.rounds.events import EventKind, RoundEvent
+from streamlink.rounds.events import RoundEvent
 from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_model, open_store
 
@@ -44,6 +44,8 @@ __all__ = [
     # one model, without rounds
     "send",
     "receive",
+    "serve",
+    "fetch",
     "Receipt",
     "TransferFacts",
     # rounds: the server
@@ -51,7 +53,6 @@ __all__ = [
     "ScatterAndGather",
     "RoundReport",
     "RoundEvent",
-    "EventKind",
     # rounds: a client
     "Client",
     "StreamingExecutor",

@@ -130,6 +130,8 @@ def test_a_call_with_a_cancelled_token_does_not_begin(tmp_path: Path) -> None:
     calls: list[Callable[[], object]] = [
         lambda: sl.send(arrays, NOBODY, cancel=token),
         lambda: sl.receive(tmp_path / "model", cancel=token),
+        lambda: sl.serve(arrays, cancel=token),
+        lambda: sl.fetch(NOBODY, tmp_path / "model", cancel=token),
         lambda: sl.copy_model(arrays, tmp_path / "model", cancel=token),
         lambda: sl.digest_of(arrays, cancel=token),
         Client(NOBODY, "site-1", StreamingExecutor(lambda t, at, v: v), cancel=token).start,
@@ -185,12 +187,45 @@ def test_a_sender_in_the_middle_does_not_try_again_and_the_receiver_hears_why(
     assert "retrying" not in caplog.text
 
 
-def test_a_sender_that_finds_nobody_ends_while_it_tries_again(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_server_that_waits_for_a_fetcher_ends() -> None:
     token = sl.CancelToken()
-    quick = config(connect_timeout=0.05)
-    done = started(sl.send, initial(ODD), NOBODY, config=quick, retry=1e6, cancel=token)
+    stop = {"on_listening": lambda port: token.cancel("enough"), "cancel": token}
+    assert cancelled(started(sl.serve, {"w": np.zeros(4, np.float32)}, **stop))
+
+
+@pytest.mark.parametrize("who", ["server", "fetcher"])
+def test_either_end_of_a_fetch_ends_in_the_middle_and_the_other_hears_why(
+    who: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens, port = {"server": sl.CancelToken(), "fetcher": sl.CancelToken()}, Future[int]()
+    model, kept = {"w": np.ones(1 << 18, np.float32)}, {"w": np.zeros(1 << 18, np.float32)}
+
+    def watch(peer: str, phase: str, done: int, total: int) -> None:
+        if done:
+            tokens[who].cancel("enough")
+
+    options = {"config": SMALL, "on_listening": port.set_result, "cancel": tokens["server"]}
+    serving = started(sl.serve, model, **options)
+    options = {"config": SMALL, "progress": watch, "cancel": tokens["fetcher"], "retry": 0}
+    fetching = started(sl.fetch, f"127.0.0.1:{port.result(WAIT)}", kept, **options)
+    if who == "fetcher":
+        assert cancelled(fetching)
+        tokens["server"].cancel("enough")
+    else:
+        with pytest.raises(StreamAborted, match="interrupted by its user"):
+            fetching.result(WAIT)
+    assert cancelled(serving)
+    assert "interrupted by its user" in caplog.text
+
+
+@pytest.mark.parametrize("call", ["send", "fetch"])
+def test_who_finds_nobody_ends_while_it_tries_again(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, model = sl.CancelToken(), initial(ODD)
+    quick = {"config": config(connect_timeout=0.05), "retry": 1e6, "cancel": token}
+    what = (sl.send, model, NOBODY) if call == "send" else (sl.fetch, NOBODY, MemoryStore())
+    done = started(*what, **quick)
     wait_until_logged("retrying", caplog, done)
     token.cancel("enough")
     assert cancelled(done)
@@ -378,7 +413,7 @@ def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
         "Server.wait_for_peers",
         "Server.wait_until_left",
     }
-    ending = (sl.send, sl.receive, sl.copy_model, sl.digest_of)
+    ending = (sl.send, sl.receive, sl.serve, sl.fetch, sl.copy_model, sl.digest_of)
     assert all("Cancelled" in set(raised_by(function)) for function in ending)
 
 

@@ -125,6 +125,7 @@ RUNNING_TIME = "streamlink.clock.running_time"
 EDGES = {"link/client.py", "link/oneshot.py", "link/receive_slot.py", "link/server.py"}
 EDGES |= {"transport/traffic.py", "executors/client.py"}
 EDGES |= {"objects/client.py", "objects/server.py"}
+EDGES |= {"link/pull.py", "link/fetch_desk.py"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
 # aggregation knows neither. Nobody else knows how an update is resumed within its round.

@@ -25,8 +25,8 @@ from tests.support.public_types import NAMESPACES, homeless, public_names, raise
 NAMES = [
     "ModelSpec", "TensorSpec", "ModelSource", "ModelSink", "ModelStore", "open_model", "open_store",
     "copy_model", "digest_of",
-    "send", "receive", "Receipt", "TransferFacts",
-    "Server", "ScatterAndGather", "RoundReport", "RoundEvent", "EventKind",
+    "send", "receive", "serve", "fetch", "Receipt", "TransferFacts",
+    "Server", "ScatterAndGather", "RoundReport", "RoundEvent",
     "Client", "StreamingExecutor", "WholeExecutor", "OnDiskExecutor", "Executor", "Task",
     "TaskResult",
     "LinkConfig", "StreamConfig", "TimeoutConfig", "SecurityConfig", "RoundConfig",
