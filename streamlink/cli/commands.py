@@ -10,6 +10,7 @@ import typer
 from streamlink import __version__
 from streamlink.cli.certs import certs
 from streamlink.cli.copies import receive, send
+from streamlink.cli.fetches import fetch, serve
 from streamlink.cli.help import SettingsCommand
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
@@ -27,7 +28,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (server, client, simulate, inspect, export, send, receive, certs, status, abort):
+for command in (
+    *(server, client, simulate, inspect, export),
+    *(send, receive, serve, fetch),
+    *(certs, status, abort),
+):
     app.command(cls=SettingsCommand)(command)
 
 

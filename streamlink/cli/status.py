@@ -40,7 +40,7 @@ def status(
     *,
     common: Common,
 ) -> None:
-    """Show the status of a server or receive process on this machine.
+    """Show the status of a server, receive or serve process on this machine.
 
     Exit code 0: it runs; 1: no process listens there, or it does not answer. With --watch: 0 if the
     job was completed, 1 if the process ended before that.

@@ -1,4 +1,4 @@
-"""The status of a server or receiver as lines of text.
+"""The status of a server, a receiver or a served model as lines of text.
 
 ``lines_of`` returns all lines. ``fitting`` returns what fits on a screen: first the head, then
 clients with a problem; the other clients are summed up in one line.
@@ -102,7 +102,8 @@ def _sum(clients: Sequence[Facts]) -> str:
 
 
 def _head(facts: Facts) -> Iterator[str]:
-    yield from _of_a_job(facts) if facts.get("program") == "server" else _of_a_transfer(facts)
+    heads = {"server": _of_a_job, "serve": _of_serving}
+    yield from heads.get(facts.get("program", ""), _of_a_transfer)(facts)
     if facts.get("no_answer"):  # the lines above are from its last answer
         yield facts["no_answer"]
 
@@ -113,6 +114,14 @@ def _of_a_job(facts: Facts) -> Iterator[str]:
     since = _span(facts["now"] - facts["since"])
     yield f"job {facts['job']!r}: {number}{attempt}, {facts['phase']} for {since}"
     yield f"listens on {facts['listens']}, process {facts['pid']}; {_memory(facts['memory'])}"
+
+
+def _of_serving(facts: Facts) -> Iterator[str]:
+    of = f" of {facts['count']}" if facts["count"] else ""
+    since = _span(facts["now"] - facts["began"])
+    yield f"serving for {since}: {facts['served']}{of} fetches done, {len(facts['clients'])} now"
+    where = f"listens on {facts['listens']}, " if facts.get("listens") else ""
+    yield f"{where}process {facts['pid']}; {_memory(facts['memory'])}"
 
 
 def _of_a_transfer(facts: Facts) -> Iterator[str]:

@@ -53,6 +53,9 @@ def how_it_ended(last: Facts) -> str:
     Raises:
         ControlError: its job was not over; says how to resume it.
     """
+    if last.get("program") == "serve":
+        seen = f"last seen after {last['served']} fetches"
+        return f"the serving has ended, {seen}; see the output of its process for the result"
     if last.get("program") != "server":
         far, of = last["received_bytes"], last["receive_total_bytes"]
         seen = f", last seen at {far} of {of} bytes" if far < of else ""

@@ -24,7 +24,7 @@ from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import ClientProgress
 
-__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "TransferOperator"]
+__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "TransferOperator", "text_of"]
 
 # Shorter than this, one chunk more or less decides; longer, it says nothing of the present.
 _RATE_SECONDS = (0.2, 30.0)  # the age of the previous sample, if a rate is computed from it
@@ -129,7 +129,7 @@ class JobOperator:
             RoundError: there is no such client.
             StoreError: the command takes effect, but could not be stored for a restart; says why.
         """
-        reason, client = _text(question, "reason", "no reason given"), _text(question, "client")
+        reason, client = text_of(question, "reason", "no reason given"), text_of(question, "client")
         match question.get("do"):
             case "status":
                 return self.status()
@@ -261,7 +261,7 @@ class TransferOperator:
             case "status":
                 return self.status()
             case "abort":
-                self._stop(_text(question, "reason", "no reason given"))
+                self._stop(text_of(question, "reason", "no reason given"))
                 return {"done": "the transfer is being ended; a resumable store keeps its bytes"}
         raise ControlError(
             f"unknown request {question.get('do')!r}: a transfer knows status and abort"
@@ -293,7 +293,12 @@ class TransferOperator:
         }
 
 
-def _text(question: Mapping[str, Any], name: str, default: str = "") -> str:
+def text_of(question: Mapping[str, Any], name: str, default: str = "") -> str:
+    """Return a text of the operator's request, or ``default`` where there is none.
+
+    Raises:
+        ControlError: it is no text, or too long.
+    """
     value = question.get(name) or default
     # At most 4 KB in UTF-8: a reason is sent to the peers, which accept 8 KiB of text.
     if not isinstance(value, str) or len(value) > 1000:

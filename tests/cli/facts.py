@@ -37,3 +37,10 @@ def of_a_transfer(received: int, total: int) -> dict[str, Any]:
         "since": 100.0, "peer": "me", "received_bytes": received, "receive_total_bytes": total,
         "receiving_rate": 1 << 20, "resumes": 0, "repairs": 0, "damaged": 0, "memory": MEMORY,
     }  # fmt: skip
+
+
+def of_serving(served: int, **facts: Any) -> dict[str, Any]:
+    return {
+        "program": "serve", "pid": 4198, "listens": "10.0.0.5:8470", "began": 100.0, "now": 112.0,
+        "served": served, "count": None, "clients": [], "memory": MEMORY, **facts,
+    }  # fmt: skip

@@ -27,7 +27,7 @@ LINK = [name for name in FIELDS if not name.startswith("rounds.")]
 JOB = list(FIELDS)
 COMMANDS = [
     *(("server", JOB), ("simulate", JOB)),
-    *(("client", LINK), ("send", LINK), ("receive", LINK)),
+    *(("client", LINK), ("send", LINK), ("receive", LINK), ("serve", LINK), ("fetch", LINK)),
 ]
 
 PROGRAM = 'import sys; sys.argv[0] = "streamlink"; from streamlink.cli import main; main()'

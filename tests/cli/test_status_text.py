@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from streamlink.cli.status_text import fitting, lines_of
-from tests.cli.facts import GiB, of_a_client, of_a_job, of_a_transfer
+from tests.cli.facts import GiB, of_a_client, of_a_job, of_a_transfer, of_serving
 
 
 def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
@@ -22,6 +22,19 @@ def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
 def test_a_transfer_is_told_with_how_far_it_is() -> None:
     first = lines_of(of_a_transfer(GiB, 4 * GiB))[0]
     assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.0 MiB/s"
+
+
+def test_a_served_model_is_told_with_each_of_its_fetchers() -> None:
+    fetcher = of_a_client("site-1", sent_bytes=GiB, sending_rate=1 << 20, received_bytes=0,
+                          receive_total_bytes=0, receiving_rate=0)  # fmt: skip
+    facts = of_serving(3, clients=[fetcher])
+    memory = "memory 80.0 MiB, 10.0 MiB above its start, of 170.0 MiB allowed"
+    assert lines_of(facts) == [
+        "serving for 12 s: 3 fetches done, 1 now",
+        f"listens on 10.0.0.5:8470, process 4198; {memory}",
+        "site-1: here, has 25% of 4.0 GiB at 1.0 MiB/s, limited by network",
+    ]
+    assert lines_of({**facts, "count": 4})[0] == "serving for 12 s: 3 of 4 fetches done, 1 now"
 
 
 def test_what_has_not_begun_and_what_does_not_move_takes_no_words() -> None:

@@ -1,0 +1,214 @@
+"""``streamlink serve`` and ``streamlink fetch``: one model for whoever connects and wants it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamlink.allocator import tune_allocator
+from streamlink.cli.checks import (
+    check_control,
+    check_metrics,
+    check_offers,
+    check_serving,
+    check_store,
+    check_visiting,
+)
+from streamlink.cli.command import Common, command
+from streamlink.cli.copies import outcome, require_seconds
+from streamlink.cli.errors import CommandError, JobFailed, sentence
+from streamlink.cli.paths import ADDRESS, COMPRESS, check_address, store_at
+from streamlink.cli.services import (
+    Control,
+    Metrics,
+    control_socket,
+    metrics_endpoint,
+    security_summary,
+)
+from streamlink.cli.settings import LINK, SERVING, VISITING
+from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
+from streamlink.link import pull
+from streamlink.link.fetch_desk import FetchDesk
+from streamlink.logs import escape
+from streamlink.operate.serving import ServeOperator
+from streamlink.operate.status import Memory
+from streamlink.progress import LinkProgress
+from streamlink.stores import open_model
+from streamlink.transport.addresses import listening_at
+from streamlink.transport.traffic import TrafficCounter
+
+__all__ = ["fetch", "serve"]
+
+logger = logging.getLogger("streamlink.command")
+
+
+@command(*LINK, *SERVING)
+def serve(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="A directory, a .safetensors or an .slz file."),
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar=ADDRESS,
+            help="Address to listen on. 0.0.0.0:8470 is reachable from other machines, port 0 takes"
+            " a free port, unix:PATH is a socket of this machine. Without --ca or --tokens anybody"
+            " who reaches it may fetch.",
+        ),
+    ] = "127.0.0.1:8470",
+    count: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="End after N fetches [default: run until interrupted]."),
+    ] = None,
+    fetchers: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Serve N at a time; the others are refused and try again. Price: one window and"
+            " four chunks of memory each.",
+        ),
+    ] = 8,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Fail if nobody has fetched for this long [default: never]."
+        ),
+    ] = None,
+    control: Control = None,
+    metrics: Metrics = None,
+    *,
+    common: Common,
+) -> None:
+    """Give a model to whoever runs streamlink fetch.
+
+    For a receiver that nobody can connect to, and for a model that many want. If this command is
+    interrupted, run it again: fetches that were under way resume.
+    """
+    tune_allocator()
+    check_address("--listen", listen)
+    check_metrics(metrics)
+    way = security_summary(common.config.security)
+    require_seconds("--timeout", timeout)
+    _require_positive("--count", count)
+    _require_positive("--fetchers", fetchers)
+    model = open_model(source)
+    check_offers(common.config)
+    if common.is_check:
+        check_control(control)
+        check_serving(listen, common.config)
+        common.passed()
+        return
+    # Made here and not by ``pull.serve``: the operator must reach them while that blocks.
+    desk, traffic = FetchDesk(count=count, most=fetchers), TrafficCounter()
+    operator = ServeOperator(
+        desk, traffic, Memory(), lambda reason: desk.close(f"aborted by the operator: {reason}")
+    )
+
+    def on_listening(port: int) -> None:
+        operator.listens = listening_at(listen, port)
+        logger.info("listening on %s (%s), serving %s", operator.listens, way, source)
+
+    with (
+        control_socket(operator.answer, source, control),
+        metrics_endpoint(metrics, traffic),
+        LinkProgress(common.console) as progress,
+    ):
+        try:
+            pull.serve(
+                model,
+                listen,
+                config=common.config,
+                on_listening=on_listening,
+                timeout=timeout,
+                progress=progress.update,
+                desk=desk,
+                traffic=traffic,
+                cancel=common.cancel,
+                # Else a bar would stay for each fetcher that ever came.
+                on_transfer=lambda facts: progress.forget(facts.peer_name),
+            )
+        except (AddressInUse, Cancelled, SecurityError):
+            raise  # the command was wrong, or was interrupted; no fetch is lost by it
+        except (StreamlinkError, OSError) as error:
+            raise JobFailed(sentence(error)) from error
+    typer.echo(escape(f"{source}: {desk.served} fetches done"))
+
+
+@command(*LINK, *VISITING)
+def fetch(
+    address: Annotated[
+        str, typer.Argument(metavar=ADDRESS, help="Where streamlink serve listens.")
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A directory, or an .slz file; a model it holds is replaced."
+        ),
+    ],
+    compress: Annotated[
+        str | None,
+        typer.Option(
+            metavar=COMPRESS,
+            help="Safetensors or one compressed file [default: zstd if PATH ends in .slz]. Only "
+            "safetensors can be resumed after this end was interrupted.",
+        ),
+    ] = None,
+    name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of this end at the server [default: host and process]."
+        ),
+    ] = "",
+    retry: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Retry for this long while the server is unreachable or busy; 0: do not retry.",
+        ),
+    ] = 60.0,
+    metrics: Metrics = None,
+    *,
+    common: Common,
+) -> None:
+    """Fetch a model from streamlink serve, and store it.
+
+    The model becomes visible at PATH only when it is complete and verified. If this command or the
+    server is interrupted, run it again to resume: bytes that have arrived are not sent again.
+    """
+    tune_allocator()
+    check_address("the address", address)
+    check_metrics(metrics)
+    require_seconds("--retry", retry)
+    store = store_at(target, compress)
+    check_store(store)
+    if common.is_check:
+        check_visiting(address, common.config)
+        common.passed()
+        return
+    traffic = TrafficCounter()
+    with metrics_endpoint(metrics, traffic), LinkProgress(common.console) as progress:
+        try:
+            receipt = pull.fetch(
+                address,
+                store,
+                name=name,
+                config=common.config,
+                retry=retry,
+                progress=progress.update,
+                traffic=traffic,
+                cancel=common.cancel,
+            )
+        except (Cancelled, SecurityError):
+            raise
+        except (StreamlinkError, OSError) as error:
+            raise JobFailed(sentence(error)) from error
+    typer.echo(outcome(f"{target}: fetched from {address}", receipt))
+
+
+def _require_positive(option: str, number: int | None) -> None:
+    if number is not None and number < 1:
+        raise CommandError(f"{option} must be positive, not {number}")
