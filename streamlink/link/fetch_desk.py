@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamlink.clock import Clock, running_time
-from streamlink.errors import AbortCode, StreamAborted, code_of
+from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of, to_raise
 from streamlink.link.oneshot_wire import PULL
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import abort_reason
@@ -43,7 +43,7 @@ class Fetch:
     def check(self) -> None:
         """Raise ``StreamAborted`` if it was ended."""
         if self._ended is not None:
-            raise self._ended
+            raise to_raise(self._ended)
 
 
 class FetchDesk:
@@ -146,6 +146,8 @@ class FetchDesk:
                 )
                 if not moved:
                     return False
+            if isinstance(self._error, StreamlinkError):
+                raise to_raise(self._error)
             if self._error is not None:
                 raise self._error
             return True

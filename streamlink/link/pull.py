@@ -153,7 +153,12 @@ class _Serving:
         fetch = self._desk.admit(session, request)
         if fetch is not None:
             name = f"fetch-{session.peer}"
-            threading.Thread(target=self._run, args=(fetch,), name=name, daemon=True).start()
+            thread = threading.Thread(target=self._run, args=(fetch,), name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # this process may have no more threads now
+                self._desk.release(fetch, is_served=False)
+                session.reply(request, error=f"it cannot serve now: {error}; try again later")
 
     def _run(self, fetch: Fetch) -> None:
         is_served = False

@@ -251,6 +251,24 @@ def test_a_client_has_one_fetch_at_a_time() -> None:
     server.stop()
 
 
+def test_a_fetcher_for_whom_there_is_no_thread_takes_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, start = Server(model(), count=1), threading.Thread.start
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name.startswith("fetch-"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(ConnectFailed, match="it cannot serve now: can't start new thread"):
+            fetched(server.address, MemoryStore())
+    fetched(server.address, MemoryStore())
+    assert server.done.result(WAIT) == 1
+
+
 def test_a_fetcher_that_fails_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
     gate = Gate()
     server = Server(model(MiB, gate), count=1, fetchers=2)
