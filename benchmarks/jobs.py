@@ -173,7 +173,7 @@ def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
     config = streamlink.LinkConfig(grpc=GrpcConfig(max_clients=max(16, plan.clients)))
 
     def on_event(event: streamlink.RoundEvent) -> None:
-        if event.kind is streamlink.EventKind.ROUND_DONE:
+        if event.kind is streamlink.rounds.EventKind.ROUND_DONE:
             done_at.append(time.perf_counter())
 
     with streamlink.Server("127.0.0.1:0", config) as server:

@@ -223,9 +223,11 @@ def test_who_finds_nobody_ends_while_it_tries_again(
     call: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     token, model = sl.CancelToken(), initial(ODD)
-    quick = {"config": config(connect_timeout=0.05), "retry": 1e6, "cancel": token}
-    what = (sl.send, model, NOBODY) if call == "send" else (sl.fetch, NOBODY, MemoryStore())
-    done = started(*what, **quick)
+    quick: dict[str, Any] = {"config": config(connect_timeout=0.05), "retry": 1e6, "cancel": token}
+    what: tuple[Any, ...] = (
+        (sl.send, model, NOBODY) if call == "send" else (sl.fetch, NOBODY, MemoryStore())
+    )
+    done = started(what[0], *what[1:], **quick)
     wait_until_logged("retrying", caplog, done)
     token.cancel("enough")
     assert cancelled(done)

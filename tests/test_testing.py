@@ -28,7 +28,7 @@ def test_a_job_runs_in_one_process() -> None:
     reports = run_job(store, {"a": ADD, "b": ADD}, rules, on_event=events.append)
     assert [list(report.weights) for report in reports] == [["a", "b"]] * 3
     assert store.arrays["w"].tolist() == [3.0] * 1000
-    assert events[-1].kind is streamlink.EventKind.ROUND_DONE
+    assert events[-1].kind is streamlink.rounds.EventKind.ROUND_DONE
 
 
 def test_the_facts_of_each_transfer_come_from_both_ends() -> None:

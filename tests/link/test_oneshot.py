@@ -24,7 +24,8 @@ from streamlink.errors import (
     StoreFull,
     StreamAborted,
 )
-from streamlink.link.oneshot import Into, receive, send
+from streamlink.link.into import Into
+from streamlink.link.oneshot import receive, send
 from streamlink.link.transfer import Receipt
 from streamlink.model.computed import GeneratedModel
 from streamlink.model.digest import digest_of

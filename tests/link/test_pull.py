@@ -190,9 +190,10 @@ def test_an_end_that_is_asked_for_what_it_does_not_do_says_so() -> None:
 
 
 def test_no_fetches_and_no_fetchers_are_refused_before_anything_listens() -> None:
-    for wrong in ({"count": 0}, {"fetchers": 0}):
-        with pytest.raises(ValueError, match="must be positive"):
-            serve(model(), **wrong)
+    with pytest.raises(ValueError, match=r"count \(0\) and fetchers \(8\) must be positive"):
+        serve(model(), count=0)
+    with pytest.raises(ValueError, match=r"fetchers \(0\) must be positive"):
+        serve(model(), fetchers=0)
 
 
 # --- many fetchers ------------------------------------------------------------------------------

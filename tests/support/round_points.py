@@ -23,11 +23,11 @@ from tests.support.peers import ODD, Array
 __all__ = ["POINTS", "RoundPoint"]
 
 _EVENTS = {
-    sl.EventKind.TASK_OFFERED: "offering",
-    sl.EventKind.UPDATE_ARRIVED: "arrived",
-    sl.EventKind.AFTER_AGGREGATION: "computed",
-    sl.EventKind.AFTER_PERSIST: "committed",
-    sl.EventKind.ROUND_DONE: "between rounds",
+    sl.rounds.EventKind.TASK_OFFERED: "offering",
+    sl.rounds.EventKind.UPDATE_ARRIVED: "arrived",
+    sl.rounds.EventKind.AFTER_AGGREGATION: "computed",
+    sl.rounds.EventKind.AFTER_PERSIST: "committed",
+    sl.rounds.EventKind.ROUND_DONE: "between rounds",
 }
 POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "all done")
 """Where a server dies.
