@@ -60,7 +60,7 @@ def clash_in(site: Path, **files: str) -> list[str]:
         (site / name / "__init__.py").write_text(text)
     code = "import streamlink_fl, sys; c = streamlink_fl.find_clash(); print(c and c.text)"
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
+        [sys.executable, "-E", "-S", "-c", code],
         cwd=site,
         capture_output=True,
         text=True,
