@@ -313,12 +313,12 @@ def digest_of(
 
 
 def _guarded(
-    source: ModelSource, peer: str, progress: TransferProgress, cancel: CancelToken | None
+    source: ModelSource, peer_name: str, progress: TransferProgress, cancel: CancelToken | None
 ) -> GuardedSource:
     """Read ``source`` once, and return it with the hashes of what was read."""
     total = source.spec.nbytes
     return GuardedSource(
-        source, _checked(lambda done: progress(peer, "noting", done, total), cancel)
+        source, _checked(lambda done: progress(peer_name, "noting", done, total), cancel)
     )
 
 

@@ -27,7 +27,7 @@ class FilterContext:
 
     attempt: Attempt
     """The job, round and attempt it belongs to."""
-    peer: str
+    peer_name: str
     """The other end: on the server the client's name, at a client ``server``."""
     update: Update = Update()
     """Of an update: its weight, and whether it is values or differences."""

@@ -79,11 +79,13 @@ class LinkProgress:
         if self._live is not None:
             self._live.stop()  # draws the final state
 
-    def update(self, peer: str, phase: str, done: int, total: int, *, direction: str = "") -> None:
+    def update(
+        self, peer_name: str, phase: str, done: int, total: int, *, direction: str = ""
+    ) -> None:
         """Report the progress of ``peer``. Any thread may call it, at any rate.
 
         Args:
-            peer: the peer's name; it is escaped before it is shown.
+            peer_name: the peer's name; it is escaped before it is shown.
             phase: ``"sending"`` and ``"receiving"`` are shown by their arrows only, any other one,
                 such as ``"checking"``, by its name.
             done: bytes so far. Fewer than before means that another transfer began.
@@ -91,27 +93,29 @@ class LinkProgress:
             direction: ``"sending"`` or ``"receiving"``: which of the peer's bars. By default that
                 of the phase; for any other phase the bar that was used last.
         """
-        way = direction or (phase if phase in _ARROWS else self._latest_way.get(peer, "receiving"))
+        way = direction or (
+            phase if phase in _ARROWS else self._latest_way.get(peer_name, "receiving")
+        )
         now = self._clock()
-        lane = self._lanes.get((peer, way))
+        lane = self._lanes.get((peer_name, way))
         # Without the lock on purpose: a race only shows a number a moment late.
         if lane is not None and lane.is_current(phase, done, total) and now < lane.sample_at:
             lane.latest = done
             return
         with self._lock:
             if lane is None:
-                lane = self._lanes[peer, way] = Lane(f"{_ARROWS[way]} {peer}", way)
-            self._latest_way[peer] = way
+                lane = self._lanes[peer_name, way] = Lane(f"{_ARROWS[way]} {peer_name}", way)
+            self._latest_way[peer_name] = way
             lane.sample(phase, done, total, now=now)
             lines = self._lines_due(now)
         # Not under the lock: else a full pipe behind stderr would stop every thread that reports.
         for line in lines:
             _log.info("%s", line)
 
-    def forget(self, peer: str) -> None:
+    def forget(self, peer_name: str) -> None:
         """Remove the bars of ``peer``, which is no longer reported. Any thread may call it."""
         with self._lock:
-            for key in [key for key in self._lanes if key[0] == peer]:
+            for key in [key for key in self._lanes if key[0] == peer_name]:
                 del self._lanes[key]
 
     def rows(self) -> list[Row]:
@@ -205,7 +209,7 @@ class PeerProgress(Protocol):
     """The fields of ``ClientProgress`` that ``show_progress`` reads. Bytes."""
 
     @property
-    def peer(self) -> str:
+    def peer_name(self) -> str:
         """The client's name."""
 
     @property
@@ -293,7 +297,7 @@ class Watch:
         now = self._clients()
         for each in now:
             self._tell(each)
-        here = {each.peer for each in now}
+        here = {each.peer_name for each in now}
         for peer in self._shown - here:
             self._progress.forget(peer)  # a bar that stands still would pass for one that hangs
             self._held.pop(peer, None)
@@ -308,12 +312,12 @@ class Watch:
         up = each.phase if each.phase in ("committing", "done") else "receiving"
         if up == "receiving" and (held or each.is_working):
             up = f"held for {held}" if held else "at work"
-        tell(each.peer, down, each.sent, each.total, direction="sending")
-        tell(each.peer, both or up, each.received, of, direction="receiving")
+        tell(each.peer_name, down, each.sent, each.total, direction="sending")
+        tell(each.peer_name, both or up, each.received, of, direction="receiving")
 
     def _held_for(self, each: PeerProgress) -> str:
         """Return whom it waits for most of the time, if it does."""
-        seen = self._held.setdefault(each.peer, deque(maxlen=_SEEN))
+        seen = self._held.setdefault(each.peer_name, deque(maxlen=_SEEN))
         seen.append(each.held_for)
         name, count = Counter(seen).most_common(1)[0]
         return name if count >= _SEEN_HELD else ""

@@ -29,7 +29,7 @@ class Clock:
 class Far:
     """How far a peer is."""
 
-    peer: str
+    peer_name: str
     sent: int
     received: int = 0
     phase: str = "streaming"

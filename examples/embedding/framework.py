@@ -133,7 +133,8 @@ def noise(context: FilterContext) -> RangeFunction:
     def add(tensor: streamlink.TensorSpec, start: int, values: Array) -> Array:
         first, last = start // block, (start + len(values) - 1) // block
         seeds = [
-            seed_of(context.attempt, context.peer, tensor.name, at) for at in range(first, last + 1)
+            seed_of(context.attempt, context.peer_name, tensor.name, at)
+            for at in range(first, last + 1)
         ]
         drawn = [np.random.default_rng(seed).standard_normal(block) for seed in seeds]
         here = np.concatenate(drawn)[start - first * block :][: len(values)]

@@ -195,9 +195,9 @@ def send(
 def _both(first: TransferProgress, second: TransferProgress) -> TransferProgress:
     """Return what tells two listeners how far a transfer is."""
 
-    def told(peer: str, phase: str, done: int, total: int) -> None:
-        first(peer, phase, done, total)
-        second(peer, phase, done, total)
+    def told(peer_name: str, phase: str, done: int, total: int) -> None:
+        first(peer_name, phase, done, total)
+        second(peer_name, phase, done, total)
 
     return told
 

@@ -128,7 +128,7 @@ def _of_a_transfer(facts: Facts) -> Iterator[str]:
     since, of = _span(facts["now"] - facts["since"]), facts["receive_total_bytes"]
     far = f": {_size(facts['received_bytes'])} of {_size(of)}" if of else ""
     rate = f", {_size(facts['receiving_rate'])}/s" if of else ""
-    who = f" from {facts['peer']}" if facts["peer"] else ""
+    who = f" from {facts['peer_name']}" if facts["peer_name"] else ""
     yield f"{facts['phase']}{who} for {since}{far}{rate}"
     again = ", ".join(f"{facts[name]} {name}" for name in ("resumes", "repairs", "damaged"))
     where = f"listens on {facts['listens']}; " if facts.get("listens") else ""
@@ -171,7 +171,7 @@ def _past(facts: Facts) -> Iterator[str]:
         yield f"round {each['round']} done in {each['seconds']:.1f} s: {who}"
     for each in facts.get("troubles", ())[-_SHOWN:]:
         ago = _span(facts["now"] - each["at"])
-        yield f"{ago} ago, round {each['round']}: {each['peer'] or 'failed'}: {each['reason']}"
+        yield f"{ago} ago, round {each['round']}: {each['peer_name'] or 'failed'}: {each['reason']}"
 
 
 def _size(nbytes: float) -> str:

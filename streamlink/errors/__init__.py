@@ -20,7 +20,7 @@
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
     │  ├─ SourceChanged (path, tensor, inside)
-    │  └─ NonFiniteUpdate (peer, tensor, index, setting)
+    │  └─ NonFiniteUpdate (peer_name, tensor, index, setting)
     ├─ StoreError, also an OSError
     │  └─ CorruptStore (path, tensor, inside, offset) · StoreFull
     ├─ ObjectError
@@ -30,7 +30,7 @@
     └─ RoundError (failures by peer)
        ├─ QuorumNotReached
        ├─ JobAborted (reason)
-       └─ NonFiniteRound (peer)
+       └─ NonFiniteRound (peer_name)
 
 Attributes hold facts; ``__str__`` makes the sentence out of them, so that a log line, a test and a
 program read the same thing. The same fault is *local* if we did it and *remote* if the peer did.

@@ -70,20 +70,20 @@ class NonFiniteUpdate(ModelError):
     """An update has NaN or infinity where the round's rules allow none.
 
     Attributes:
-        peer: the client whose update it is.
+        peer_name: the client whose update it is.
         tensor: the first tensor with such an element.
         index: the element's flat position in it.
         setting: the value of ``non_finite`` that forbids it.
     """
 
-    def __init__(self, peer: str, tensor: str, index: int, setting: str) -> None:
-        self.peer = peer
+    def __init__(self, peer_name: str, tensor: str, index: int, setting: str) -> None:
+        self.peer_name = peer_name
         self.tensor = tensor
         self.index = index
         self.setting = setting
         super().__init__(
-            f"element {index} of tensor {tensor!r} in the update of {peer} is NaN or infinite, and "
-            f"non_finite is {setting!r}"
+            f"element {index} of tensor {tensor!r} in the update of {peer_name} is NaN or infinite,"
+            f" and non_finite is {setting!r}"
         )
 
 

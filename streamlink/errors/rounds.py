@@ -48,6 +48,6 @@ class JobAborted(RoundError):
 class NonFiniteRound(RoundError):
     """An update has NaN or infinity, and ``non_finite`` is ``"fail"``; the old model stays."""
 
-    def __init__(self, peer: str, error: NonFiniteUpdate) -> None:
-        self.peer = peer
-        super().__init__(f"the update of {peer} is not finite", {peer: error})
+    def __init__(self, peer_name: str, error: NonFiniteUpdate) -> None:
+        self.peer_name = peer_name
+        super().__init__(f"the update of {peer_name} is not finite", {peer_name: error})

@@ -51,8 +51,8 @@ class Answer:
         on_transfer: OnTransfer | None = None,
     ) -> None:
         facts = dict(reply.metadata)
-        self._sends = _stream_number(facts.pop(SENDS, ""), session.peer)
-        self._returns = _stream_number(facts.pop(RETURNS, ""), session.peer)
+        self._sends = _stream_number(facts.pop(SENDS, ""), session.peer_name)
+        self._returns = _stream_number(facts.pop(RETURNS, ""), session.peer_name)
         self.metadata: Mapping[str, str] = facts
         """Small facts that came with the answer."""
         self._dialer, self._session, self._topic = dialer, session, topic
@@ -73,8 +73,8 @@ class Answer:
             self._session.config,
             clock=self._session.clock,
             stream_id=number,
-            peer_name=self._session.peer,
-            name=f"{self._topic} of {self._session.peer}",
+            peer_name=self._session.peer_name,
+            name=f"{self._topic} of {self._session.peer_name}",
             known=self._known,
             extent=extent,
             notice=self._notice("received"),
@@ -98,8 +98,8 @@ class Answer:
             spec,
             clock=self._session.clock,
             stream_id=number,
-            peer_name=self._session.peer,
-            name=f"{self._topic} to {self._session.peer}",
+            peer_name=self._session.peer_name,
+            name=f"{self._topic} to {self._session.peer_name}",
             is_resumable=True,
             extent=extent,
             notice=self._notice("sent"),
@@ -169,14 +169,14 @@ def ask_server(
         session.cancel(pending, f"not answered within {timeout:g} s")
         raise CommunicationTimeout(
             stage="processing",
-            who=session.peer,
+            who=session.peer_name,
             stream=f"the request {topic!r}",
             seconds=timeout or 0.0,
             bytes_done=0,
             setting="timeout",
         ) from None
     if reply.error:
-        raise RequestRefused(reply.error, who=session.peer, metadata=reply.metadata)
+        raise RequestRefused(reply.error, who=session.peer_name, metadata=reply.metadata)
     return reply
 
 

@@ -303,7 +303,7 @@ class ClientLink:
 
     def _join_again(self, why: StreamlinkError) -> StreamlinkError | None:
         """Open a new session; returns why that was not possible."""
-        server, epoch, began = self._session.peer, self._dialer.epoch, self._clock()
+        server, epoch, began = self._session.peer_name, self._dialer.epoch, self._clock()
         seconds = self._rejoin_seconds
         text = "lost the %s (%s); trying for up to %g s to join again"
         logger.warning(text, server, why, seconds)

@@ -25,7 +25,7 @@ class Fetch:
     @property
     def peer_name(self) -> str:
         """The fetcher's name."""
-        return self.session.peer
+        return self.session.peer_name
 
     @property
     def is_away(self) -> bool:
@@ -106,7 +106,7 @@ class FetchDesk:
             session.reply(request, error=refused)
             return None
         if replaced is not None:
-            replaced.end(AbortCode.REFUSED, f"away, and {session.peer} took its place")
+            replaced.end(AbortCode.REFUSED, f"away, and {session.peer_name} took its place")
         return fetch
 
     def _obstacle(self, session: Session) -> str:

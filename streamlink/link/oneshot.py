@@ -266,7 +266,7 @@ class _Sending:
             self._model.spec,
             clock=clock,
             stream_id=stream_number(answer, to),
-            peer_name=session.peer,
+            peer_name=session.peer_name,
             name=f"model to {to}",
             is_resumable=True,
             notice=TransferNotice(to, "sent", on_transfer=self._on_transfer, clock=clock),

@@ -29,7 +29,7 @@ class Peer:
         on_transfer: OnTransfer | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
-        self.name = session.peer
+        self.name = session.peer_name
         self._session = session
         self._server = server
         self._on_transfer = on_transfer

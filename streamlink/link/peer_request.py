@@ -29,7 +29,7 @@ class PeerRequest:
         incoming: ReceiveTransfer,
         cancel: CancelToken | None = None,
     ) -> None:
-        self.peer_name = session.peer
+        self.peer_name = session.peer_name
         self.outgoing = outgoing
         self.incoming = incoming
         self._peer = peer  # only compared: a client that is back is another one

@@ -152,7 +152,7 @@ class _Serving:
         """Serve a fetcher, if there is room; called in its session's thread."""
         fetch = self._desk.admit(session, request)
         if fetch is not None:
-            name = f"fetch-{session.peer}"
+            name = f"fetch-{session.peer_name}"
             thread = threading.Thread(target=self._run, args=(fetch,), name=name, daemon=True)
             try:
                 thread.start()
@@ -182,14 +182,16 @@ class _Serving:
 
     def _send(self, fetch: Fetch) -> None:
         session, clock = fetch.session, self.hub.clock
-        notice = TransferNotice(session.peer, "sent", on_transfer=self._on_transfer, clock=clock)
+        notice = TransferNotice(
+            session.peer_name, "sent", on_transfer=self._on_transfer, clock=clock
+        )
         outgoing = fetch.transfer = SendTransfer(
             session.config,
             self._model.spec,
             clock=clock,
             stream_id=self.hub.new_stream_id(),
-            peer_name=session.peer,
-            name=f"model to {session.peer}",
+            peer_name=session.peer_name,
+            name=f"model to {session.peer_name}",
             is_resumable=True,
             notice=notice,
         )
@@ -201,12 +203,12 @@ class _Serving:
         session.reply(fetch.request, metadata=facts)
         # Last: the fetcher's time to open the stream begins when it was answered.
         outgoing.hand_to(session.start_offer)
-        logger.info("→ %s: the model begins", session.peer)
-        tell = partial(self._tell, session.peer, self._model.spec.nbytes)
+        logger.info("→ %s: the model begins", session.peer_name)
+        tell = partial(self._tell, session.peer_name, self._model.spec.nbytes)
         send_model(outgoing, self._model, on_phase=tell, check=self._check)
 
-    def _tell(self, peer: str, total: int, phase: str, done: int) -> None:
-        self._progress(peer, phase, done, total)
+    def _tell(self, peer_name: str, total: int, phase: str, done: int) -> None:
+        self._progress(peer_name, phase, done, total)
 
     def _dismiss(self, fetch: Fetch) -> None:
         # The abort says more than a goodbye, which travels on another call and could overtake it:
@@ -297,7 +299,7 @@ class _Fetching:
             session.config,
             clock=clock,
             stream_id=stream_number(answer, to),
-            peer_name=session.peer,
+            peer_name=session.peer_name,
             name=f"model from {to}",
             notice=TransferNotice(to, "received", on_transfer=self._on_transfer, clock=clock),
         )

@@ -23,7 +23,7 @@ class Claim:
     @property
     def peer_name(self) -> str:
         """The sender's name."""
-        return self.session.peer
+        return self.session.peer_name
 
     def end(self, code: AbortCode, reason: str) -> None:
         """End its transfer, whether or not that has begun."""
@@ -80,7 +80,7 @@ class ReceiveSlot:
         if before is not None and not is_free:
             session.reply(request, error=f"it is busy with a model from {before.peer_name}")
         elif before is not None and before.transfer is not None:
-            before.transfer.abort(AbortCode.STALE_ATTEMPT, f"{session.peer} took its place")
+            before.transfer.abort(AbortCode.STALE_ATTEMPT, f"{session.peer_name} took its place")
 
     def next(self, seconds: float | None = None) -> Claim | None:
         """Wait for the next sender; None: none came within ``seconds``.

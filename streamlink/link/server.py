@@ -127,7 +127,7 @@ class Server:
     def _asked(self, session: Session, request: Request) -> None:
         def make() -> ClientRequest:
             with self._changed:
-                peer = self._peers.get(session.peer)
+                peer = self._peers.get(session.peer_name)
             # Its first request may be quicker than the notice that it is here.
             most = self.config.limits.max_tensors
             known = peer.known if peer is not None else KnownSpecs(most)
@@ -321,12 +321,12 @@ class Server:
             if session.closed.is_set():
                 return  # it has already ended, and ``_left`` is not called again
             peer = Peer(session, self._hub, self._on_transfer, self.cancel)
-            self._peers[session.peer] = peer
+            self._peers[session.peer_name] = peer
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:
         with self._changed:
             # The client may be back already: then a newer session has the name.
-            if session.peer in self._peers and not self._peers[session.peer].is_here:
-                del self._peers[session.peer]
+            if session.peer_name in self._peers and not self._peers[session.peer_name].is_here:
+                del self._peers[session.peer_name]
             self._changed.notify_all()

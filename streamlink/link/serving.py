@@ -55,7 +55,7 @@ class ClientRequest:
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
     ) -> None:
-        self.peer_name = session.peer
+        self.peer_name = session.peer_name
         """The client's name, which its certificate or token has proven where these are on."""
         self._hub, self._session, self._request = hub, session, request
         self._known, self._on_transfer = known, on_transfer
@@ -304,7 +304,7 @@ class Serving:
         asked, key = make(), (session.session_id, request.request_id)
         with self._changed:
             self._open[key] = asked
-        if not self._crew.give(session.peer, lambda: self._handle(key, asked, handler)):
+        if not self._crew.give(session.peer_name, lambda: self._handle(key, asked, handler)):
             self._wait_in_line(asked)
 
     def call_off(self, session: Session, number: int, reason: str) -> None:

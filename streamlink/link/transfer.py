@@ -48,7 +48,7 @@ def ignore(phase: str, done: int) -> None:
     """Ignore how far a transfer is."""
 
 
-def ignore_progress(peer: str, phase: str, done: int, total: int) -> None:
+def ignore_progress(peer_name: str, phase: str, done: int, total: int) -> None:
     """Ignore how far a transfer with a named peer is."""
 
 

@@ -149,7 +149,7 @@ class JobOperator:
         totals, rates = self._rates.now()
         state = self._job.state()
         peers = self._server.peers
-        progress = {each.peer: each for each in self._job.client_progress()}
+        progress = {each.peer_name: each for each in self._job.client_progress()}
         clients = [
             self._client(peer.name, peer, progress.get(peer.name), totals, rates) for peer in peers
         ]
@@ -243,13 +243,13 @@ class TransferOperator:
         self.listens = ""
         """The address at which senders reach it; empty: it does not listen yet."""
 
-    def update(self, peer: str, phase: str, done: int, total: int) -> None:
+    def update(self, peer_name: str, phase: str, done: int, total: int) -> None:
         """Record the progress of the transfer; called for every chunk."""
         if phase != self._now[1]:
             self._since = time.time()
         # One assignment, which is atomic in CPython: a status never mixes two updates, and no chunk
         # waits for a lock.
-        self._now = peer, phase, done, total
+        self._now = peer_name, phase, done, total
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer ``{"do": "status" | "abort", ...}``.
@@ -282,7 +282,7 @@ class TransferOperator:
             "now": time.time(),
             "phase": phase,
             "since": self._since,
-            "peer": peer,
+            "peer_name": peer,
             "received_bytes": done,
             "receive_total_bytes": total,
             "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == peer)),

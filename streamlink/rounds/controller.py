@@ -56,7 +56,7 @@ _CLIENT_BYTES = 4 << 20  # for each client: stacks of its threads, state of its 
 _STORE_BYTES = 64 << 20  # block caches, the partial block, memory that the allocator keeps
 
 
-def _no_facts(attempt: Attempt, peer: str) -> Mapping[str, str]:
+def _no_facts(attempt: Attempt, peer_name: str) -> Mapping[str, str]:
     return {}
 
 
@@ -202,7 +202,7 @@ class ScatterAndGather:
         config, ledger = self._config, self._ledger
         count, seconds = config.wait_for_clients, config.wait_for_clients_seconds
         enough, named = config.min_clients, set[str]()
-        here = {each.peer for each in self._recover()}
+        here = {each.peer_name for each in self._recover()}
         if ledger is not None and ledger.is_resumed:
             named = set(ledger.clients)
             if ledger.is_finished:
@@ -336,10 +336,12 @@ class ScatterAndGather:
 
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
         recovered = self._recover()
-        peers = self._quorum(number, [each.peer for each in recovered])
+        peers = self._quorum(number, [each.peer_name for each in recovered])
         # Before any is asked: a restarted server waits for the clients of this round by name.
         if self._ledger is not None:
-            self._ledger.begin([each.name for each in peers] + [each.peer for each in recovered])
+            self._ledger.begin(
+                [each.name for each in peers] + [each.peer_name for each in recovered]
+            )
         if self._spool is not None and (recovered or self._is_spooled(peers)):
             self._lockstep.forget("this round goes through the spool")
             self._spooled = SpooledRound(

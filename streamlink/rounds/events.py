@@ -41,7 +41,7 @@ class RoundEvent:
     kind: EventKind
     attempt: Attempt
     """The job, round and attempt it belongs to."""
-    peer: str = ""
+    peer_name: str = ""
     """The client it is about; empty: none."""
     detail: str = ""
     """Why, where there is a reason to give."""

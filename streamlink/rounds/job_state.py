@@ -42,7 +42,7 @@ class Trouble:
     at: float
     """When (seconds since 1970)."""
     round: int
-    peer: str
+    peer_name: str
     """The client; empty: the round failed."""
     reason: str
 
@@ -159,12 +159,12 @@ class JobTracker:
             return  # of the next round, which duplex offers early
         if event.kind is EventKind.TASK_OFFERED:
             self._attempt = max(self._attempt, attempt)
-            self._lost.pop(event.peer, None)
+            self._lost.pop(event.peer_name, None)
         if event.kind in (EventKind.CLIENT_DROPPED, EventKind.ROUND_FAILED):
             detail = event.detail[:_WIDTH]
-            self._troubles.append(Trouble(self._clock.wall(), number, event.peer, detail))
+            self._troubles.append(Trouble(self._clock.wall(), number, event.peer_name, detail))
         if event.kind is EventKind.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
-            self._lost[event.peer] = None
+            self._lost[event.peer_name] = None
         if (phase := _PHASES.get(event.kind)) is not None:
             self._enter(phase)
 
@@ -195,8 +195,8 @@ def _log(event: RoundEvent) -> None:
         return
     attempt = event.attempt
     facts = {"job": attempt.job, "round": attempt.round, "attempt": attempt.attempt}
-    named = {"peer": event.peer, "reason": event.detail}
+    named = {"peer": event.peer_name, "reason": event.detail}
     facts |= {name: fact for name, fact in named.items() if fact}
-    text = ": ".join(filter(None, (event.kind.value, event.peer, event.detail)))
+    text = ": ".join(filter(None, (event.kind.value, event.peer_name, event.detail)))
     extra = {"event": event.kind.value, "facts": facts}
     logger.log(level, "%s: %s", attempt, text, extra=extra)

@@ -41,17 +41,17 @@ class Plan:
     tracker: JobTracker = field(kw_only=True)
     stop: StopSignal = field(default_factory=StopSignal)
 
-    def weigh(self, peer: str, given: float) -> float:
+    def weigh(self, peer_name: str, given: float) -> float:
         """Return the weight that counts for ``peer``, whose update declares ``given``."""
         if self.rules.weights == "equal":
             return 1.0
-        return (self.weights or {}).get(peer, given)
+        return (self.weights or {}).get(peer_name, given)
 
     def emit(
         self,
         kind: EventKind,
         attempt: Attempt,
-        peer: str = "",
+        peer_name: str = "",
         detail: str = "",
         *,
         report: RoundReport | None = None,
@@ -63,7 +63,7 @@ class Plan:
         Raises:
             JobAborted: an operator has aborted the job.
         """
-        event = RoundEvent(kind, attempt, peer, detail, report)
+        event = RoundEvent(kind, attempt, peer_name, detail, report)
         self.tracker.note(event)
         if kind not in _PAST:
             self.stop.check()

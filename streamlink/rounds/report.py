@@ -51,7 +51,7 @@ class RoundReport:
 class ClientProgress:
     """How far one client is, for progress bars. Bytes."""
 
-    peer: str
+    peer_name: str
     phase: str
     sent: int
     received: int

@@ -99,8 +99,8 @@ def ask_for_rest(
 
 
 def require_same_update(
-    peer: str, begun: tuple[Update, ModelSpec], announced: tuple[Update, ModelSpec]
+    peer_name: str, begun: tuple[Update, ModelSpec], announced: tuple[Update, ModelSpec]
 ) -> None:
     """Raise ``ModelError`` where a client announces another update than the one to be resumed."""
     if announced != begun:
-        raise ModelError(f"{peer} came back with another update than it had begun")
+        raise ModelError(f"{peer_name} came back with another update than it had begun")

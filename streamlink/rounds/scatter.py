@@ -141,17 +141,17 @@ class Scatter:
         self._plan.emit(EventKind.TASK_OFFERED, attempt, peer.name)
         return exchange
 
-    def _facts(self, attempt: Attempt, peer: str) -> Mapping[str, str]:
-        facts = self._plan.metadata(attempt, peer)
+    def _facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
+        facts = self._plan.metadata(attempt, peer_name)
         for name, value in facts.items():
             if not all(isinstance(text, str) for text in (name, value)):
                 raise RoundError(
-                    f"the metadata for {peer} has {name!r}: {value!r}; both must be text (str)"
+                    f"the metadata for {peer_name} has {name!r}: {value!r}; both must be text (str)"
                 )
         return facts
 
-    def _filtered(self, source: ModelSource, peer: str) -> ModelSource:
-        facts = FilterContext(self.attempt, peer)
+    def _filtered(self, source: ModelSource, peer_name: str) -> ModelSource:
+        facts = FilterContext(self.attempt, peer_name)
         return filtered(source, functions_of(self._plan.filters_down, facts))
 
     def _start(self, exchange: PeerRequest, send: Callable[[], object]) -> None:

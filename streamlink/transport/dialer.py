@@ -134,7 +134,7 @@ class Dialer:
         session = Session(
             pump,
             session_id=welcome.session_id,
-            peer=machine.peer_name,
+            peer_name=machine.peer_name,
             config=agreed(self.config, welcome.chunk_bytes),
             on_request=on_request,
             on_called_off=on_called_off,

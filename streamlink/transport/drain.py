@@ -37,7 +37,7 @@ def leave(sessions: Sequence[Session], reason: str, longest: float, clock: Clock
     until = clock() + longest
     for session in sessions:
         session.leave(reason)
-    if away := [session.peer for session in sessions if session.is_disconnected]:
+    if away := [session.peer_name for session in sessions if session.is_disconnected]:
         logger.info("waiting for %s to come back and hear: %s", ", ".join(away), reason)
     for session in sessions:
         session.closed.wait(max(0.0, until - clock()))

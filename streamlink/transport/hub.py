@@ -278,7 +278,7 @@ class Hub:
             raise ProtocolError("a transfer begins with attach")
         session = self.registry.find(attach.session_id)
         # With every call: to know a session's id must not be enough to take over its streams.
-        self._guard.check_name(session.peer, call.certified_names())
+        self._guard.check_name(session.peer_name, call.certified_names())
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
@@ -341,7 +341,7 @@ class Hub:
             return Session(
                 pump,
                 session_id=session_id,
-                peer=hello.name,
+                peer_name=hello.name,
                 config=agreed(self.config, welcome.chunk_bytes),
                 on_request=self._on_request,
                 on_closed=self._forget,

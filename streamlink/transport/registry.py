@@ -46,7 +46,7 @@ class Registry:
     def sessions(self) -> list[Session]:
         """The clients that are here, by name."""
         with self._lock:
-            return sorted(self._sessions.values(), key=lambda session: session.peer)
+            return sorted(self._sessions.values(), key=lambda session: session.peer_name)
 
     @property
     def is_closing(self) -> bool:
@@ -59,7 +59,7 @@ class Registry:
             # A new dict each time, since readers look at it without the lock. And in one step with
             # the look at the sessions: a client that is admitted in between would escape both.
             self.barred = {**self.barred, name: reason}
-            known = [each for each in self._sessions.values() if each.peer == name]
+            known = [each for each in self._sessions.values() if each.peer_name == name]
         for session in known:
             session.abort(AbortCode.CANCELLED, reason)
 
@@ -157,7 +157,7 @@ class Registry:
             raise to_raise(self._closing)
         if (why := self.barred.get(hello.name)) is not None:
             raise ProtocolError(why, code=AbortCode.CANCELLED)  # no refusal: it need not try again
-        named = [each for each in self._sessions.values() if each.peer == hello.name]
+        named = [each for each in self._sessions.values() if each.peer_name == hello.name]
         old = [each for each in named if not each.closed.is_set()]
         for each in old:
             _require_gone(each, hello)
@@ -172,7 +172,7 @@ class Registry:
     def _wait_no_more(self, name: str) -> None:
         """End the sessions that ``name`` has lost: its new greeting is answered with the end."""
         for session in self._sessions.values():
-            if session.peer == name and session.is_disconnected:
+            if session.peer_name == name and session.is_disconnected:
                 session.abort(AbortCode.GOODBYE, "its client has begun another session")
 
     # --- the end ------------------------------------------------------------------------

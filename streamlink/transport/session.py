@@ -91,7 +91,7 @@ class Session:
         pump: Pump[SessionMachine],
         *,
         session_id: str,
-        peer: str,
+        peer_name: str,
         config: LinkConfig,
         on_request: Callable[[Session, Request], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
@@ -99,7 +99,7 @@ class Session:
         traffic: TrafficCounter | None = None,
     ) -> None:
         self.session_id = session_id
-        self.peer = peer
+        self.peer_name = peer_name
         self.config = config
         self.error: StreamlinkError | None = None
         self.closed = pump.clock.event()
@@ -122,12 +122,12 @@ class Session:
         self._calls: dict[int, int] = {}  # stream to the call that carries it
         self._is_here = pump.clock.event()
         self._is_here.set()
-        self._thread = threading.Thread(target=self._run, name=f"session-{peer}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"session-{peer_name}", daemon=True)
 
     def start(self) -> None:
         """Begin to listen to the peer."""
-        extra = noted("session began", peer=self.peer)
-        logger.info("the session with %s began", self.peer, extra=extra)
+        extra = noted("session began", peer=self.peer_name)
+        logger.info("the session with %s began", self.peer_name, extra=extra)
         self._thread.start()
 
     def leave(self, reason: str) -> None:
@@ -282,9 +282,9 @@ class Session:
             is_over = self.closed.is_set()
             if not is_over:
                 self._streams[pump.stream.stream_id] = pump
-        self._traffic.begin(self.peer, pump)
+        self._traffic.begin(self.peer_name, pump)
         if is_over:
-            pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} has ended")
+            pump.abort(AbortCode.SESSION_LOST, f"the session with {self.peer_name} has ended")
 
     def start_offer(self, pump: SendPump) -> None:
         """Give the peer ``open_timeout`` to open ``pump``'s stream, from when it is here on."""
@@ -350,7 +350,7 @@ class Session:
             others, most = others - self._streams.keys(), _MOST_ENDED
         if len(others) >= most:
             raise ProtocolError(
-                f"{self.peer} has {most} transfer calls open, the most a session may have",
+                f"{self.peer_name} has {most} transfer calls open, the most a session may have",
                 stream_id=stream_id,
                 code=AbortCode.REFUSED,
             )
@@ -396,20 +396,22 @@ class Session:
                 self._note_streams()
                 logger.warning(
                     "connection to %s lost (%s); waiting for another for up to %g s",
-                    self.peer,
+                    self.peer_name,
                     reason,
                     round(patience, 1),
-                    extra=noted("session lost", peer=self.peer, reason=reason),
+                    extra=noted("session lost", peer=self.peer_name, reason=reason),
                 )
             case Reconnected(seconds):
                 self._renew_offers()
                 self._is_here.set()
-                extra = noted("session back", peer=self.peer, seconds=round(seconds, 3))
-                logger.info("%s is back after %.1f s", self.peer, seconds, extra=extra)
+                extra = noted("session back", peer=self.peer_name, seconds=round(seconds, 3))
+                logger.info("%s is back after %.1f s", self.peer_name, seconds, extra=extra)
             case Failed(error):
                 self._end(error)
             case PeerLeft(reason):
-                self._end(StreamAborted(AbortCode.GOODBYE, reason, by_peer=True, who=self.peer))
+                self._end(
+                    StreamAborted(AbortCode.GOODBYE, reason, by_peer=True, who=self.peer_name)
+                )
 
     def _note_streams(self) -> None:
         """Tell the session where its streams have moved: breaks may follow faster than beats."""
@@ -464,10 +466,10 @@ class Session:
             self._settle(number, error)
         is_goodbye = error.code is AbortCode.GOODBYE
         why = error.reason if isinstance(error, StreamAborted) and not is_goodbye else str(error)
-        extra = noted("session ended", peer=self.peer, reason=why)
-        logger.info("the session with %s ended: %s", self.peer, why, extra=extra)
+        extra = noted("session ended", peer=self.peer_name, reason=why)
+        logger.info("the session with %s ended: %s", self.peer_name, why, extra=extra)
         for stream in streams:
-            stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer} ended: {why}")
+            stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer_name} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)
 

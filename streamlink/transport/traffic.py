@@ -91,12 +91,12 @@ class TrafficCounter:
         """Itself: what takes an end's traffic takes this, too."""
         return self
 
-    def begin(self, peer: str, pump: SendPump | ReceivePump) -> None:
+    def begin(self, peer_name: str, pump: SendPump | ReceivePump) -> None:
         """Count a stream with ``peer`` from now on; harmless when it is counted already."""
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
             self._settle()
-            self._running.setdefault(pump, (peer, direction))
+            self._running.setdefault(pump, (peer_name, direction))
 
     def totals(self) -> dict[tuple[str, str], Totals]:
         """Return what was moved, by peer and direction (``sent`` or ``received``)."""

@@ -34,7 +34,7 @@ def of_a_job(count: int, **facts: Any) -> dict[str, Any]:
 def of_a_transfer(received: int, total: int) -> dict[str, Any]:
     return {
         "program": "receive", "pid": 4198, "began": 0.0, "now": 112.0, "phase": "receiving",
-        "since": 100.0, "peer": "me", "received_bytes": received, "receive_total_bytes": total,
+        "since": 100.0, "peer_name": "me", "received_bytes": received, "receive_total_bytes": total,
         "receiving_rate": 1 << 20, "resumes": 0, "repairs": 0, "damaged": 0, "memory": MEMORY,
     }  # fmt: skip
 

@@ -44,6 +44,15 @@ def test_what_has_not_begun_and_what_does_not_move_takes_no_words() -> None:
     ]
 
 
+def test_who_dropped_out_and_which_round_failed_is_shown() -> None:
+    left = {"at": 100.0, "round": 1, "peer_name": "site-1", "reason": "its disk is full"}
+    failed = {"at": 110.0, "round": 1, "peer_name": "", "reason": "too few updates"}
+    assert lines_of(of_a_job(0, troubles=[left, failed]))[2:] == [
+        "12 s ago, round 1: site-1: its disk is full",
+        "2 s ago, round 1: failed: too few updates",
+    ]
+
+
 def test_what_fits_is_not_summed_up() -> None:
     facts = of_a_job(2)
     assert fitting(facts, width=200, height=4) == lines_of(facts)

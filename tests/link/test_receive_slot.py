@@ -21,7 +21,7 @@ class Caller:
     """A session that only notes what it is answered."""
 
     def __init__(self, peer: str = "me") -> None:
-        self.peer, self.closed = peer, Event()
+        self.peer_name, self.closed = peer, Event()
         self.errors: list[str] = []
 
     def reply(self, request: Request, *, error: str = "", **_: Any) -> None:

@@ -84,7 +84,7 @@ def test_a_changed_source_is_not_copied_and_has_no_digest() -> None:
 class Zeros:
     """A client's update that is zero."""
 
-    peer, weight, kind, filters = "site-1", 1.0, UpdateKind.VALUES, ()
+    peer_name, weight, kind, filters = "site-1", 1.0, UpdateKind.VALUES, ()
 
     def take(self, nbytes: int) -> memoryview:
         return memoryview(bytes(nbytes))

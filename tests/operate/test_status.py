@@ -152,7 +152,7 @@ def test_a_client_that_is_gone_is_told_as_lost(
     job.report()
     assert clients(operator)["site-1"]["presence"] == "lost"
     (trouble,) = operator.status()["troubles"]
-    assert (trouble["peer"], trouble["round"]) == ("site-1", 0)
+    assert (trouble["peer_name"], trouble["round"]) == ("site-1", 0)
 
 
 # --- orders --------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def test_a_client_is_excluded_though_its_update_is_stored(
     when: EventKind, make: Callable[..., Watched], tmp_path: Any
 ) -> None:
     def throw_out(event: RoundEvent) -> None:
-        if event.kind is when and event.peer in ("", "site-1"):
+        if event.kind is when and event.peer_name in ("", "site-1"):
             job.rounds.drop("site-1", "its data is poisoned")
 
     job = make(gather="spool", min_clients=1, wait_time_after_min_received=600.0)
@@ -405,7 +405,7 @@ def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
     assert operator.answer({"do": "status"})["phase"] == "waiting for a sender"
     operator.update("site-1", "receiving", 3, 9)
     status = operator.answer({"do": "status"})
-    assert (status["peer"], status["received_bytes"], status["receive_total_bytes"]) == (
+    assert (status["peer_name"], status["received_bytes"], status["receive_total_bytes"]) == (
         "site-1",
         3,
         9,

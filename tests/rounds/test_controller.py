@@ -178,7 +178,7 @@ def test_standings_tell_how_far_each_client_is() -> None:
         seen: list[tuple[str, int]] = []
 
         def look(tensor: TensorSpec, start: int, values: Array) -> Array:
-            seen.extend((each.peer, each.total) for each in job.client_progress())
+            seen.extend((each.peer_name, each.total) for each in job.client_progress())
             return values
 
         for number in range(2):
@@ -188,7 +188,7 @@ def test_standings_tell_how_far_each_client_is() -> None:
     assert set(seen) == {("site-0", ODD.nbytes), ("site-1", ODD.nbytes)}
     whole = {(each.phase, each.sent, each.received, each.total) for each in left}
     assert whole == {("done", ODD.nbytes, ODD.nbytes, ODD.nbytes)}
-    assert sorted(each.peer for each in left) == ["site-0", "site-1"]
+    assert sorted(each.peer_name for each in left) == ["site-0", "site-1"]
 
 
 def test_too_few_clients_at_the_start_are_counted() -> None:

@@ -119,7 +119,7 @@ class Line:
         """Return a client, its session, and the hub's view of that."""
         dialer = self.dialer(name)
         near = dialer.connect(lambda session, request: session.reply(request))
-        (far,) = [each for each in self.hub.sessions if each.peer == name]
+        (far,) = [each for each in self.hub.sessions if each.peer_name == name]
         return dialer, near, far
 
     def close(self) -> None:
@@ -193,7 +193,7 @@ class ControlCarrierContract:
 
     def test_a_client_is_greeted_under_its_name(self, line: Line) -> None:
         _, near, far = line.joined("site-7")
-        assert (near.session_id, far.peer) == (far.session_id, "site-7")
+        assert (near.session_id, far.peer_name) == (far.session_id, "site-7")
 
     def test_both_ends_are_asked_and_answer(self, line: Line) -> None:
         _, near, far = line.joined()

@@ -186,7 +186,7 @@ class Dialing:
             session.config,
             spec,
             stream_id=request.returns,
-            peer_name=session.peer,
+            peer_name=session.peer_name,
             name="an answer",
             attempt=attempt,
             clock=session.clock,

@@ -238,7 +238,7 @@ class VirtualJob:
         assert_same(self.store.arrays, initial())
 
     def _note(self, event: RoundEvent) -> None:
-        self.events.append((self.seconds, event.kind, event.peer))
+        self.events.append((self.seconds, event.kind, event.peer_name))
         self.on_event(event)
 
     def __enter__(self) -> Self:

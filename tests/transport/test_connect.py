@@ -169,7 +169,7 @@ def test_a_hub_serves_sessions_of_several_carriers() -> None:
     ]
     for each in dialers:
         each.connect(lambda session, request: None)
-    assert [each.peer for each in hub.sessions] == ["site-0", "site-1"]
+    assert [each.peer_name for each in hub.sessions] == ["site-0", "site-1"]
     for each in dialers:
         each.close()
     hub.close()

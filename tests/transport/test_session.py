@@ -60,12 +60,12 @@ class Pair:
             machine.welcome("id", "epoch", now=now)
         assert isinstance(theirs.poll(WAIT), Welcomed)
         self.server = Session(
-            ours, session_id="id", peer="site-1", config=SMALL, on_closed=self.closed.append
+            ours, session_id="id", peer_name="site-1", config=SMALL, on_closed=self.closed.append
         )
         self.client = Session(
             theirs,
             session_id="id",
-            peer="server",
+            peer_name="server",
             config=SMALL,
             on_request=lambda _, request: self.asked.set_result(request),
         )

@@ -62,22 +62,24 @@ class ContributorFailed(RoundError):
     """One client's update failed, or must not count; ``__cause__`` says why.
 
     Args:
-        peer: the client.
+        peer_name: the client.
         error: the cause.
         was_awaited: the client was lost, and did not come back within its grace time.
     """
 
-    def __init__(self, peer: str, error: StreamlinkError, *, was_awaited: bool = False) -> None:
-        self.peer = peer
+    def __init__(
+        self, peer_name: str, error: StreamlinkError, *, was_awaited: bool = False
+    ) -> None:
+        self.peer_name = peer_name
         self.was_awaited = was_awaited
-        super().__init__(f"the update of {peer} failed", {peer: error})
+        super().__init__(f"the update of {peer_name} failed", {peer_name: error})
 
 
 class Contribution(Protocol):
     """What the ``Combiner`` needs of one client's update."""
 
     @property
-    def peer(self) -> str:
+    def peer_name(self) -> str:
         """The client's name."""
 
     @property
@@ -250,11 +252,11 @@ class Combiner:
             number, inside = self._spec.locate(position + index * values.itemsize)
             tensor = self._spec.tensors[number]
             error = NonFiniteUpdate(
-                contribution.peer, tensor.name, inside // tensor.itemsize, self._non_finite
+                contribution.peer_name, tensor.name, inside // tensor.itemsize, self._non_finite
             )
             if self._non_finite == "fail":
-                raise NonFiniteRound(contribution.peer, error) from error
-            raise ContributorFailed(contribution.peer, error) from error
+                raise NonFiniteRound(contribution.peer_name, error) from error
+            raise ContributorFailed(contribution.peer_name, error) from error
 
     def _base_of(self, done: int, run: _Run) -> _Array:
         """Return the base's elements of ``run``, which begins ``done`` bytes into the piece."""

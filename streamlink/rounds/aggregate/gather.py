@@ -41,10 +41,10 @@ _OURSELVES = "the server"
 class TrainTimeout(RoundError):
     """``train_timeout`` passed while the loop waited for ``peer``."""
 
-    def __init__(self, peer: str, seconds: float, done: int, total: int) -> None:
-        self.peer = peer
+    def __init__(self, peer_name: str, seconds: float, done: int, total: int) -> None:
+        self.peer_name = peer_name
         super().__init__(
-            f"train_timeout of {seconds:g} s passed while waiting for {peer}, with {done} of "
+            f"train_timeout of {seconds:g} s passed while waiting for {peer_name}, with {done} of "
             f"{total} bytes gathered; raise train_timeout if that is normal for this model"
         )
 
@@ -124,7 +124,7 @@ class Gather:
     ) -> None:
         self._base = base
         self._part = part
-        self._sources = sorted(sources, key=lambda each: each.peer)
+        self._sources = sorted(sources, key=lambda each: each.peer_name)
         self._sink = sink
         self._rules = rules
         self._combiner: Combiner | None = None
@@ -156,7 +156,7 @@ class Gather:
     @property
     def weights(self) -> dict[str, float]:
         """Each contributor's weight, by name: the one that counted."""
-        return {each.peer: each.weight for each in self._sources}
+        return {each.peer_name: each.weight for each in self._sources}
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -166,7 +166,7 @@ class Gather:
     @property
     def client_metrics(self) -> dict[str, dict[str, float]]:
         """Each contributor's own metrics, by name."""
-        return {each.peer: dict(each.metrics) for each in self._sources}
+        return {each.peer_name: dict(each.metrics) for each in self._sources}
 
     def _run(self) -> None:
         # All announcements first: weights and kinds of every update decide what the sums are.
@@ -254,9 +254,9 @@ class Gather:
     def _wait(self, source: UpdateSource, step: Callable[[float], bool]) -> None:
         """Repeat ``step`` until it is done; meanwhile notify the others whom they wait for."""
         for each in self._sources:  # also for waits too short for a notice: statistics count them
-            each.wait_for("" if each is source else source.peer)
-        while not step(self._wait_seconds(source.peer)):
-            self._hold(source.peer, source)
+            each.wait_for("" if each is source else source.peer_name)
+        while not step(self._wait_seconds(source.peer_name)):
+            self._hold(source.peer_name, source)
 
     def _make_room(self, nbytes: int) -> None:
         """Wait until the downstream reader has room; meanwhile all clients are held."""
@@ -300,13 +300,13 @@ class Gather:
     def _check_announced(self, source: UpdateSource) -> None:
         try:
             source.check_announced(self._part, self._base.spec)
-            check_weight(source.peer, source.weight)
+            check_weight(source.peer_name, source.weight)
         except ModelError as error:
-            raise ContributorFailed(source.peer, error) from error
+            raise ContributorFailed(source.peer_name, error) from error
 
     @staticmethod
     def _check_metrics(source: UpdateSource) -> None:
         try:
-            check_metrics(source.peer, source.metrics)
+            check_metrics(source.peer_name, source.metrics)
         except ModelError as error:
-            raise ContributorFailed(source.peer, error) from error
+            raise ContributorFailed(source.peer_name, error) from error

@@ -38,7 +38,7 @@ def is_weight(number: float) -> bool:
 
 
 def check_announced(
-    peer: str, sent: ModelSpec, update: Update, part: ModelSpec, whole: ModelSpec
+    peer_name: str, sent: ModelSpec, update: Update, part: ModelSpec, whole: ModelSpec
 ) -> None:
     """Check what a client announces of its update, before a byte of it counts.
 
@@ -48,26 +48,27 @@ def check_announced(
     """
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
-        raise SpecMismatch(f"{peer} has {what}: {_difference(part, sent, peer)}")
-    check_weight(peer, update.weight)
+        raise SpecMismatch(f"{peer_name} has {what}: {_difference(part, sent, peer_name)}")
+    check_weight(peer_name, update.weight)
 
 
-def check_weight(peer: str, weight: float) -> None:
+def check_weight(peer_name: str, weight: float) -> None:
     """Raise ``ModelError`` unless an update may have this weight."""
     if not is_weight(weight):
-        raise ModelError(f"{peer} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
+        raise ModelError(f"{peer_name} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
 
 
-def check_metrics(peer: str, metrics: Mapping[str, float]) -> None:
+def check_metrics(peer_name: str, metrics: Mapping[str, float]) -> None:
     """Raise ``ModelError`` naming the first metric that is not finite."""
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise ModelError(
-                f"{peer} reported {name} = {value}; metrics are averaged, so they must be finite"
+                f"{peer_name} reported {name} = {value}; metrics are averaged, so they must be "
+                "finite"
             )
 
 
-def _difference(ours: ModelSpec, theirs: ModelSpec, peer: str) -> str:
+def _difference(ours: ModelSpec, theirs: ModelSpec, peer_name: str) -> str:
     missing = [name for name in ours.names if name not in theirs.names]
     extra = [name for name in theirs.names if name not in ours.names]
     differences = [
@@ -75,7 +76,7 @@ def _difference(ours: ModelSpec, theirs: ModelSpec, peer: str) -> str:
         for words, names in (("it lacks", missing), ("nobody asked for", extra))
         if names
     ]
-    return " and ".join(differences) or ours.difference(theirs, "the server", peer)
+    return " and ".join(differences) or ours.difference(theirs, "the server", peer_name)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -91,18 +91,18 @@ class FanOutSink:
 
     # --- the reading side: one thread for each client ---------------------------------------
 
-    def open(self, peer: str) -> FanOutSource:
+    def open(self, peer_name: str) -> FanOutSource:
         """Return the source for ``peer``; only before the first byte is written."""
         with self._changed:
             if self._position:  # earlier pieces are not kept
-                raise ModelError(f"{peer} is too late for the model that is being computed")
-            self._readers[peer] = 0
-        return FanOutSource(self, peer)
+                raise ModelError(f"{peer_name} is too late for the model that is being computed")
+            self._readers[peer_name] = 0
+        return FanOutSource(self, peer_name)
 
-    def leave(self, peer: str) -> None:
+    def leave(self, peer_name: str) -> None:
         """Forget the reader ``peer``: the loop no longer waits for it."""
         with self._changed:
-            self._readers.pop(peer, None)
+            self._readers.pop(peer_name, None)
             self._drop()
             self._changed.notify_all()
 
@@ -122,7 +122,7 @@ class FanOutSink:
             self._check()
             return ready
 
-    def read(self, peer: str, offset: int, length: int) -> Payload:
+    def read(self, peer_name: str, offset: int, length: int) -> Payload:
         """Return that range; ``wait`` has said that it is there."""
         with self._changed:
             self._check()
@@ -133,7 +133,7 @@ class FanOutSink:
                     views.append(memoryview(piece)[first - start : last - start])
             if sum(view.nbytes for view in views) != length:
                 raise ModelError(f"bytes {offset} to {offset + length} are not here any more")
-            self._readers[peer] = max(self._readers.get(peer, 0), offset + length)
+            self._readers[peer_name] = max(self._readers.get(peer_name, 0), offset + length)
             self._drop()
             self._changed.notify_all()
         return tuple(views)
@@ -168,9 +168,9 @@ class FanOutSink:
 class FanOutSource:
     """One client's view of a ``FanOutSink``: a source of a model that is still being computed."""
 
-    def __init__(self, fan_out: FanOutSink, peer: str) -> None:
+    def __init__(self, fan_out: FanOutSink, peer_name: str) -> None:
         self._fan_out = fan_out
-        self._peer = peer
+        self._peer = peer_name
 
     @property
     def spec(self) -> ModelSpec:

@@ -43,7 +43,7 @@ class LockstepResume:
         server: where the client comes back to.
         scatter: the attempt's requests; the new one replaces the lost one.
         source: the model of the attempt.
-        peer: the client as it was.
+        peer_name: the client as it was.
         rule: says how long the attempt waits, and how often one client may resume.
     """
 

@@ -80,7 +80,7 @@ class Lockstep:
                 logger.debug("%s: %s", attempt, failed)  # the event below has the reason
                 cause = failed.__cause__
                 error = cause if isinstance(cause, StreamlinkError) else failed
-                rule.fail(failed.peer, error, was_awaited=failed.was_awaited)
+                rule.fail(failed.peer_name, error, was_awaited=failed.was_awaited)
                 self._wait_for_lost(peers, rule)
                 # After the wait: a client that came back has not dropped out.
                 self._tell_dropped(attempt, peers, rule)
@@ -217,8 +217,8 @@ class Lockstep:
         reason = f"{scatter.attempt} is over: {abort_reason(error)}"
         try:
             # Before ``end``, which cancels the request whose reply brings the traceback.
-            if isinstance(error, ContributorFailed) and error.peer in scatter.exchanges:
-                log_traceback(scatter.exchanges[error.peer])
+            if isinstance(error, ContributorFailed) and error.peer_name in scatter.exchanges:
+                log_traceback(scatter.exchanges[error.peer_name])
             scatter.end(reason)
         finally:
             sink.discard()

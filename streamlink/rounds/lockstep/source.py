@@ -35,7 +35,7 @@ class LiveSource:
     """One client's update: its stream, and the bytes that have arrived and are not used yet.
 
     Args:
-        peer: the client's name.
+        peer_name: the client's name.
         answer: its stream.
         filters: returns, for the announced update, the functions that are applied to its elements,
             in this order, before they are combined.
@@ -45,14 +45,14 @@ class LiveSource:
 
     def __init__(
         self,
-        peer: str,
+        peer_name: str,
         answer: Answer,
         *,
         filters: Callable[[Update], Sequence[RangeFunction]] = lambda update: (),
         weigh: Callable[[float], float] = lambda weight: weight,
         resume: Resume | None = None,
     ) -> None:
-        self.peer = peer
+        self.peer_name = peer_name
         self.used = 0
         """Bytes of the update that were taken: they are in the new model."""
         self.end = 0
@@ -107,7 +107,7 @@ class LiveSource:
         Raises:
             ModelError: it has other tensors than ``part``, or a weight that is not allowed.
         """
-        check_announced(self.peer, self.model.spec, self.update, part, whole)
+        check_announced(self.peer_name, self.model.spec, self.update, part, whole)
 
     # --- waiting ----------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class LiveSource:
         if is_open:
             update, spec = self.model.update, self.model.spec
             if self._announced is not None:
-                require_same_update(self.peer, self._announced, (update, spec))
+                require_same_update(self.peer_name, self._announced, (update, spec))
             self._announced = update, spec
             self._is_open = True
         return is_open
@@ -256,11 +256,11 @@ class LiveSource:
         resume = self._resume
         # Where nothing is used yet, any update can begin again; used bytes cannot be subtracted.
         if resume is None or not resume.is_possible(error) or (self.used and not is_pure):
-            raise ContributorFailed(self.peer, error) from error
+            raise ContributorFailed(self.peer_name, error) from error
         self._lost, self._until = error, self.model.clock() + resume.grace_seconds
         logger.warning(
             "%s is lost (%s); its update resumes at byte %d if it is back within %g s",
-            self.peer, error, self.used, resume.grace_seconds,
+            self.peer_name, error, self.used, resume.grace_seconds,
         )  # fmt: skip
 
     def _is_back(self, seconds: float) -> bool:
@@ -276,5 +276,5 @@ class LiveSource:
             return False
         # Tried once more after the deadline: a client that is back by then still counts.
         if not is_back and not left:
-            raise ContributorFailed(self.peer, self._lost, was_awaited=True) from self._lost
+            raise ContributorFailed(self.peer_name, self._lost, was_awaited=True) from self._lost
         return is_back

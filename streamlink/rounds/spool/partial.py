@@ -44,7 +44,7 @@ class StoredPartial:
     """What is stored of one client's pure update; the ``PartialUpdate`` of a spool.
 
     Args:
-        peer: the client.
+        peer_name: the client.
         update: as the client announced it.
         path: the directory it is stored in.
         sink: writes there.
@@ -53,13 +53,13 @@ class StoredPartial:
 
     def __init__(
         self,
-        peer: str,
+        peer_name: str,
         update: Update,
         path: Path,
         sink: ReadBackSink,
         receive: Callable[[StoredPartial, Answer], None],
     ) -> None:
-        self.peer = peer
+        self.peer_name = peer_name
         self.path = path
         self._update = update
         self._sink = sink
@@ -88,13 +88,13 @@ class StoredPartial:
             StoreError: it cannot be read.
         """
         spec = self._sink.spec
-        require_same_update(self.peer, (self._update, spec), (model.update, model.spec))
+        require_same_update(self.peer_name, (self._update, spec), (model.update, model.spec))
         pulse = model.pulse("reading what came before")
         try:
             for _ in self._sink.written():
                 pulse.beat()
         except CorruptStore as error:
-            reason = f"the beginning of the update of {self.peer} was damaged here: {error}"
+            reason = f"the beginning of the update of {self.peer_name} was damaged here: {error}"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False) from error
         return _Rest(self._sink)
 

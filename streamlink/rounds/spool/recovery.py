@@ -72,9 +72,9 @@ def recover(
             logger.warning("removed from the spool: %s", error)
         else:
             # A second update of one client would count that client twice.
-            if update is not None and update.peer not in {*found, *without}:
-                found[update.peer] = update
-                logger.info("recovered the update of %s for %s", update.peer, next_round)
+            if update is not None and update.peer_name not in {*found, *without}:
+                found[update.peer_name] = update
+                logger.info("recovered the update of %s for %s", update.peer_name, next_round)
                 continue
         remove_tree(path)
     if ours and not found:
@@ -112,6 +112,6 @@ def _usable(
     with closing(update.store.open()) as source:
         if source.spec != part or digest_of(source) != update.digest:
             raise CorruptStore(
-                f"this is not the update of {update.peer} that was stored here", path=str(path)
+                f"this is not the update of {update.peer_name} that was stored here", path=str(path)
             )
     return update

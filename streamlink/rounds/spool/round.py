@@ -121,8 +121,8 @@ class SpooledRound:
 
     def _take_recovered(self, rule: SpoolRule) -> None:
         for update in self._recovered:
-            rule.arrive(update.peer, now=self._clock())
-            self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, update.peer, "recovered")
+            rule.arrive(update.peer_name, now=self._clock())
+            self._plan.emit(EventKind.UPDATE_ARRIVED, self._attempt, update.peer_name, "recovered")
 
     def _gather(
         self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: SpoolRule
@@ -246,12 +246,12 @@ class SpooledRound:
             try:
                 gather = self._combined(source, spool)
             except ContributorFailed as failed:  # such as NaN in it: aggregate the others again
-                self._forget(failed.peer, failed, spool, rule)
+                self._forget(failed.peer_name, failed, spool, rule)
         for name in spool.arrived:
             self._close(name)
         missing = {name: str(error) for name, error in self._failures.items()}
         seconds = self._clock() - began
-        recovered = {each.peer for each in self._recovered} & gather.weights.keys()
+        recovered = {each.peer_name for each in self._recovered} & gather.weights.keys()
         return RoundReport(
             self._attempt.round, max(self._attempts.values(), default=1), seconds, gather.weights,
             gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
@@ -281,8 +281,8 @@ class SpooledRound:
         """Raise if an operator has aborted the job, or excluded a client whose update is used."""
         self._plan.stop.check()
         for update in updates:
-            if self._server.is_barred(update.peer):
-                raise ContributorFailed(update.peer, self._excluded(update.peer))
+            if self._server.is_barred(update.peer_name):
+                raise ContributorFailed(update.peer_name, self._excluded(update.peer_name))
 
     def _contributor(self, name: str, update: StoredUpdate) -> StoredSource:
         facts = FilterContext(self._attempt, name, update.update)

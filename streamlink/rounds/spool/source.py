@@ -33,7 +33,7 @@ class StoredSource:
         filters: Sequence[RangeFunction] = (),
         weigh: Callable[[float], float] = lambda weight: weight,
     ) -> None:
-        self.peer = update.peer
+        self.peer_name = update.peer_name
         self.kind = update.update.kind
         self.filters = tuple(filters)
         self.weight = weigh(update.update.weight)
@@ -67,7 +67,7 @@ class StoredSource:
         digest = stored_digest(self._opened)
         if self._opened.spec != part or digest != self._update.digest:
             raise CorruptStore(
-                f"this is not the update of {self.peer} that was stored here: its digest is "
+                f"this is not the update of {self.peer_name} that was stored here: its digest is "
                 f"{digest}, not {self._update.digest}",
                 path=str(self._update.path),
             )

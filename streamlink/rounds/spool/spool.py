@@ -112,7 +112,7 @@ class Spool:
         self._failed: dict[str, StreamlinkError] = {}
         self._fault: Exception | None = None
         self._run = run
-        self._recovered = {each.peer: each for each in recovered}
+        self._recovered = {each.peer_name: each for each in recovered}
         self._paths: list[Path] = [each.path for each in recovered]
         self._threads: list[threading.Thread] = []
         self._changes = self._seen = self._number = 0
@@ -139,7 +139,7 @@ class Spool:
         """The updates that are stored, ordered by the names of their clients."""
         with self._changed:
             entries = [entry for entry in self._entries.values() if entry.is_over]
-            stored = {each.peer: each.stored for each in entries if each.stored is not None}
+            stored = {each.peer_name: each.stored for each in entries if each.stored is not None}
             return dict(sorted((self._recovered | stored).items()))
 
     @property
@@ -160,10 +160,10 @@ class Spool:
         with self._changed:
             return self._fault
 
-    def partial(self, peer: str) -> PartialUpdate | None:
+    def partial(self, peer_name: str) -> PartialUpdate | None:
         """What is stored of the update of a client that was lost; None: it must begin again."""
         with self._changed:
-            return self._partials.get(peer)
+            return self._partials.get(peer_name)
 
     def wait(self, seconds: float) -> bool:
         """Wait for a change since the last ``wait``; False: none within ``seconds``.
@@ -177,27 +177,27 @@ class Spool:
 
     # --- actions ---------------------------------------------------------------------
 
-    def start(self, peer: str, answer: Answer) -> None:
+    def start(self, peer_name: str, answer: Answer) -> None:
         """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
 
         Args:
-            peer: the client; what it sent before no longer counts.
+            peer_name: the client; what it sent before no longer counts.
             answer: its stream. ``failure`` is polled twice a second until it has arrived.
 
         Raises:
             StoreError: the directory cannot be used.
         """
-        self.drop(peer)
-        self._start(_Entry(peer, answer, self._new_path()))
+        self.drop(peer_name)
+        self._start(_Entry(peer_name, answer, self._new_path()))
 
-    def drop(self, peer: str, reason: str = "the round continues without it") -> None:
+    def drop(self, peer_name: str, reason: str = "the round continues without it") -> None:
         """Remove what is stored of a client, and abort its stream if that is open.
 
         Harmless where there is nothing of it.
         """
         with self._changed:
-            recovered, entry = self._recovered.pop(peer, None), self._give_up(peer)
-            partial = self._partials.pop(peer, None)
+            recovered, entry = self._recovered.pop(peer_name, None), self._give_up(peer_name)
+            partial = self._partials.pop(peer_name, None)
             if recovered is not None:
                 self._note_change()
         # Without the lock: to remove a model from a disk may take seconds.
@@ -208,17 +208,17 @@ class Spool:
         if entry is not None:
             self._end(entry, reason)
 
-    def leave_out(self, peer: str, reason: str) -> bool:
+    def leave_out(self, peer_name: str, reason: str) -> bool:
         """Leave out a client that is late; False: its update is stored by now, and so it counts.
 
         Decided under the lock: a client whose update is left out never gets *commit*.
         """
         with self._changed:
-            late = self._entries.get(peer)
+            late = self._entries.get(peer_name)
             if late is not None and late.stored is not None:
                 self._changed.wait_for(lambda: late.is_over)  # soon: only the notice is left
                 return False
-            self._give_up(peer)
+            self._give_up(peer_name)
         if late is not None:
             self._end(late, reason)
         return True
@@ -248,19 +248,19 @@ class Spool:
 
     def _start(self, entry: _Entry) -> None:
         with self._changed:
-            self._failed.pop(entry.peer, None)
-            self._entries[entry.peer] = entry
+            self._failed.pop(entry.peer_name, None)
+            self._entries[entry.peer_name] = entry
         thread = threading.Thread(
-            target=self._receive, args=(entry,), name=f"spool-{entry.peer}", daemon=True
+            target=self._receive, args=(entry,), name=f"spool-{entry.peer_name}", daemon=True
         )
         self._threads.append(thread)
         thread.start()
 
     def _resume(self, partial: StoredPartial, answer: Answer) -> None:
         with self._changed:  # first, or ``drop`` would remove what is to be resumed
-            self._partials.pop(partial.peer, None)
-        self.drop(partial.peer)
-        self._start(_Entry(partial.peer, answer, partial.path, partial))
+            self._partials.pop(partial.peer_name, None)
+        self.drop(partial.peer_name)
+        self._start(_Entry(partial.peer_name, answer, partial.path, partial))
 
     def _receive(self, entry: _Entry) -> None:
         error: Exception | None = None
@@ -275,8 +275,8 @@ class Spool:
             # What is stored counts, even if its sender left before the notice reached it.
             is_kept = entry.stored is not None and not entry.is_dropped
             if not is_kept and not entry.is_dropped:
-                del self._entries[entry.peer]
-                self._note_failure(entry.peer, known, error)
+                del self._entries[entry.peer_name]
+                self._note_failure(entry.peer_name, known, error)
                 is_kept = self._keep_partial(entry)
             self._note_change()
         if not is_kept:
@@ -288,26 +288,26 @@ class Spool:
         partial = entry.partial
         if partial is None or not partial.resume_offset:
             return False
-        self._partials[entry.peer] = partial
+        self._partials[entry.peer_name] = partial
         return True
 
     def _note_failure(
-        self, peer: str, known: StreamlinkError | None, error: Exception | None
+        self, peer_name: str, known: StreamlinkError | None, error: Exception | None
     ) -> None:
         is_ours = isinstance(error, StoreError) or not isinstance(error, StreamlinkError)
         if error is not None and is_ours:  # its client may only repeat what we sent it
             self._fault = self._fault or error
         elif (why := known or error) is not None and isinstance(why, StreamlinkError):
-            self._failed[peer] = why
+            self._failed[peer_name] = why
 
     def _sink_for(self, entry: _Entry, model: ReceiveTransfer) -> ModelSink:
         """Return the sink for an update, or refuse it before a byte of it is stored."""
         entry.answer.on_begin()
         sent, ours = model.attempt, self._attempt
         if (sent.job, sent.round) != (ours.job, ours.round):
-            reason = f"{entry.peer} sent an update of {sent}; this is {ours}"
+            reason = f"{entry.peer_name} sent an update of {sent}; this is {ours}"
             raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
-        check_announced(entry.peer, model.spec, model.update, self._part, self._base)
+        check_announced(entry.peer_name, model.spec, model.update, self._part, self._base)
         store = self._store_at(entry.path)
         partial = entry.partial
         sink = self._begin(entry, store) if partial is None else partial.rest_sink(model)
@@ -325,11 +325,11 @@ class Spool:
         sink, update = store.begin(self._part), entry.answer.model.update
         # From the first byte on, since the client may be lost at any time.
         if update.is_pure and isinstance(sink, ReadBackSink):
-            entry.partial = StoredPartial(entry.peer, update, entry.path, sink, self._resume)
+            entry.partial = StoredPartial(entry.peer_name, update, entry.path, sink, self._resume)
         return sink
 
     def _check_whole(self, entry: _Entry) -> None:
-        check_metrics(entry.peer, entry.answer.model.metrics)
+        check_metrics(entry.peer_name, entry.answer.model.metrics)
         with self._changed:
             entry.require_wanted()
 
@@ -341,7 +341,7 @@ class Spool:
             with closing(store.open()) as source:
                 digest = stored_digest(source)
         stored = StoredUpdate(
-            entry.peer, model.attempt, model.update, metrics, digest, entry.path, store,
+            entry.peer_name, model.attempt, model.update, metrics, digest, entry.path, store,
             self._run.id, self._run.base,
         )  # fmt: skip
         stored.write()
@@ -365,9 +365,9 @@ class Spool:
 
     # --- small parts ----------------------------------------------------------------------
 
-    def _give_up(self, peer: str) -> _Entry | None:
+    def _give_up(self, peer_name: str) -> _Entry | None:
         """Forget a client's entry; under the lock."""
-        entry = self._entries.pop(peer, None)
+        entry = self._entries.pop(peer_name, None)
         if entry is not None:
             entry.is_dropped = True
             self._note_change()
@@ -429,7 +429,7 @@ class _Entry:
     Its thread alone changes ``partial``; the fields after that change under the spool's lock.
     """
 
-    peer: str
+    peer_name: str
     answer: Answer
     path: Path
     partial: StoredPartial | None = None

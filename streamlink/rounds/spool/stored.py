@@ -30,7 +30,7 @@ StoreAt = Callable[[Path], ModelStore]
 class StoredUpdate:
     """An update that is stored, whole and durable."""
 
-    peer: str
+    peer_name: str
     attempt: Attempt
     update: Update
     """As its sender announced it: weight and kind."""
@@ -58,7 +58,7 @@ class StoredUpdate:
         try:
             facts = decode_checked_json(patiently(file.read_bytes), file)
             return cls(
-                peer=str(facts["peer"]),
+                peer_name=str(facts["peer"]),
                 attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
                 update=Update(float(facts["weight"]), UpdateKind[facts["kind"]]),
                 metrics={str(name): float(value) for name, value in facts["metrics"].items()},
@@ -77,7 +77,7 @@ class StoredUpdate:
     def write(self) -> None:
         """Write the manifest: atomic and durable."""
         facts = {
-            "peer": self.peer,
+            "peer": self.peer_name,
             "job": self.attempt.job,
             "round": self.attempt.round,
             "attempt": self.attempt.attempt,

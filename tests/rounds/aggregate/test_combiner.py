@@ -39,12 +39,12 @@ class Given:
         self,
         data: ModelSource,
         *,
-        peer: str = "site-1",
+        peer_name: str = "site-1",
         weight: float = 1.0,
         kind: UpdateKind = VALUES,
         filters: Sequence[RangeFunction] = (),
     ) -> None:
-        self.peer, self.weight, self.kind, self.filters = peer, weight, kind, filters
+        self.peer_name, self.weight, self.kind, self.filters = peer_name, weight, kind, filters
         self._data, self._position = data, 0
 
     def take(self, nbytes: int) -> memoryview:
@@ -324,12 +324,12 @@ def test_bad_values_are_averaged_where_that_is_the_rule() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("kind", [VALUES, DIFFERENCES])
 def test_bad_values_are_refused_with_the_update_they_are_in(value: float, kind: UpdateKind) -> None:
-    sites = [Given(holed(0.0)), Given(holed(value), peer="site-2", kind=kind)]
+    sites = [Given(holed(0.0)), Given(holed(value), peer_name="site-2", kind=kind)]
     with pytest.raises(ContributorFailed, match="the update of site-2 failed") as failed:
         combined(source_of(FINE), sites, non_finite="reject")
     error = failed.value.__cause__
     assert isinstance(error, NonFiniteUpdate)
-    assert (failed.value.peer, error.peer, error.tensor, error.index) == (
+    assert (failed.value.peer_name, error.peer_name, error.tensor, error.index) == (
         "site-2",
         "site-2",
         "w",
@@ -346,7 +346,7 @@ def test_bad_values_fail_the_round_if_that_is_the_rule() -> None:
         NonFiniteRound, match=r"site-1 is not finite .*element 4 of tensor 'w'"
     ) as bad:
         combined(source_of(FINE), [Given(holed(math.inf, at=4))], non_finite="fail")
-    assert bad.value.peer == "site-1"
+    assert bad.value.peer_name == "site-1"
     assert not isinstance(bad.value, ContributorFailed)
 
 

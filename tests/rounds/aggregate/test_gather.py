@@ -214,7 +214,7 @@ def test_another_model_is_refused_by_name(opened: list[Gathering]) -> None:
     gathering.send(1)
     with pytest.raises(ContributorFailed, match="site-1 has another model") as failed:
         gathering.gather().run()
-    assert failed.value.peer == "site-1"
+    assert failed.value.peer_name == "site-1"
     assert isinstance(failed.value.__cause__, SpecMismatch)
 
 
@@ -231,7 +231,7 @@ def test_an_update_that_breaks_off_is_named(opened: list[Gathering]) -> None:
     gathering.send(1)
     with pytest.raises(ContributorFailed, match="out of memory") as failed:
         gathering.gather().run()
-    assert failed.value.peer == "site-1"
+    assert failed.value.peer_name == "site-1"
 
 
 def test_a_failure_known_from_elsewhere_is_raised_while_waiting() -> None:
@@ -300,7 +300,7 @@ def test_a_lost_client_is_noticed_while_another_is_waited_for(opened: list[Gathe
         gathering.transfers[1].incoming.abort(AbortCode.SESSION_LOST, "site-1 is gone")
         error = gathered.exception(WAIT)
     assert isinstance(error, ContributorFailed)
-    assert error.peer == "site-1"
+    assert error.peer_name == "site-1"
 
 
 def test_updates_that_all_weigh_nothing_have_no_mean(opened: list[Gathering]) -> None:
@@ -349,7 +349,7 @@ def test_metrics_that_are_not_finite_fail_the_update(opened: list[Gathering]) ->
     gathering.send(0)
     with pytest.raises(ContributorFailed, match="site-0 reported loss = nan") as failed:
         gathering.gather().run()
-    assert failed.value.peer == "site-0"
+    assert failed.value.peer_name == "site-0"
 
 
 def test_those_who_wait_while_the_base_is_copied_are_held(opened: list[Gathering]) -> None:
@@ -482,4 +482,4 @@ def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> 
     gathering.send(0)
     with pytest.raises(TrainTimeout, match="while waiting for site-9") as late:
         gathering.gather(downstream=Narrow()).run()
-    assert late.value.peer == "site-9"
+    assert late.value.peer_name == "site-9"

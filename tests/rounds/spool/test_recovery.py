@@ -56,8 +56,8 @@ def test_a_whole_update_of_this_run_round_and_model_is_found(tmp_path: Path) -> 
     stored(tmp_path, 4, peer="site-2")
     stored(tmp_path, 11, attempt=Attempt("job", 3, 2))
     first, second = found(tmp_path)
-    assert (first.peer, first.attempt.attempt, first.update.weight) == ("site-1", 2, 2.0)
-    assert (second.peer, second.metrics) == ("site-2", {"loss": 1.0})
+    assert (first.peer_name, first.attempt.attempt, first.update.weight) == ("site-1", 2, 2.0)
+    assert (second.peer_name, second.metrics) == ("site-2", {"loss": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_of_no_use_any_more_is_removed(tmp_path: Path, facts: dict[str, 
 def test_the_update_of_who_was_excluded_is_removed(tmp_path: Path) -> None:
     path = stored(tmp_path)
     stored(tmp_path, 1, peer="site-2")
-    assert [each.peer for each in found(tmp_path, without={"site-1"})] == ["site-2"]
+    assert [each.peer_name for each in found(tmp_path, without={"site-1"})] == ["site-2"]
     assert not path.exists()
 
 

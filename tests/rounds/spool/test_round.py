@@ -67,7 +67,9 @@ def test_a_client_that_sent_nothing_is_not_blamed_for_a_late_update(tmp_path: Pa
         works.wait(WAIT)
 
     with spooled(tmp_path, wait_time_after_min_received=0.2) as job:
-        job.extras["on_event"] = lambda event: told.append(event.detail) if event.peer else None
+        job.extras["on_event"] = lambda event: (
+            told.append(event.detail) if event.peer_name else None
+        )
         job.site(1, WholeExecutor(train, initial()))
         job.site(0)
         job.site(2)

@@ -180,7 +180,11 @@ def test_an_update_that_arrives_is_stored_whole(spooling: Spooling) -> None:
     spool = spooling.until(lambda spool: spool.arrived)
     update = spool.arrived["site-1"]
     assert (spool.waiting, spool.failed, spool.fault) == (set(), {}, None)
-    assert (update.peer, update.update.weight, update.metrics) == ("site-1", 3.0, {"loss": 0.5})
+    assert (update.peer_name, update.update.weight, update.metrics) == (
+        "site-1",
+        3.0,
+        {"loss": 0.5},
+    )
     assert content(update.store.open()) == content(site.source)
     assert site.began == 1
 
@@ -190,7 +194,7 @@ def test_the_manifest_tells_a_restart_all_there_is_to_know(spooling: Spooling) -
     site.send()
     update = spooling.until(lambda spool: spool.arrived).arrived["../ü"]
     again = StoredUpdate.read(update.path, SafetensorsStore)
-    facts = ("peer", "attempt", "update", "metrics", "digest", "path")
+    facts = ("peer_name", "attempt", "update", "metrics", "digest", "path")
     assert [getattr(again, fact) for fact in facts] == [getattr(update, fact) for fact in facts]
     assert content(again.store.open()) == content(site.source)
 

@@ -58,7 +58,7 @@ def offers_before_the_model_was_whole(events: list[RoundEvent]) -> set[tuple[int
         if event.kind is EventKind.AFTER_PERSIST:
             done = event.attempt.round
         elif event.kind is EventKind.TASK_OFFERED and done < event.attempt.round - 1:
-            early.add((event.attempt.round, event.peer))
+            early.add((event.attempt.round, event.peer_name))
     return early
 
 

@@ -69,7 +69,7 @@ def test_a_filter_on_the_way_down_changes_what_clients_see(gathering: dict[str, 
 
 def test_a_filter_on_the_way_up_changes_what_is_averaged(gathering: dict[str, Any]) -> None:
     def choose(facts: FilterContext) -> RangeFunction:
-        return plus(10 if facts.peer == "site-0" else 30)
+        return plus(10 if facts.peer_name == "site-0" else 30)
 
     with a_job(gathering, filters_up=[FilterFactory(choose)]) as job:
         found = run(job, *[StreamingExecutor(plus(0))] * 2)
@@ -80,7 +80,7 @@ def test_a_filter_is_asked_for_each_client_and_attempt(gathering: dict[str, Any]
     asked: set[tuple[int, str]] = set()
 
     def choose(facts: FilterContext) -> RangeFunction:
-        asked.add((facts.attempt.round, facts.peer))
+        asked.add((facts.attempt.round, facts.peer_name))
         return plus(0)
 
     with a_job(gathering, filters_down=[FilterFactory(choose)]) as job:
@@ -94,7 +94,7 @@ def test_a_filter_on_the_way_up_knows_what_kind_of_update_it_sees(
     seen: dict[str, Update] = {}
 
     def choose(facts: FilterContext) -> RangeFunction:
-        seen[facts.peer] = facts.update
+        seen[facts.peer_name] = facts.update
         return plus(0)
 
     with a_job(gathering, filters_up=[FilterFactory(choose)]) as job:

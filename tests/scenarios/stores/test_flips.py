@@ -152,7 +152,7 @@ def spooled(path: Path, peer: str, seed: int) -> None:
 def aggregated(base: ModelStore, updates: list[Path]) -> bytes:
     """Combine what the manifests tell, as a server does that has come back."""
     read = [StoredUpdate.read(path, SafetensorsStore) for path in updates]
-    assert [(each.peer, each.update.weight, each.metrics) for each in read] == [
+    assert [(each.peer_name, each.update.weight, each.metrics) for each in read] == [
         ("site-0", 16.0, {"loss": 0.25}), ("site-1", 17.0, {"loss": 0.25}),
     ]  # fmt: skip
     target = MemoryStore()
