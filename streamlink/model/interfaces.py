@@ -26,6 +26,7 @@ __all__ = [
     "Preparing",
     "Progress",
     "Prompt",
+    "ReadBackSink",
     "ResumableSink",
     "ResumableStore",
     "Watched",
@@ -266,6 +267,22 @@ class ResumableSink(ModelSink, Protocol):
 
     def suspend(self) -> None:
         """Close the sink and keep what was received, for ``ResumableStore.resume``."""
+
+
+@runtime_checkable
+class ReadBackSink(ModelSink, Protocol):
+    """A sink that can read back and verify what was written."""
+
+    @property
+    def whole(self) -> int:
+        """All blocks below came whole and without a gap (bytes)."""
+
+    def written(self) -> Iterator[memoryview]:
+        """Yield the bytes below ``whole`` in order, read back.
+
+        Raises:
+            CorruptStore: they are not what was written.
+        """
 
 
 @runtime_checkable

@@ -5,23 +5,29 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
 from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
-from streamlink.errors import RequestRefused
-from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model
+from streamlink.errors import RequestRefused, StreamlinkError
+from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model, send_model
+from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.objects.attempts import Attempts
+from streamlink.objects.readers import Readers, checked_readers
 from streamlink.objects.reference import Reference
 from streamlink.objects.targets import Place
-from streamlink.objects.wire import GET, Caller, error_of
-from streamlink.stores.coercion import TargetLike, as_target
+from streamlink.objects.wire import CLOSE, GET, PUT, REFERENCE, Caller, Terms, error_of
+from streamlink.stores.coercion import SourceLike, TargetLike, as_source, as_target
 
 __all__ = ["ObjectClient", "ObjectProgress"]
 
 logger = logging.getLogger("streamlink.objects")
+
+_SOON_SECONDS = 2.0  # for what is good to tell and not needed
 
 ObjectProgress = Callable[[str, int, int], None]
 """``progress(phase, done, total)``: how far a transfer is (bytes). Any thread may call it, also the
@@ -153,9 +159,85 @@ class ObjectClient:
                         digest=known.digest,
                     )
 
-        return attempts.make(attempt, is_once=place.is_good_once)
+        try:
+            return attempts.make(attempt, is_once=place.is_good_once)
+        except BaseException:
+            self._give_back(known, caller)
+            raise
+
+    def put(
+        self,
+        model: SourceLike,
+        *,
+        readers: Readers = (),
+        reads: int | None = None,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        progress: ObjectProgress = _ignore,
+        cancel: CancelToken | None = None,
+    ) -> Reference:
+        """Send a model to the server, which holds it; returns once the server has it whole.
+
+        After a lost connection it goes on where it stopped. Where the session was lost as well,
+        that needs a server with a spool; where this process was started again, also a model with an
+        identity, such as files.
+
+        Args:
+            model: a source, a store, a path, a dict of arrays or tensors, or a torch module. Nobody
+                may change it meanwhile.
+            readers: names of the clients that may read it, besides the server; None: any client.
+            reads: how many reads it is good for, over all readers; None: any number.
+            ttl: how long it lives (seconds); None: the server's ``limits.ttl``.
+            timeout: the most that it may take (seconds); None: while it makes progress.
+            progress: called with how far it is; see ``ObjectProgress``.
+            cancel: ends this call, as this client's own token does.
+
+        Raises:
+            ObjectLimit: the server holds too many objects, or too many bytes of them.
+            ObjectRefused: the server does not accept the terms.
+            SourceChanged: the model was modified meanwhile.
+            ModelError: it cannot be read as a model.
+            ValueError: readers make no sense.
+            CommunicationTimeout: ``timeout`` is over, or the server makes no progress.
+            Cancelled: a token was cancelled.
+            StreamlinkError: the server's disk is full, or it was lost for too long.
+        """
+        source = as_source(model)
+        try:
+            terms = Terms(source.spec.nbytes, checked_readers(readers), reads, ttl)
+            attempts = self._attempts("the object that is put", timeout, cancel)
+            return attempts.make(self._putting(source, terms, attempts, progress))
+        finally:
+            if source is not model:
+                source.close()
 
     # --- small parts ------------------------------------------------------------------------
+
+    def _putting(
+        self, source: ModelSource, terms: Terms, attempts: Attempts, progress: ObjectProgress
+    ) -> Callable[[], Reference]:
+        """Return what makes one attempt to put ``source``."""
+        caller = Caller(self._id, secrets.token_hex(8))
+        # One check for all attempts, since the server may keep bytes of the first.
+        check = watch(source)
+        known = source.identity() if isinstance(source, HasIdentity) else ""
+        identity = sha256(known.encode()).hexdigest() if known else caller.call
+        who = {"identity": identity, **caller.facts()}
+
+        def on_phase(phase: str, done: int) -> None:
+            attempts.note(done)
+            progress(phase, done, terms.nbytes)
+
+        def attempt() -> Reference:
+            with self._ask(PUT, {**who, **terms.facts()}, attempts) as answer:
+                if "whole" not in answer.metadata:
+                    outgoing = answer.send(source.spec)
+                    with attempts.cancel.calling(outgoing.cancel):
+                        send_model(outgoing, source, on_phase=on_phase, check=check)
+            with self._ask(REFERENCE, who, attempts) as answer:
+                return Reference.parse(answer.metadata.get("ref", ""))
+
+        return attempt
 
     def _attempts(self, what: str, timeout: float | None, cancel: CancelToken | None) -> Attempts:
         return Attempts(
@@ -166,6 +248,13 @@ class ObjectClient:
             what,
             is_over=lambda: self._link.wait(0),
         )
+
+    def _give_back(self, reference: Reference, caller: Caller) -> None:
+        """End a read that has failed here: another call may read the object at once."""
+        facts = {"ref": str(reference), **caller.facts(), "complete": "0"}
+        # The server finds out by itself, too, only later.
+        with suppress(StreamlinkError, RuntimeError):
+            self._link.ask(CLOSE, metadata=facts, timeout=_SOON_SECONDS).close()
 
     def _ask(self, topic: str, facts: Mapping[str, str], attempts: Attempts) -> Answer:
         try:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,10 +30,11 @@ from streamlink.model.interfaces import ModelSource, Progress, watch
 from streamlink.objects.content import Content
 from streamlink.objects.opened import OpenObject
 from streamlink.objects.readers import Readers
+from streamlink.objects.receiving import Receiving
 from streamlink.objects.reference import Reference, Sealer
 from streamlink.objects.shelf import Holder, Lease, Shelf
 from streamlink.objects.spool import Spool
-from streamlink.objects.wire import CLOSE, GET, READ, Facts, kind_of
+from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Facts, kind_of
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
 
 __all__ = ["ObjectServer"]
@@ -85,11 +87,19 @@ class ObjectServer:
         self._spool_at = None if spool is None else Path(spool)
         self._spool: Spool | None = None
         self._changed = self._clock.condition()
+        self._receiving = Receiving(self._on_shelf, self._changed, self._clock, self._limits)
         self._shelf: Shelf[Content] = Shelf(self._limits, Sealer(), self._clock, self._clock.wall)
         self._sending: dict[Lease[Content], SendTransfer] = {}
         self._calls = itertools.count()
         self._is_listening = self._is_closed = False
-        for topic, answer in ((GET, self._get), (READ, self._read), (CLOSE, self._close)):
+        answers = {
+            GET: self._get,
+            READ: self._read,
+            CLOSE: self._close,
+            PUT: self._receiving.put,
+            REFERENCE: self._receiving.reference,
+        }
+        for topic, answer in answers.items():
             self._server.serve(topic, partial(_answering, answer))
 
     # --- the process around it --------------------------------------------------------------
@@ -110,7 +120,7 @@ class ObjectServer:
         if self._is_listening:
             return self
         if self._spool_at is not None:
-            self._spool = Spool(self._spool_at)
+            self._spool = self._receiving.spool = Spool(self._spool_at)
         try:
             if self._owns_server:
                 self._server.listen()
@@ -153,6 +163,7 @@ class ObjectServer:
             self._changed.notify_all()
         for transfer in sending:
             transfer.abort(AbortCode.GOODBYE, reason)
+        self._receiving.close(reason)
         if self._owns_server:
             self._server.close(reason)
         with self._on_shelf() as shelf:
@@ -382,11 +393,13 @@ class ObjectServer:
         while not self._is_closed:
             with self._on_shelf() as shelf:
                 shelf.expire()
+            self._receiving.expire()
             with self._changed:
-                due = self._shelf.next_expiry
-                nap = _LONGEST_NAP_SECONDS if due is None else due - self._clock()
+                times = (self._shelf.next_expiry, self._receiving.next_expiry)
+                due = min((time for time in times if time is not None), default=inf)
+                nap = min(due - self._clock(), _LONGEST_NAP_SECONDS)
                 if nap > 0 and not self._is_closed:
-                    self._changed.wait(min(nap, _LONGEST_NAP_SECONDS))
+                    self._changed.wait(nap)
 
     def _close_spool(self) -> None:
         if self._spool is not None:

@@ -202,8 +202,11 @@ class Shelf(Generic[T]):
         Raises:
             ValueError: the readers, the reads or the time to live make no sense.
             ObjectLimit: the time to live is above the limit.
+            UnknownObject: the room was given back meanwhile.
         """
         seconds = self.check_terms(reads, ttl)
+        if self._slots.get(slot.id) is not slot:
+            raise UnknownObject("the server was closed, or this object was given up meanwhile")
         reference = self._sealer.seal(
             id=slot.id,
             nbytes=slot.nbytes,

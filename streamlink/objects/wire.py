@@ -115,6 +115,8 @@ class Facts:
     def terms(self) -> Terms:
         """The terms of a put."""
         reads = self._text("reads")
+        if reads == "0":
+            raise ObjectRefused("reads is 0; it is at least 1, or None for any number")
         return Terms(
             self._count("nbytes"),
             self._readers(),

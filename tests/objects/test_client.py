@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from streamlink.config import ObjectLimits
+from streamlink.copying import copy_model, digest_of
 from streamlink.errors import (
     ChecksumError,
     InvalidReference,
     ModelError,
+    ObjectExpired,
+    ObjectLimit,
     ObjectRefused,
+    SourceChanged,
     UnknownObject,
 )
 from streamlink.objects import Reference
-from streamlink.stores import MemoryStore, SafetensorsStore
+from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore
 from tests.support.objects import Exchange, some_arrays
 from tests.support.peers import assert_same, until
+from tests.support.virtual_clock import VirtualClock
 
 
 @pytest.fixture
@@ -107,3 +113,130 @@ def test_many_gets_of_one_client_run_at_the_same_time(exchange: Exchange) -> Non
     with ThreadPoolExecutor(12) as pool:
         for seed, store in enumerate(pool.map(get, references)):
             assert_same(store.arrays, some_arrays(seed))
+
+
+# --- putting ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["spool", "memory"])
+def taking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Exchange]:
+    spool = tmp_path / "spool" if request.param == "spool" else None
+    with Exchange(spool=spool) as made:
+        yield made
+
+
+def folders(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "spool").glob("*") if path.is_dir()]
+
+
+def test_what_a_client_puts_the_server_reads_and_the_last_read_removes_it(
+    taking: Exchange, tmp_path: Path
+) -> None:
+    arrays, server = some_arrays(), taking.server
+    reference = taking.client().put(arrays, reads=1, ttl=60.0)
+    assert reference.readers == ()
+    assert reference.nbytes == server.nbytes == sum(each.nbytes for each in arrays.values())
+    with server.open(reference) as source:
+        assert digest_of(source) == reference.digest == digest_of(arrays)
+        assert_same({name: source[name] for name in source}, arrays)
+    assert len(server) == 0
+    assert not folders(tmp_path)
+
+
+def test_what_one_client_puts_another_gets_if_it_is_a_reader(taking: Exchange) -> None:
+    arrays = some_arrays()
+    reference = taking.client("site-1").put(arrays, readers=("site-2",))
+    store = MemoryStore()
+    taking.client("site-2").get(reference, store)
+    assert_same(store.arrays, arrays)
+    with pytest.raises(ObjectRefused, match="not meant for 'site-1'"):
+        taking.client("site-1").get(reference, MemoryStore())
+
+
+def test_a_model_without_bytes_travels_both_ways(taking: Exchange) -> None:
+    arrays = {"none": np.zeros((0, 4), np.float32)}
+    client = taking.client()
+    reference = client.put(arrays, readers=None)
+    store = MemoryStore()
+    client.get(reference, store)
+    assert_same(store.arrays, arrays)
+
+
+def test_two_puts_of_the_same_files_are_two_objects(taking: Exchange, tmp_path: Path) -> None:
+    copy_model(some_arrays(), tmp_path / "model")
+    client = taking.client()
+    first, second = client.put(tmp_path / "model"), client.put(tmp_path / "model")
+    assert first.id != second.id
+    assert len(taking.server) == 2
+
+
+def test_a_dropped_upload_leaves_nothing_behind(taking: Exchange, tmp_path: Path) -> None:
+    reference = taking.client().put(some_arrays())
+    taking.server.drop(reference)
+    assert taking.server.nbytes == 0
+    assert not folders(tmp_path)
+
+
+def test_a_put_that_is_too_much_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    limits = ObjectLimits(max_objects=2, max_bytes=200, max_memory_bytes=100, max_ttl=60.0, ttl=9.0)
+    many = {"w": np.zeros(101, np.uint8)}
+    with Exchange(limits=limits) as exchange:
+        client = exchange.client()
+        with pytest.raises(ObjectLimit, match="max_memory_bytes"):
+            client.put(many)
+        with pytest.raises(ObjectLimit, match="max_ttl"):
+            client.put({"w": np.zeros(1)}, ttl=61.0)
+        with pytest.raises(ObjectRefused, match="at least 1"):
+            client.put({"w": np.zeros(1)}, reads=0)
+        assert len(exchange.server) == 0
+    with Exchange(limits=limits, spool=tmp_path / "spool") as exchange:
+        client = exchange.client()
+        client.put(many)
+        with pytest.raises(ObjectLimit, match="max_bytes"):
+            client.put(many)
+        client.put({"w": np.zeros(1, np.uint8)})
+        with pytest.raises(ObjectLimit, match="max_objects"):
+            client.put({"w": np.zeros(1, np.uint8)})
+
+
+def test_memory_is_free_again_once_an_upload_was_read() -> None:
+    limits = ObjectLimits(max_memory_bytes=100)
+    with Exchange(limits=limits) as exchange:
+        client = exchange.client()
+        for _ in range(3):
+            reference = client.put({"w": np.zeros(100, np.uint8)}, reads=1)
+            exchange.server.open(reference).close()
+
+
+def test_what_expires_while_nobody_reads_it_leaves_the_disk(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with clock.running(), Exchange(spool=tmp_path / "spool", clock=clock) as exchange:
+        reference = exchange.client().put(some_arrays(), ttl=50.0)
+        clock.event().wait(51)
+        assert not folders(tmp_path)
+        with pytest.raises(ObjectExpired):
+            exchange.server.open(reference)
+
+
+def test_a_model_that_changes_while_it_is_put_is_not_kept(taking: Exchange, tmp_path: Path) -> None:
+    class Changing:
+        """Detects a change once its last byte was read."""
+
+        spec = ArrayModel(some_arrays()).spec
+
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            return (memoryview(bytes(length)),)
+
+        def watch(self) -> Callable[[], None]:
+            def check() -> None:
+                raise SourceChanged("it was written to")
+
+            return check
+
+        def close(self) -> None:
+            pass
+
+    with pytest.raises(SourceChanged):
+        taking.client().put(Changing())
+    until(lambda: not len(taking.server))
+    assert not folders(tmp_path)

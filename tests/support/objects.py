@@ -44,15 +44,17 @@ class Exchange:
         self.server = ObjectServer(
             address or memory_address(), config=config, limits=limits, spool=spool, clock=clock
         ).listen()
-        self._clients: list[ObjectClient] = []
+        self._clients: dict[str, ObjectClient] = {}
 
     def client(self, name: str = "site-1", config: LinkConfig | None = None) -> ObjectClient:
-        """Join a client."""
+        """Join a client, or return the one of that name that is here."""
+        if name in self._clients:
+            return self._clients[name]
         client = ObjectClient(
             self.server.address, name=name, config=config or self.config, clock=self.clock
         )
-        self._clients.append(client)
-        return client.start()
+        self._clients[name] = client.start()
+        return client
 
     def __enter__(self) -> Self:
         return self
@@ -63,6 +65,6 @@ class Exchange:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for client in self._clients:
+        for client in self._clients.values():
             client.close()
         self.server.close()

@@ -11,33 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from streamlink.errors import AbortCode, CorruptStore, StoreError, StreamAborted
 from streamlink.link import Update
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.model.commit import CommitSink
-from streamlink.model.interfaces import ModelSink, Progress
+from streamlink.model.interfaces import ModelSink, Progress, ReadBackSink
 from streamlink.rounds.resume import Answer, require_same_update
 from streamlink.stores.files import remove_tree
 
-__all__ = ["PartialSink", "ReadBackSink", "StoredPartial"]
-
-
-@runtime_checkable
-class ReadBackSink(ModelSink, Protocol):
-    """A sink that can read back and verify what was written."""
-
-    @property
-    def whole(self) -> int:
-        """All blocks below came whole and without a gap (bytes)."""
-
-    def written(self) -> Iterator[memoryview]:
-        """Yield the bytes below ``whole`` in order, read back.
-
-        Raises:
-            CorruptStore: they are not what was written.
-        """
+__all__ = ["PartialSink", "StoredPartial"]
 
 
 class StoredPartial:

@@ -31,13 +31,13 @@ from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.transfer import abort_reason
 from streamlink.model.commit import CommitSink
-from streamlink.model.interfaces import ModelSink, ModelStore, Progress
+from streamlink.model.interfaces import ModelSink, ModelStore, Progress, ReadBackSink
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.aggregate.validate import check_announced, check_metrics
 from streamlink.rounds.durable import spool_errors, sync_directory
 from streamlink.rounds.ledger import Run
 from streamlink.rounds.resume import Answer, PartialUpdate
-from streamlink.rounds.spool.partial import PartialSink, ReadBackSink, StoredPartial
+from streamlink.rounds.spool.partial import PartialSink, StoredPartial
 from streamlink.rounds.spool.recovery import path_name
 from streamlink.rounds.spool.stored import MANIFEST_NAME, StoreAt, StoredUpdate, stored_digest
 from streamlink.stores.files import remove_tree
