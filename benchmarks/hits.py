@@ -284,7 +284,7 @@ class OneByOne:
             return "not delivered" if is_told else None
         if self._said(hit, "damaged on the way"):
             return "damaged"
-        if self._said(hit, "brings nothing") or self._said(hit, "nothing was heard"):
+        if self._said(hit, "nothing arrives") or self._said(hit, "nothing was heard"):
             return "silent"
         return "broken" if self._is_anew(hit) else None
 

@@ -89,7 +89,7 @@ class SendTransfer(Transfer[SendPump]):
         while start < end:
             room = self.wait_room()
             if room is None or room[0] != start:
-                raise LocalProtocolError(f"write at byte {start}, but the stream stands at {room}")
+                raise LocalProtocolError(f"write at byte {start}, but the stream expects {room}")
             size = min(room[1], end - start)
             first, rest = split_payload(payload, size)
             # False: the call was lost since there was room, so nothing was queued; ask again.
@@ -144,7 +144,9 @@ class SendTransfer(Transfer[SendPump]):
         while (receipt := self.try_finish(metrics)) is None:
             # The call may have been lost just before: then only the finish has to be sent again.
             if not self._pump.stream.is_written:
-                raise LocalProtocolError("the receiver went back behind what can be sent again")
+                raise LocalProtocolError(
+                    "the receiver resumed before the bytes that can be sent again"
+                )
         return receipt
 
     def try_finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt | None:

@@ -73,7 +73,7 @@ class PreferredCarrier:
                 return  # another stream has noticed it first, or all ends here
             self._preferred = None
         logger.warning(
-            "the data carrier that the server offers brings nothing from here (is its port open?); "
-            "streams go on over the connection that sessions use"
+            "the data carrier that the server offers delivers nothing (is its port reachable from "
+            "here?); streams use the connection of the session instead"
         )
         carrier.close()

@@ -49,11 +49,14 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
         return AbortCode.GOODBYE, session.left_because
     if not session.is_same_process(hello):
         # Not "lost": the old process, if it lives after all, shall not take its place back.
-        return AbortCode.NAME_TAKEN, f"{hello.name} came back as another process"
-    why = f"{hello.name} gave this session up and began another"
+        return (
+            AbortCode.NAME_TAKEN,
+            f"{hello.name} connected as another process",
+        )
+    why = f"{hello.name} replaced this session with a new one"
     paused = session.clock.paused_since(session.began_at)
     if paused > min(hello.session_timeout, session.config.timeouts.session_timeout):
-        why += f", after this process had stood still for {paused:.1f} s"
+        why += f", after this process had not run for {paused:.1f} s"
     return AbortCode.SESSION_LOST, why
 
 

@@ -312,7 +312,7 @@ class Hub:
         try:
             return self.registry.resumed(first).pump, True
         except StreamAborted as error:
-            text = "%.130r cannot go on with its session: %.500s"
+            text = "%.130r cannot resume its session: %.500s"
             self.log.warning(text, first.name, error.reason)
             raise
 

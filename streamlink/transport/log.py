@@ -37,7 +37,7 @@ def is_news(count: int) -> bool:
 def log_silence(machine: StreamMachine) -> None:
     """Log that the calls of a stream were given up because they brought nothing."""
     logger.warning(
-        "%s with %s: its call brings nothing (call_timeout) and is given up for another",
+        "%s with %s: nothing arrives on its call (call_timeout); the call is replaced",
         machine.name,
         machine.peer_name,
     )
@@ -46,7 +46,7 @@ def log_silence(machine: StreamMachine) -> None:
 def log_resume(machine: SendStream | ReceiveStream, at: int) -> None:
     """Log that a stream resumes at byte ``at`` over a new call."""
     extra = noted("stream resumed", stream=machine.name, peer=machine.peer_name, offset=at)
-    logger.info("%s goes on at byte %d", machine.name, at, extra=extra)
+    logger.info("%s resumes at byte %d", machine.name, at, extra=extra)
 
 
 def log_repair(machine: SendStream | ReceiveStream, count: int, what: str) -> None:

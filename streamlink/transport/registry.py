@@ -151,7 +151,9 @@ class Registry:
         is refused, and may try again.
         """
         if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
-            raise _refusal(f"{hello.name[:130]!r} is no name: use 1 to 128 printable characters")
+            raise _refusal(
+                f"{hello.name[:130]!r} is not a valid name: use 1 to 128 printable characters"
+            )
         if self._closing is not None:
             self._wait_no_more(hello.name)
             raise to_raise(self._closing)
@@ -207,7 +209,7 @@ def abort_for(error: StreamlinkError) -> Abort:
 def _require_gone(session: Session, hello: Hello) -> None:
     # The same process greets anew where it has not heard its welcome, or for too long nothing else.
     if not (session.is_disconnected or session.is_leaving or session.is_same_process(hello)):
-        what = f"a client named {hello.name!r} is already here; names must differ"
+        what = f"a client named {hello.name!r} is already connected; names must be unique"
         raise ProtocolError(what, code=AbortCode.NAME_TAKEN)
 
 

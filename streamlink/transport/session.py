@@ -478,7 +478,7 @@ def _epitaph(stream: SendStream | ReceiveStream) -> str:
     """Return what a client gets to read that opens a stream too late."""
     error = stream.error
     reason = error.reason if isinstance(error, StreamAborted) else error
-    return f"{stream.name}, which is over" + (f": {reason}" if reason else "")
+    return f"{stream.name}, which has ended" + (f": {reason}" if reason else "")
 
 
 def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:

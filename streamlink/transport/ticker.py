@@ -69,7 +69,9 @@ class Ticker:
         paused = self._clock.missed - self._missed
         self._missed += paused
         if paused:
-            logger.warning("this process stood still for %.1f s; no peer is blamed for it", paused)
+            logger.warning(
+                "this process did not run for %.1f s; that time counts against no deadline", paused
+            )
         if self._looks_away:  # also where it pauses over and over: one look in four is taken
             self._looks_away -= 1
             return self._looks_away > 0

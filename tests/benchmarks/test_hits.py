@@ -160,7 +160,7 @@ def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew() -> None:
 
 @pytest.mark.parametrize(
     ("words", "outcome"),
-    [("its call brings nothing", "silent"), ("nothing was heard", "silent"), (LINE, "damaged")],
+    [("nothing arrives on its call", "silent"), ("nothing was heard", "silent"), (LINE, "damaged")],
 )
 def test_a_flip_outside_messages_is_what_the_log_says(words: str, outcome: Outcome) -> None:
     line = Line("up", "grpc prefix")

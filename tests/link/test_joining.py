@@ -130,7 +130,7 @@ def test_a_client_that_gave_its_session_up_is_not_taken_for_another_process() ->
             until(lambda: not first.is_here)
             assert isinstance(first.error, StreamAborted)
             assert first.error.code is AbortCode.SESSION_LOST
-            assert first.error.reason == "site-1 gave this session up and began another"
+            assert first.error.reason == "site-1 replaced this session with a new one"
             assert federation.peer("site-1").is_here
             link.close()
 
@@ -171,7 +171,7 @@ def test_a_client_whose_name_another_process_took_does_not_come_back() -> None:
             until(lambda: not first.is_here)
             relay.allow()
             assert link.wait(WAIT)
-            assert "came back as another process" in str(link.error)
+            assert "connected as another process" in str(link.error)
             assert federation.peer("site-1").is_here
             link.close()
 

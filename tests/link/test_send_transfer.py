@@ -100,7 +100,7 @@ def test_a_piece_whose_call_is_lost_before_it_was_queued_is_written_again(at: in
 
 
 def test_a_write_out_of_turn_is_our_own_error(transfer: Transfer, store: MemoryStore) -> None:
-    with pytest.raises(LocalProtocolError, match="write at byte 100, but the stream stands at"):
+    with pytest.raises(LocalProtocolError, match="write at byte 100, but the stream expects"):
         transfer.outgoing.write(100, (memoryview(b"1234"),))
 
 

@@ -97,8 +97,8 @@ def test_a_server_that_was_stopped_for_long_asks_its_clients_again_and_names_its
         assert fact(job.server, "contributors")["failures"] == {}
         assert fact(job.server, "digest")
     log = (tmp_path / "log").read_text()
-    assert "came back as another process" not in log
-    told = r"site-\d gave this session up and began another, after this process had stood still for"
+    assert "connected as another process" not in log
+    told = r"site-\d replaced this session with a new one, after this process had not run for"
     assert re.search(told, log)
 
 
@@ -161,7 +161,7 @@ def test_a_client_started_again_waits_until_its_predecessor_is_missed(tmp_path: 
         with stopped(predecessor):  # to the server it is alive until session_timeout
             fact(job.client(1), "here")
         job.go_on(1)
-        assert "came back as another process" in fact(predecessor, "ended")
+        assert "connected as another process" in fact(predecessor, "ended")
         job.go_on(0)
         assert fact(job.server, "contributors")["contributors"] == ["site-0", "site-1"]
 
@@ -215,7 +215,7 @@ def _stop_an_end(side: str, folder: Path) -> None:
         for log in (copy.sender.log, copy.receiver.log):
             assert "retrying" not in log
             assert "waiting for the next sender" not in log
-        assert "this process stood still for" in process.log
+        assert "this process did not run for" in process.log
     assert content(SafetensorsStore(copy.target).open()) == content(pattern_model(SPEC))
 
 

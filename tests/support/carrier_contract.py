@@ -213,7 +213,7 @@ class ControlCarrierContract:
 
     def test_who_is_refused_hears_why(self, line: Line) -> None:
         line.joined()
-        with pytest.raises(StreamAborted, match="names must differ") as refused:
+        with pytest.raises(StreamAborted, match="names must be unique") as refused:
             line.dialer().connect(lambda session, request: None)
         assert refused.value.code is AbortCode.NAME_TAKEN
 

@@ -124,7 +124,7 @@ def test_a_carrier_that_brings_nothing_is_given_up_without_loss(
     with caplog.at_level(logging.WARNING, "streamlink.client"):
         Lab(None, broken).move()
     assert (broken.calls, broken.is_closed) == (1, True)
-    assert [each.message for each in caplog.records if "brings nothing" in each.message]
+    assert [each.message for each in caplog.records if "delivers nothing" in each.message]
 
 
 def test_the_contract_fails_for_a_carrier_that_carries_nothing() -> None:

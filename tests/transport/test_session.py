@@ -249,7 +249,7 @@ def test_of_the_streams_that_were_withdrawn_only_the_latest_commits_are_kept(pai
     for pump in pumps:
         pair.server.withdraw(pump)
     assert [pair.server.stream(n) for n in range(1, 21)] == [None] * 4 + pumps[4:]
-    assert pair.server.withdrawn(1) == "model 1, which is over"
+    assert pair.server.withdrawn(1) == "model 1, which has ended"
 
 
 def test_a_commit_that_is_being_said_again_is_still_found(pair: Pair) -> None:

@@ -186,8 +186,8 @@ class Strangers:
     def _report(self, strangers: int, cut: int) -> None:
         if cut:
             self._log.warning(
-                "cut %d connections that have not shown who they are: of %d that were open, %d may "
-                "be (limits.max_unknown_connections), for %g s (timeouts.open_timeout)",
+                "closed %d connections that had not identified themselves: %d were open, and "
+                "limits.max_unknown_connections permits %d, for timeouts.open_timeout (%g s) each",
                 *(cut, strangers, self._most, self._seconds),
                 extra=noted("connections cut", cut=cut, strangers=strangers),
             )

@@ -150,7 +150,7 @@ def test_a_port_that_refuses_for_a_second_is_tried_again(caplog: pytest.LogCaptu
     assert receipt.stats.resent_bytes <= WINDOW
     assert "waiting for another for up to 30 s" in caplog.text
     assert "is back after" in caplog.text
-    assert "goes on at byte" in caplog.text
+    assert "resumes at byte" in caplog.text
 
 
 def test_a_client_whose_address_changes_goes_on() -> None:
@@ -432,7 +432,7 @@ def test_a_client_whose_process_was_started_again_takes_its_place() -> None:
         through.address = f"127.0.0.1:{through.server.port}"  # not through the relay
         through.link("site-1")
         until(lambda: not first.is_here)
-        assert "site-1 came back as another process" in str(first.error)
+        assert "site-1 connected as another process" in str(first.error)
         assert through.peer("site-1").is_here
 
 

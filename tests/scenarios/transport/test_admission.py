@@ -76,7 +76,7 @@ def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -
     assert told.code is AbortCode.NAME_TAKEN
     assert "either another process runs as 'site-1'" in told.reason
     assert "still waits for the process before this one" in told.reason
-    assert "a client named 'site-1' is already here; names must differ" in told.reason
+    assert "a client named 'site-1' is already connected; names must be unique" in told.reason
     assert [peer.name for peer in federation.server.peers] == ["site-1"]
 
 
@@ -84,7 +84,7 @@ def test_a_second_client_of_a_name_is_refused_in_words(federation: Federation) -
 def test_a_name_that_is_none_is_refused_in_words(federation: Federation, name: str) -> None:
     told = refusal(lambda: federation.link(name))
     assert told.code is AbortCode.REFUSED
-    assert "is no name: use 1 to 128 printable characters" in told.reason
+    assert "is not a valid name: use 1 to 128 printable characters" in told.reason
 
 
 def test_a_full_server_says_so_and_serves_on(federation: Federation) -> None:

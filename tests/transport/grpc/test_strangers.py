@@ -70,7 +70,7 @@ def test_of_too_many_connections_that_show_nothing_some_are_cut(
     with ExitStack() as stack:
         lines = [stack.enter_context(connected(federation.server.port)) for _ in range(MOST)]
         wait_cut(lines, MOST // 2)
-        until(lambda: "connections that have not shown who they are" in caplog.text)
+        until(lambda: "connections that had not identified themselves" in caplog.text)
     assert "limits.max_unknown_connections" in caplog.text
 
 
