@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode
 from streamlink.extent import Extent
@@ -74,7 +74,7 @@ class JoinedPumps:
         """Gives the frame that is sent in the place of another."""
         self.watch: Watch = lambda _: True
         self.lock = threading.RLock()
-        self.flows = threading.Event()
+        self.flows = left.clock.event()
         self.flows.set()
         self.cuts = 0
         self.joins_again = False
@@ -120,11 +120,30 @@ class JoinedPumps:
         return messages.decode_transfer(messages.encode_transfer(frame, STREAM), STREAM)
 
 
+class Outcome(Future[Receipt]):
+    """What comes of one end's work; who waits for it waits through ``clock``."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._is_done = clock.event()
+        self.add_done_callback(lambda _: self._is_done.set())
+
+    def result(self, timeout: float | None = None) -> Receipt:
+        """See ``Future``."""
+        self._is_done.wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """See ``Future``."""
+        self._is_done.wait(timeout)
+        return super().exception(0)
+
+
 class Transfer:
     """One model between two ends joined in memory; each end's work has a thread of its own.
 
     ``extent`` of it travels, and that is what the receiver wants, or ``wanted``. ``sender`` is the
-    class of the sending end.
+    class of the sending end. All of it goes by ``clock``.
     """
 
     def __init__(
@@ -138,7 +157,9 @@ class Transfer:
         wanted: Extent | None = None,
         is_resumable: bool = False,
         sender: type[SendTransfer] = SendTransfer,
+        clock: Clock = running_time,
     ) -> None:
+        self._clock = clock
         self.outgoing = sender(
             sender_config or config,
             spec,
@@ -148,7 +169,7 @@ class Transfer:
             update=update,
             extent=extent,
             is_resumable=is_resumable,
-            clock=running_time,
+            clock=clock,
         )
         self.incoming = ReceiveTransfer(
             config,
@@ -156,11 +177,11 @@ class Transfer:
             peer_name="site-s",
             name="the model",
             extent=wanted or extent,
-            clock=running_time,
+            clock=clock,
         )
         self.carrier = JoinedPumps(pump_of(self.outgoing), pump_of(self.incoming))
-        self._ticker = Ticker(clock=running_time)
-        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._ticker = Ticker(clock=clock)
+        self._threads: list[threading.Thread] = []
         self._at_end: Sequence[threading.Event] = ()
 
     def start(
@@ -175,12 +196,24 @@ class Transfer:
         self._ticker.add(pump_of(self.outgoing))
         self._ticker.add(pump_of(self.incoming))
         self.join()
+        taken = sink if callable(sink) else lambda _: sink
         return (
-            self._pool.submit(send_model, self.outgoing, source),
-            self._pool.submit(
-                receive_model, self.incoming, sink if callable(sink) else lambda _: sink
-            ),
+            self._begin(lambda: send_model(self.outgoing, source)),
+            self._begin(lambda: receive_model(self.incoming, taken)),
         )
+
+    def _begin(self, work: Callable[[], Receipt]) -> Outcome:
+        outcome = Outcome(self._clock)
+
+        def run() -> None:
+            try:
+                outcome.set_result(work())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        self._threads.append(threading.Thread(target=run, daemon=True))
+        self._threads[-1].start()
+        return outcome
 
     def join(self) -> None:
         """Let a carrier carry both ends."""
@@ -209,7 +242,8 @@ class Transfer:
         for model in (self.outgoing, self.incoming):
             model.abort(AbortCode.CANCELLED, "the test is over")
         self.close()
-        self._pool.shutdown()
+        for thread in self._threads:
+            self._clock.join(thread, WAIT)
         self._ticker.close()
 
 
