@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -24,7 +23,7 @@ from streamlink.protocol.frames import Attempt
 from streamlink.protocol.liveness import SessionLost
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import WAIT, Federation, config, echo, exchange_models, until
+from tests.support.peers import WAIT, Federation, config, exchange_models, until
 from tests.support.relay import Relay
 
 pytestmark = pytest.mark.slow  # silence has to last as long as it does
@@ -170,31 +169,3 @@ def test_a_server_that_fails_does_not_wait_long_for_who_is_away() -> None:
             _lose(relay, federation.peer("site-1"))
             failed = RuntimeError("the disk is gone")
             federation.server.__exit__(RuntimeError, failed, None)  # or this test hangs
-
-
-# --- an offer, while nobody can take it ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_asked_before", [True, False])
-def test_an_offer_has_its_time_from_the_return_of_its_client_on(is_asked_before: bool) -> None:
-    eager = config(open_timeout=2.0, reconnect_timeout=60.0, heartbeat_interval=0.2)
-    with Federation(eager) as federation, Relay("127.0.0.1", federation.server.port) as relay:
-        federation.address = f"127.0.0.1:{relay.port}"
-        goes_on = threading.Event()
-        federation.link("site-1", serve=lambda assignment: _echo_after(goes_on, assignment))
-        peer = federation.peer("site-1")
-        exchange = peer.request("echo", SPEC, attempt=FIRST) if is_asked_before else None
-        _lose(relay, peer)
-        exchange = exchange or peer.request("echo", SPEC, attempt=FIRST)
-        time.sleep(2.2)  # longer than open_timeout: nothing of it counts
-        assert exchange.outgoing.error is None
-        goes_on.set()
-        relay.allow()
-        store = MemoryStore()
-        exchange_models(exchange, pattern_model(SPEC), store)
-        assert content(store.open()) == content(pattern_model(SPEC))
-
-
-def _echo_after(goes_on: threading.Event, assignment: Assignment) -> None:
-    goes_on.wait(WAIT)
-    echo(assignment)

@@ -15,11 +15,12 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.transport.session import GOODBYE_SECONDS
 from streamlink.transport.wire import SessionWire
 from tests.support.dialing import Dialing, TappedCall
-from tests.support.models import pattern_model
+from tests.support.models import content, pattern_model
 from tests.support.peers import ODD, SMALL, config, echo
-from tests.support.virtual_job import VirtualJob
+from tests.support.virtual_job import Cable, VirtualJob
 
 HOUR = 3600.0
+FIRST = Attempt("job", 0, 1)
 
 
 def test_heartbeats_keep_an_idle_session_alive() -> None:
@@ -41,13 +42,39 @@ def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
 
         job.site(0, serving=work)
         (peer,) = job.server.wait_for_peers(1, 1.0)
-        exchange = peer.request("train", ODD, attempt=Attempt("job", 0, 1))
+        exchange = peer.request("train", ODD, attempt=FIRST)
         send_model(exchange.outgoing, pattern_model(ODD))
         exchange.request_complete()
         reply = exchange.wait_reply(HOUR)
         assert reply is not None
         assert reply.metadata == {"loss": "0.5"}
         assert job.seconds == 12 * 50.0
+
+
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_an_offer_has_its_time_from_the_return_of_its_client_on(is_asked_before: bool) -> None:
+    with VirtualJob(config(open_timeout=10.0, reconnect_timeout=600.0)) as job:
+        goes_on, cable, store = job.clock.event(), Cable(), MemoryStore()
+
+        def work(assignment: Assignment) -> None:
+            goes_on.wait()
+            receive_model(assignment.incoming(), lambda model: store.begin(model.spec))
+            assignment.reply()
+
+        job.site(0, serving=work, cable=cable)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        exchange = peer.request("task", ODD, attempt=FIRST) if is_asked_before else None
+        cable.pull()
+        job.sleep(1.0)
+        assert peer.is_disconnected
+        exchange = exchange or peer.request("task", ODD, attempt=FIRST)
+        job.sleep(60.0)  # longer than open_timeout: nothing of it counts
+        assert exchange.outgoing.error is None
+        cable.mend()
+        goes_on.set()
+        send_model(exchange.outgoing, pattern_model(ODD))
+        assert exchange.wait_reply(HOUR) is not None
+        assert content(store.open()) == content(pattern_model(ODD))
 
 
 def mumble(call: TappedCall, frame: f.Frame, raw: bytes) -> bytes:
