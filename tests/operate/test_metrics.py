@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import socket
 import threading
-import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from typing import Self
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -26,8 +27,8 @@ from streamlink.stores.memory import ArrayModel
 from streamlink.transport.traffic import TrafficCounter
 from tests.operate.test_status import Watched
 from tests.support.models import float_spec, pattern_model
-from tests.support.peers import WAIT, Federation, initial
-from tests.support.relay import UNSHAPED, Link, Relay
+from tests.support.peers import WAIT, Federation, initial, until
+from tests.support.relay import Relay, Step
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -48,6 +49,10 @@ def labels(**labels: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(labels.items()))
 
 
+def moved(samples: Samples) -> list[float]:
+    return [value for (name, _), value in samples.items() if name == "streamlink_bytes_total"]
+
+
 def test_a_job_that_is_done_is_in_the_metrics_of_both_ends() -> None:
     with Watched(num_rounds=2) as job:
         site = job.site(0)
@@ -58,14 +63,13 @@ def test_a_job_that_is_done_is_in_the_metrics_of_both_ends() -> None:
             serve_metrics("127.0.0.1:0", site.client) as there,
         ):
             job.reports()
-            server, client = scrape(here.port), scrape(there.port)
-    total = sum(array.nbytes for array in initial().values())
+            total = sum(array.nbytes for array in initial().values())
+            until(lambda: moved(scrape(there.port)) == [2 * total] * 2)  # the last acks, too
+            server = scrape(here.port)
     for direction in ("sent", "received"):
         at = labels(peer="site-0", direction=direction)
         assert server["streamlink_bytes_total", at] == 2 * total
         assert server["streamlink_repairs_total", at] == 0
-    moved = [value for (name, _), value in client.items() if name == "streamlink_bytes_total"]
-    assert moved == [2 * total] * 2
     assert server["streamlink_clients", ()] == 2
     assert (server["streamlink_round", ()], server["streamlink_round_attempt", ()]) == (1, 1)
     assert server["streamlink_rounds_done_total", ()] == 2
@@ -157,9 +161,7 @@ def test_readers_beyond_the_bound_are_refused_and_the_others_cut(
             monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.0)
             assert all(is_cut(each) for each in idle)
         monkeypatch.setattr(http, "CONNECTION_SECONDS", WAIT)
-        until = time.monotonic() + WAIT
-        while threads() and time.monotonic() < until:
-            time.sleep(0.01)  # a thread that has been cut takes a moment to end
+        until(lambda: not threads())  # a thread that has been cut takes a moment to end
         scrape(here.port)
 
 
@@ -169,9 +171,7 @@ def test_a_reader_that_asks_byte_by_byte_is_cut_all_the_same(
     monkeypatch.setattr(http, "CONNECTION_SECONDS", 0.5)
     with serve_metrics("127.0.0.1:0", TrafficCounter()) as here, readers(here.port, 1) as (reader,):
         reader.settimeout(0.05)
-        until = time.monotonic() + WAIT
-        while is_open(reader):
-            assert time.monotonic() < until
+        until(lambda: not is_open(reader))
 
 
 class NoThread(threading.Thread):
@@ -202,74 +202,98 @@ def test_a_server_that_closes_does_not_wait_for_its_readers() -> None:
 
 # --- which cause shows when -------------------------------------------------------------------
 
-STALL_SECONDS = 0.6
+Show = Callable[[], bool]
+"""Whether both ends show the cause by now."""
 
 
 class SlowSource(ArrayModel):
-    """A source that stands still once, in its middle."""
+    """A source that stands still once, in its middle, until that shows."""
 
-    has_stood = False
+    shows: Show | None = None
 
     def read(self, offset: int, nbytes: int) -> Payload:
-        if offset and not self.has_stood:
-            self.has_stood = True
-            threading.Event().wait(STALL_SECONDS)
+        shows = self.shows
+        if offset and shows is not None:
+            self.shows = None
+            until(shows)
         return super().read(offset, nbytes)
 
 
-def longest(traffic: Traffic, direction: str) -> str:
-    """Return the cause that most of the time in one direction went to."""
-    ((_, total),) = [each for each in traffic.totals().items() if each[0][1] == direction]
-    return max(total.stall_seconds, key=lambda cause: total.stall_seconds[cause])
+def longest(traffic: Traffic, direction: str, peer: str = "") -> str:
+    """Return the cause that most of the time in one direction went to, if there was any."""
+    for (name, way), total in traffic.totals().items():
+        if way == direction and peer in name and any(total.stall_seconds.values()):
+            return max(total.stall_seconds, key=lambda cause: total.stall_seconds[cause])
+    return ""
 
 
-@contextmanager
-def one_model(
-    source: ModelSource, pause: float = 0.0, link: Link = UNSHAPED
-) -> Iterator[tuple[Traffic, Traffic]]:
-    """Let a client receive ``source``, standing still once for ``pause`` seconds; both traffics."""
-    nobody = threading.Event()
+class OneModel:
+    """A client that receives a model through a relay, and may stand still once."""
 
-    def take(assignment: Assignment) -> None:
-        model, left = assignment.incoming(), [pause]
+    def __init__(self, expected: tuple[str, str]) -> None:
+        self._expected = expected
+        self.shows: Show | None = None
+        """What the client waits for after its first piece."""
+        self._federation = Federation()
+        self.relay = Relay("127.0.0.1", self._federation.server.port)
+        self._client = ClientLink(
+            f"127.0.0.1:{self.relay.port}",
+            name="site-1",
+            serve=self._take,
+            config=self._federation.config,
+        ).start()
+
+    def is_shown(self) -> bool:
+        """Whether the server and the client give the expected causes for most of the time."""
+        ends = (self._federation.server.traffic, "sent"), (self._client.traffic, "received")
+        return tuple(longest(*end) for end in ends) == self._expected
+
+    def send(self, source: ModelSource) -> None:
+        peer = self._federation.peer("site-1")
+        exchange = peer.request("t", source.spec, attempt=Attempt("job", 0, 1))
+        send_model(exchange.outgoing, source)
+
+    def _take(self, assignment: Assignment) -> None:
+        model = assignment.incoming()
         model.open()
         while not model.is_complete:
             if (piece := model.read()) is not None:
-                nobody.wait(left.pop() if left else 0.0)
+                if (shows := self.shows) is not None:
+                    self.shows = None
+                    until(shows)
                 model.release(sum(view.nbytes for view in piece[1]))
         model.commit()
         assignment.reply()
 
-    with Federation() as federation, Relay("127.0.0.1", federation.server.port, down=link) as relay:
-        client = ClientLink(
-            f"127.0.0.1:{relay.port}", name="site-1", serve=take, config=federation.config
-        ).start()
-        try:
-            exchange = federation.peer("site-1").request(
-                "t", source.spec, attempt=Attempt("job", 0, 1)
-            )
-            send_model(exchange.outgoing, source)
-            yield federation.server.traffic, client.traffic
-        finally:
-            client.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        self.relay.close()
+        self._federation.__exit__(None, None, None)
 
 
 def test_a_source_that_gives_nothing_shows_as_the_senders_reader() -> None:
-    with one_model(SlowSource(initial()), 0.0) as (server, client):
-        assert longest(server, "sent") == "reader"
-        assert longest(client, "received") == "network"
+    source = SlowSource(initial())
+    with OneModel(("reader", "network")) as model:
+        source.shows = model.is_shown
+        model.send(source)
 
 
 def test_a_sink_that_takes_nothing_shows_as_reader_there_and_as_credit_here() -> None:
-    with one_model(ArrayModel(initial()), STALL_SECONDS) as (server, client):
-        assert longest(client, "received") == "reader"
-        assert longest(server, "sent") == "credit"
+    with OneModel(("credit", "reader")) as model:
+        model.shows = model.is_shown
+        model.send(ArrayModel(initial()))
 
 
-def test_a_slow_link_shows_as_network_at_both_ends() -> None:
-    model = pattern_model(float_spec(40_000))
-    with one_model(model, link=Link(bandwidth=200_000)) as (server, client):
-        assert longest(server, "sent") == longest(client, "received") == "network"
+def test_a_line_that_stands_still_shows_as_network_at_both_ends() -> None:
+    with OneModel(("network", "network")) as model, ThreadPoolExecutor(1) as pool:
+        model.relay.play([Step(action=Relay.stall, after_bytes=80_000, direction="down")])
+        sent = pool.submit(model.send, pattern_model(float_spec(40_000)))
+        until(model.is_shown)
+        model.relay.resume()
+        sent.result(WAIT)
 
 
 def test_in_lockstep_who_is_ahead_of_a_slow_peer_is_held() -> None:
@@ -278,13 +302,9 @@ def test_in_lockstep_who_is_ahead_of_a_slow_peer_is_held() -> None:
         fast = job.site(0)
         desk = job.begin(2)
         assert gate.reached.wait(WAIT)
-        threading.Event().wait(2.2)  # two words of being held: they come every second
-        assert {each["name"]: each["held_for"] for each in desk.status()["clients"]} == {
-            "site-0": "site-1",
-            "site-1": "",
-        }
-        stalls = job.federation.server.traffic.totals()["site-0", "received"].stall_seconds
-        assert max(stalls, key=stalls.__getitem__) == "held"
-        assert longest(fast.client.traffic, "sent") == "held"
+        held = {"site-0": "site-1", "site-1": ""}
+        until(lambda: {each["name"]: each["held_for"] for each in desk.status()["clients"]} == held)
+        until(lambda: longest(job.federation.server.traffic, "received", "site-0") == "held")
+        until(lambda: longest(fast.client.traffic, "sent") == "held")
         gate.opens.set()
         job.report()
