@@ -33,26 +33,28 @@ from streamlink.transport.session import PendingReply, Session
 from streamlink.transport.ticker import Ticker
 from tests.support.joined_pumps import JoinedPumps
 from tests.support.peers import SMALL, WAIT, config
+from tests.support.virtual_clock import VirtualClock
 
 HELLO = Hello(1, 1, "site-1", "a", 4096, 64 * 1024, 30.0)
 
 
 @dataclass
 class Pair:
-    """A server's and a client's session; the client's work is ``work``."""
+    """A server's and a client's session; all they wait for goes by ``clock``."""
 
     config: LinkConfig
+    clock: VirtualClock
     asked: Future[Request] = field(default_factory=Future)
     closed: list[Session] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         ours: Pump[SessionMachine] = Pump(
-            SessionMachine(self.config, peer_name="somebody"), clock=running_time
+            SessionMachine(self.config, peer_name="somebody"), clock=self.clock
         )
         theirs: Pump[SessionMachine] = Pump(
-            SessionMachine(self.config, peer_name="server", hello=HELLO), clock=running_time
+            SessionMachine(self.config, peer_name="server", hello=HELLO), clock=self.clock
         )
-        self.ticker = Ticker(clock=running_time)
+        self.ticker = Ticker(clock=self.clock)
         self.carrier = JoinedPumps(ours, theirs, is_session=True)
         self.carrier.join()
         assert isinstance(ours.poll(WAIT), HelloReceived)
@@ -97,9 +99,10 @@ def committed(stream_id: int) -> ReceivePump:
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    pair = Pair(config(communication_timeout=0.5, reconnect_timeout=0.5))
-    yield pair
-    pair.close()
+    with (clock := VirtualClock()).running():
+        pair = Pair(config(communication_timeout=60.0), clock)
+        yield pair
+        pair.close()
 
 
 def stream() -> SendPump:
@@ -124,9 +127,9 @@ def test_a_request_nobody_can_answer_is_answered_so(pair: Pair) -> None:
 
 
 def test_an_answer_that_does_not_come_is_a_timeout(pair: Pair) -> None:
-    error = pair.server.request("train").exception(WAIT)
-    assert isinstance(error, CommunicationTimeout)
-    assert (error.stage, error.who) == ("processing", "site-1")
+    with pytest.raises(CommunicationTimeout) as named:
+        pair.server.request("train").result(90.0)
+    assert (named.value.stage, named.value.who) == ("processing", "site-1")
 
 
 def test_an_answer_to_a_request_given_up_is_dropped(pair: Pair) -> None:
@@ -171,7 +174,8 @@ def test_a_connection_that_does_not_come_back_fails_what_is_pending(pair: Pair) 
     pending = pair.server.request("train")
     pair.carrier.cut()
     assert pair.server.is_disconnected
-    assert isinstance(pending.exception(WAIT), SessionLost)
+    with pytest.raises(SessionLost):
+        pending.result(90.0)
 
 
 def test_what_was_pending_is_answered_over_another_connection(pair: Pair) -> None:
@@ -287,7 +291,7 @@ def test_a_reply_that_began_is_waited_for(pair: Pair) -> None:
     pending: PendingReply = pair.server.request("train")
     request = pair.asked.result(WAIT)
     pair.server.reply_began(pending)
-    assert not threading.Event().wait(0.8)  # beyond the limit for processing
+    assert not pair.clock.event().wait(90.0)  # beyond the limit for processing
     pair.client.reply(request)
     assert pending.result(WAIT).error == ""
 

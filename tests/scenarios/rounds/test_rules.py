@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from streamlink.config import RoundConfig
 from streamlink.errors import (
     QuorumNotReached,
-    RoundError,
     SpecMismatch,
     StreamAborted,
     StreamTimeout,
@@ -30,10 +28,12 @@ from tests.support.peers import (
     WAIT,
     Array,
     Site,
-    config,
     initial,
 )
 from tests.support.slow_commit import SlowCommit
+from tests.support.virtual_job import VirtualJob, acting_at
+
+HOUR = 3600.0
 
 
 def test_a_client_that_drops_out_is_left_out_after_the_grace_time() -> None:
@@ -191,40 +191,27 @@ def test_a_client_with_an_impossible_weight_is_left_out_by_name(weight: float) -
     assert "weight" in report.failures["site-1"]
 
 
-class Idle:
-    """An executor that takes the model and never answers."""
-
-    def __init__(self) -> None:
-        self.ends = threading.Event()
-
-    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
-        receive_model(assignment.incoming(), lambda model: MemoryStore().begin(model.spec))
-        self.ends.wait(WAIT)
-        raise RoundError("the test is over")
-
-
 def test_a_client_that_never_answers_is_named_with_its_stage() -> None:
-    idle = Idle()
-    with Job(config(communication_timeout=0.5), wait_time_after_min_received=0.1) as job:
+    with VirtualJob(wait_time_after_min_received=0.1) as job:
+
+        def idle(assignment: Assignment) -> None:
+            receive_model(assignment.incoming(), lambda model: MemoryStore().begin(model.spec))
+            job.sleep(HOUR)
+
         job.site(0)
-        job.site(1, idle)
+        job.site(1, serving=idle)
         job.site(2)
-        job.start(3)
-        report = job.report()
-        idle.ends.set()
+        report = job.run()
         job.assert_mean_of(0, 2)
     assert "stage processing: site-1 made no progress" in report.failures["site-1"]
 
 
 def test_a_client_that_stops_in_the_middle_of_its_update_is_named_with_its_stage() -> None:
-    limits = config(communication_timeout=0.6)
-    with Job(limits, wait_time_after_min_received=0.1) as job:
-        gate, _ = job.gated(1)
+    with VirtualJob(wait_time_after_min_received=0.1) as job:
         job.site(0)
+        job.site(1, acting_at(1, lambda: job.sleep(HOUR)))
         job.site(2)
-        job.start(3)
-        report = job.report()
-        gate.opens.set()
+        report = job.run()
         job.assert_mean_of(0, 2)
     assert "site-1" in report.failures["site-1"]
     assert "stage" in report.failures["site-1"]
