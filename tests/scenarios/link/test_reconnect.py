@@ -265,13 +265,13 @@ def test_a_half_open_connection_is_replaced_though_the_server_thinks_it_alive(
 
 
 def test_a_line_that_went_silent_is_replaced() -> None:
-    silent = config(session_timeout=0.6, heartbeat_interval=0.2, reconnect_timeout=3.0)
+    silent = config(session_timeout=0.6, heartbeat_interval=0.2)
     store = MemoryStore()
     with Through(silent) as through:
         through.link("site-1")
         exchange = through.ask()
         hole = Step(action=Relay.black_hole, after_bytes=300_000)
-        through.relay.play([hole, Step(action=Relay.resume, after_seconds=1.5)])
+        through.relay.play([hole, Step(action=Relay.resume, after_seconds=1.0)])
         sent, _ = exchange_models(exchange, pattern_model(SPEC), store)
     assert content(store.open()) == content(pattern_model(SPEC))
     assert sent.stats.resent_bytes <= sent.stats.resumes * WINDOW

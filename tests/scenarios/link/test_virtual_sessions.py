@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamlink.cancel import CancelToken
+from streamlink.errors import CommunicationTimeout
 from streamlink.link import Attempt
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
@@ -49,6 +50,34 @@ def test_work_that_reports_progress_outlives_the_stage_processing() -> None:
         assert reply is not None
         assert reply.metadata == {"loss": "0.5"}
         assert job.seconds == 12 * 50.0
+
+
+def test_a_request_nobody_works_on_expires_the_stage_processing() -> None:
+    with VirtualJob(config(communication_timeout=60.0)) as job:
+
+        def hold(assignment: Assignment) -> None:
+            receive_model(assignment.incoming(), lambda model: MemoryStore().begin(model.spec))
+
+        job.site(0, serving=hold)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        exchange = peer.request("task", ODD, attempt=FIRST)
+        send_model(exchange.outgoing, pattern_model(ODD))
+        exchange.request_complete()
+        with pytest.raises(CommunicationTimeout) as named:
+            exchange.wait_reply(HOUR)
+        assert exchange.failure is named.value
+    assert (named.value.stage, named.value.who) == ("processing", "site-0")
+    assert named.value.seconds == 60.0
+
+
+def test_an_answer_that_began_before_the_request_was_complete_ends_the_processing() -> None:
+    with VirtualJob(config(communication_timeout=60.0)) as job:
+        job.site(0, serving=lambda _: None)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        exchange = peer.request("task", ODD, attempt=FIRST)
+        exchange.reply_began()
+        exchange.request_complete()
+        assert exchange.wait_reply(120.0) is None  # not an error either
 
 
 @pytest.mark.parametrize("is_asked_before", [True, False])

@@ -11,7 +11,6 @@ import pytest
 
 from streamlink.errors import (
     AbortCode,
-    CommunicationTimeout,
     OpenTimeout,
     RoundError,
     StreamAborted,
@@ -192,32 +191,6 @@ def test_an_update_of_another_attempt_is_refused_by_name(federation: Federation)
 
 
 # --- requests -------------------------------------------------------------------------
-
-
-def test_a_request_nobody_works_on_expires_the_stage_processing() -> None:
-    def hold(assignment: Assignment) -> None:
-        model = assignment.incoming()
-        receive_model(model, lambda model: MemoryStore().begin(model.spec))
-
-    with Federation(config(communication_timeout=0.5)) as federation:
-        federation.link("site-1", hold)
-        exchange = asked(federation)
-        send_model(exchange.outgoing, pattern_model(SPEC))
-        exchange.request_complete()
-        with pytest.raises(CommunicationTimeout) as named:
-            exchange.wait_reply(WAIT)
-        assert exchange.failure is named.value
-    assert (named.value.stage, named.value.who) == ("processing", "site-1")
-    assert named.value.seconds >= 0.5
-
-
-def test_an_answer_that_began_before_the_request_was_complete_ends_the_processing() -> None:
-    with Federation(config(communication_timeout=0.5)) as federation:
-        federation.link("site-1", lambda _: None)
-        exchange = asked(federation)
-        exchange.reply_began()
-        exchange.request_complete()
-        assert exchange.wait_reply(1.2) is None  # not an error either
 
 
 def test_a_client_that_never_opens_its_model_is_named() -> None:
