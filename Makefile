@@ -73,8 +73,8 @@ soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow 
 	$(BIN)/python -m tests.scenarios.kills --json benchmarks/results/kills.json
 	$(BIN)/python -m benchmarks soak --json benchmarks/results/soak.json
 
-cover: venv ## branch coverage of protocol and model; below 100 % fails
-	$(BIN)/pytest -q --hypothesis-profile=full --cov --cov-report=term-missing
+cover: venv ## branch coverage of protocol, model and encodings; below 100 % fails
+	$(PYTEST) -m "not processes and not integrations" --hypothesis-profile=full --cov --cov-report=term-missing
 
 bench: $(VENV)/.bench ## the benchmarks, as tables
 	$(BIN)/python -m benchmarks

@@ -58,9 +58,10 @@ def resumed(store: SafetensorsStore, source: Slow, clock: Clock) -> Receipt:
     listens, done = clock.event(), Future[Receipt]()
 
     def take() -> None:
-        options = {"config": TIGHT, "clock": clock, "on_listening": lambda port: listens.set()}
         try:
-            done.set_result(receive(store, AT, **options))
+            done.set_result(
+                receive(store, AT, config=TIGHT, clock=clock, on_listening=lambda _: listens.set())
+            )
         except BaseException as error:
             done.set_exception(error)
 
