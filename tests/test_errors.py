@@ -18,6 +18,7 @@ from streamlink.errors import (
     CommunicationTimeout,
     ConnectFailed,
     CorruptStore,
+    ExchangeFailed,
     FlowControlError,
     FrameTooLarge,
     InvalidReference,
@@ -115,6 +116,12 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
     (
         StreamAborted(AbortCode.STALE_ATTEMPT, "round 2 is over", by_peer=True, who="site-1"),
         ["stale_attempt", "round 2 is over", "by site-1"],
+    ),
+    (
+        ExchangeFailed(
+            "site-1", "add", cause=ValueError("bad"), sent_bytes=8, sends_bytes=9, received_bytes=3
+        ),
+        ["'add' with site-1", "8 of 9 bytes sent", "3 received", "bad", "log"],
     ),
     (RequestRefused("it expired", who="the server", metadata={}), ["it expired", "the server"]),
     (

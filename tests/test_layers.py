@@ -40,7 +40,7 @@ MAY_IMPORT = {
     ),
     "link": frozenset(
         {
-            *("transport", "protocol", "encodings", "model", "config"),
+            *("transport", "protocol", "encodings", "stores", "model", "config"),
             *("errors", "extent", "clock", "cancel"),
         }
     ),

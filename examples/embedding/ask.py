@@ -1,62 +1,38 @@
-"""Ask one client, without rounds: the server sends a model, the client answers with another.
+"""Ask clients without rounds: a model there, a model back, over the server's one port.
 
-    python examples/embedding/ask.py
-
-runs both ends in this process. A filter doubles each value on the way out; ``on_transfer`` gets the
-facts of both transfers; ``cancel`` would end every wait here, from any thread.
+python examples/embedding/ask.py
 """
-
-from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import streamlink
-from streamlink.link import Assignment, Attempt, ClientLink, Peer, receive_model, send_model
-from streamlink.model import map_model
+from streamlink.link import Assignment, ClientLink
+from streamlink.model import ModelSpec
 from streamlink.stores import ArrayModel, MemoryStore
 
 
 def serve(assignment: Assignment) -> None:
-    """Receive the model whole, and answer with a new one; the client's side."""
-    store, received = MemoryStore(), assignment.incoming()
-    receive_model(received, lambda model: store.begin(model.spec))
-    answer = ArrayModel({name: array + 1 for name, array in store.arrays.items()})
-    sent = assignment.outgoing(answer.spec)
-    send_model(sent, answer)
-    assignment.reply()
-    assignment.close(received, sent)
+    """Take the model, and answer with another; the client's side."""
+    store, rate = MemoryStore(), float(assignment.metadata["rate"])
+    assignment.receive(store)
+    answer = {name: array + rate for name, array in store.arrays.items()}
+    assignment.answer(answer, metadata={"from": "Zurich"}, metrics={"loss": 0.5})
 
 
-def ask(peer: Peer, source: streamlink.ModelSource, answer: MemoryStore) -> None:
-    """Send ``source`` to a client, and receive its answer; the server's side."""
-    exchange = peer.request("add", source.spec, attempt=Attempt("example", round=1, attempt=1))
-    with ThreadPoolExecutor(1) as pool:  # both directions move at once
-        sending = pool.submit(send_model, exchange.outgoing, source)
-        receive_model(exchange.incoming, lambda model: answer.begin(model.spec))
-        sending.result()
-    exchange.wait_reply(60)
-    exchange.close()
+def into(spec: ModelSpec) -> ArrayModel:
+    """Return arrays of our own for an answer of these tensors."""
+    return ArrayModel({each.name: np.empty(each.shape, np.float32) for each in spec.tensors})
 
 
-def tell(facts: streamlink.TransferFacts) -> None:
-    """Print the facts of one transfer."""
-    print(f"{facts.direction}: {facts.bytes} bytes, {facts.outcome}")
-
-
-def main() -> None:
-    model, answer = ArrayModel({"w": np.arange(4, dtype=np.float32)}), MemoryStore()
-    doubled = map_model(model, lambda tensor, start, values: values * 2)
-    token = streamlink.CancelToken()  # token.cancel("reason") in any thread
-    with (
-        streamlink.Server("127.0.0.1:0", cancel=token, on_transfer=tell) as server,
-        ClientLink(server.address, name="site-1", serve=serve),
-    ):
-        (peer,) = server.wait_for_peers(1, 60)
-        ask(peer, doubled, answer)
-    print(f"answer: {answer.arrays['w'].tolist()}")
-
-
-if __name__ == "__main__":
-    main()
+model, answer = {"w": np.arange(4, dtype=np.float32)}, {"w": np.zeros(4, np.float32)}
+with (
+    streamlink.Server("127.0.0.1:0") as server,
+    ClientLink(server.address, name="site-1", serve=serve),
+):
+    (peer,) = server.wait_for_peers(1, seconds=60)
+    first = peer.ask("add", model, into=answer, metadata={"rate": "1"}, timeout=60)
+    second = peer.ask("add", model, into=into, metadata={"rate": "2"})  # both at the same time
+    result = first.result()  # or, in asyncio: await first
+    print(f"answer: {answer['w'].tolist()} {result.metadata} {result.metrics}")
+    second.result()
+    print(f"second: {second.progress}")

@@ -9,6 +9,7 @@
     │     └─ FrameTooLarge           a frame above the negotiated size
     ├─ StreamAborted (code, reason, by_peer)
     │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
+    ├─ ExchangeFailed (peer, topic, cause, timeout)   of ``Peer.ask``
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
     │  ├─ AckTimeout                 ``streaming_ack_wait``: the peer does not acknowledge
@@ -69,6 +70,7 @@ from streamlink.errors.streams import (
     AckTimeout,
     ChecksumError,
     CommunicationTimeout,
+    ExchangeFailed,
     FlowControlError,
     FrameTooLarge,
     LocalProtocolError,
@@ -100,6 +102,7 @@ __all__ = [
     "CommunicationTimeout",
     "ConnectFailed",
     "CorruptStore",
+    "ExchangeFailed",
     "FlowControlError",
     "FrameTooLarge",
     "InvalidReference",

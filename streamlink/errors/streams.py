@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamlink.errors.base import AbortCode, StreamlinkError
+from streamlink.errors.base import AbortCode, StreamlinkError, code_of
 
 __all__ = [
     "AckTimeout",
     "ChecksumError",
     "CommunicationTimeout",
+    "ExchangeFailed",
     "FlowControlError",
     "FrameTooLarge",
     "LocalProtocolError",
@@ -108,6 +109,58 @@ class RequestRefused(StreamAborted):
 
     def __str__(self) -> str:
         return f"{self.who} refused: {self.reason}"
+
+
+class ExchangeFailed(StreamlinkError):
+    """An exchange with a client failed, or was not complete within its ``timeout``.
+
+    Attributes:
+        peer: the client's name.
+        topic: what it was asked for.
+        cause: why; None: ``timeout`` has passed.
+        timeout: what was given for the whole exchange (seconds), if that has passed.
+        sent_bytes: of the model, acknowledged by the client.
+        sends_bytes: size of the model that was sent; 0: none.
+        received_bytes: of the answer.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        topic: str,
+        *,
+        cause: BaseException | None,
+        timeout: float | None = None,
+        sent_bytes: int = 0,
+        sends_bytes: int = 0,
+        received_bytes: int = 0,
+    ) -> None:
+        self.peer, self.topic = peer, topic
+        self.cause, self.timeout = cause, timeout
+        self.sent_bytes, self.sends_bytes = sent_bytes, sends_bytes
+        self.received_bytes = received_bytes
+        self.code = AbortCode.COMMUNICATION_TIMEOUT
+        if cause is not None:
+            self.code = code_of(cause)
+        super().__init__(peer, topic)
+
+    def __str__(self) -> str:
+        what = f"the exchange {self.topic!r} with {self.peer}"
+        sent = f"{self.sent_bytes} of {self.sends_bytes} bytes sent"
+        far = f"with {sent} and {self.received_bytes} received"
+        if self.cause is None:
+            return (
+                f"{what} was not complete within {self.timeout or 0:g} s (timeout), {far}; give it "
+                "more time, or none: a client that makes no progress is noticed without it"
+            )
+        return f"{what} failed, {far}: {self.cause}{_NEXT.get(self.code, '')}"
+
+
+_NEXT = {
+    AbortCode.SESSION_LOST: "; ask it again when it is back (wait_for_peer)",
+    AbortCode.GOODBYE: "; ask it again if it comes back (wait_for_peer)",
+    AbortCode.TASK_FAILED: "; its own log may say more",
+}
 
 
 # --- deadlines --------------------------------------------------------------

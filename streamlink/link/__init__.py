@@ -8,7 +8,9 @@ moves a whole model (``send_model``, ``receive_model``); ``server`` and ``client
 
 from streamlink.link.asking import Answer
 from streamlink.link.assignment import Assignment, TurnLock
+from streamlink.link.awaiting import run_async
 from streamlink.link.client import ClientLink
+from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_model import Resume, SinkFor, receive_model
@@ -32,6 +34,9 @@ __all__ = [
     "Chunk",
     "ClientLink",
     "ClientRequest",
+    "Exchange",
+    "ExchangeProgress",
+    "ExchangeResult",
     "Handler",
     "HasTraffic",
     "OnPhase",
@@ -54,5 +59,6 @@ __all__ = [
     "Update",
     "UpdateKind",
     "receive_model",
+    "run_async",
     "send_model",
 ]

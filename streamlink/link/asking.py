@@ -20,9 +20,10 @@ from streamlink.errors import (
     StreamlinkError,
 )
 from streamlink.extent import Extent
+from streamlink.link.facts import RETURNS, SENDS
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
-from streamlink.link.serving import RETURNS, SENDS
+from streamlink.link.streams import is_complete
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Reply
@@ -110,7 +111,7 @@ class Answer:
     def close(self, reason: str = "closed before the transfer was complete") -> None:
         """Release the stream; a transfer that is not complete is aborted with ``reason``."""
         if self._transfer is not None:
-            if not _is_complete(self._transfer):
+            if not is_complete(self._transfer):
                 self._transfer.abort(AbortCode.CANCELLED, reason)
             self._transfer.hand_to(self._session.withdraw)
 
@@ -140,12 +141,6 @@ class Answer:
     def _notice(self, direction: Direction) -> TransferNotice:
         clock = self._session.clock
         return TransferNotice("server", direction, None, self._on_transfer, clock=clock)
-
-
-def _is_complete(transfer: SendTransfer | ReceiveTransfer) -> bool:
-    if isinstance(transfer, ReceiveTransfer):
-        return transfer.is_committed
-    return transfer.received_bytes >= transfer.extent.stop
 
 
 def ask_server(

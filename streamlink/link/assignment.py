@@ -8,14 +8,27 @@ from contextlib import contextmanager
 from functools import partial
 
 from streamlink.clock import Clock
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, to_raise
+from streamlink.errors import (
+    AbortCode,
+    LocalProtocolError,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+    to_raise,
+)
 from streamlink.extent import Extent
+from streamlink.link.facts import OMITS, own, parse_metrics, to_metadata
+from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.reports import Reports
+from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.streams import is_complete
+from streamlink.link.transfer import Receipt
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Request, Update
+from streamlink.protocol.frames import NO_ENTRIES, NO_METRICS, Attempt, Request, Update
+from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
 
@@ -76,6 +89,8 @@ class Assignment:
         self._on_transfer = on_transfer
         self._reports = Reports(session, request)
         self._incoming: ReceiveTransfer | None = None
+        self._outgoing: SendTransfer | None = None
+        self._is_answered = False
         self._called_off = session.clock.event()
         self._called_off_because = ""
 
@@ -92,7 +107,22 @@ class Assignment:
     @property
     def metadata(self) -> Mapping[str, str]:
         """Small facts that came with the request."""
-        return self._request.metadata
+        return own(self._request.metadata)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Numbers that came with the request."""
+        return parse_metrics(self._request.metadata)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model comes with the request."""
+        return self._request.sends > 0
+
+    @property
+    def wants_model(self) -> bool:
+        """Whether the server has a place for a model in the answer."""
+        return self._request.returns > 0
 
     @property
     def part(self) -> tuple[str, ...]:
@@ -105,9 +135,87 @@ class Assignment:
         wanted = self._request.returns_extent
         return wanted is not None and wanted.start > 0
 
+    # --- one call for each direction --------------------------------------------------------
+
+    def receive(self, into: TargetLike) -> Receipt:
+        """Receive the model that comes with the request.
+
+        Args:
+            into: where it goes, such as a dict of arrays, a store, or a function that gets its
+                ``ModelSpec`` and returns a sink. See ``TargetLike``.
+
+        Raises:
+            LocalProtocolError: no model comes with this request.
+            ModelError: no model can go into ``into``, or it has other tensors.
+            StoreError: the disk is full or broken.
+            StreamlinkError: the transfer failed, or the request was called off.
+        """
+        sink_for = as_sink(into)
+        return receive_model(self.incoming(), lambda model: sink_for(model.spec))
+
+    def answer(
+        self,
+        model: SourceLike | None = None,
+        *,
+        metadata: Mapping[str, str] = NO_ENTRIES,
+        metrics: Mapping[str, float] = NO_METRICS,
+    ) -> Receipt | None:
+        """Answer the request, and release its streams.
+
+        Args:
+            model: what is sent back; it must not change meanwhile. See ``SourceLike``. None:
+                nothing.
+            metadata: small facts for the server, at most 1,024 entries with those of ``metrics``.
+            metrics: numbers for the server.
+
+        Returns:
+            The receipt of the model that the server has committed.
+
+        Raises:
+            LocalProtocolError: the server wants no model back.
+            ModelError: ``model`` cannot be read.
+            StoreError: there is no model at the path, or it cannot be read.
+            StreamlinkError: the transfer failed, or the request was called off.
+            ValueError: a name in ``metadata`` begins with ``streamlink.``, or a metric is not a
+                finite number.
+        """
+        facts = to_metadata(metadata, metrics)
+        self.check()
+        receipt = None if model is None else self._send(model, metrics)
+        self.reply(metadata=facts)
+        self.close(*self._streams())
+        return receipt
+
+    def _send(self, model: SourceLike, metrics: Mapping[str, float]) -> Receipt:
+        source = as_source(model)
+        try:
+            return send_model(self.outgoing(source.spec), source, metrics)
+        finally:
+            if source is not model:  # the user's own stays open
+                source.close()
+
+    def fail(self, error: Exception) -> None:
+        """Answer with ``error``, which the work has raised, and abort what still moves."""
+        text = str(error)
+        if not isinstance(error, StreamlinkError):
+            text = f"{type(error).__name__}: {error}"
+        if not self._is_answered:
+            self.reply(error=text)
+        for transfer in self._streams():
+            if not is_complete(transfer):
+                transfer.abort(code_of(error), text)
+        self.close(*self._streams())
+
+    def _streams(self) -> list[ReceiveTransfer | SendTransfer]:
+        return [each for each in (self._incoming, self._outgoing) if each is not None]
+
+    # --- stream by stream ---------------------------------------------------------------------
+
     def incoming(self) -> ReceiveTransfer:
         """Open the stream of the model that comes with the request; the same one each time."""
         if self._incoming is None:
+            if not self.has_model:
+                raise LocalProtocolError(f"no model comes with the request {self.topic!r}")
             self._incoming = self._open_incoming()
         return self._incoming
 
@@ -128,7 +236,9 @@ class Assignment:
 
     def outgoing(self, spec: ModelSpec, update: Update = Update()) -> SendTransfer:
         """Open the stream of the model that goes back."""
-        model = SendTransfer(
+        if not self.wants_model:
+            raise LocalProtocolError(f"the server wants no model back for {self.topic!r}")
+        self._outgoing = model = SendTransfer(
             self._session.config,
             spec,
             clock=self._session.clock,
@@ -206,7 +316,18 @@ class Assignment:
         self, *, error: str = "", traceback: str = "", metadata: Mapping[str, str] = NO_ENTRIES
     ) -> None:
         """Answer the request."""
-        self._session.reply(self._request, error=error, traceback=traceback, metadata=metadata)
+        facts = metadata if error else {**metadata, **self._omissions()}
+        self._session.reply(self._request, error=error, traceback=traceback, metadata=facts)
+        self._is_answered = True
+
+    def _omissions(self) -> dict[str, str]:
+        """Name the streams that this end has not opened; the server need not wait for them."""
+        omitted = []
+        if self.has_model and self._incoming is None:
+            omitted.append("sends")
+        if self.wants_model and self._outgoing is None:
+            omitted.append("returns")
+        return {OMITS: ",".join(omitted)} if omitted else {}
 
     def decline(self, error: StreamlinkError) -> None:
         """Answer with ``error`` before any work, and release the stream of the model to come."""

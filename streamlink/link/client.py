@@ -349,6 +349,10 @@ class ClientLink:
         def serve() -> None:
             try:
                 work(assignment)
+            except Exception as error:
+                # The server hears it at once, and need not wait for its deadline.
+                logger.exception("the work on %r failed", assignment.topic)
+                assignment.fail(error)
             finally:
                 with self._changed:
                     del tasks[request.request_id]

@@ -7,14 +7,19 @@ from collections.abc import Mapping, Sequence
 from streamlink.cancel import CancelToken
 from streamlink.errors import StreamlinkError
 from streamlink.extent import Extent
+from streamlink.link.crew import Crew
+from streamlink.link.exchange import Exchange, Opened
+from streamlink.link.facts import to_metadata
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
-from streamlink.protocol.frames import NO_ENTRIES, Attempt
+from streamlink.protocol.frames import NO_ENTRIES, NO_METRICS, Attempt, Request
+from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
+from streamlink.transport.facts import require_sendable
 from streamlink.transport.hub import Hub
-from streamlink.transport.session import Session
+from streamlink.transport.session import PendingReply, Session
 
 __all__ = ["Peer"]
 
@@ -34,6 +39,9 @@ class Peer:
         self._server = server
         self._on_transfer = on_transfer
         self._cancel = cancel or CancelToken()
+        # Each may have two streams; as many again may still be ending, and clients ask, too.
+        most = max(1, session.config.limits.max_streams // 8)
+        self._crew = Crew(f"exchange-{self.name}", most=most, most_each=most)
         self.known = KnownSpecs(session.config.limits.max_tensors)
         """Descriptions that this client has sent or been sent."""
 
@@ -90,49 +98,155 @@ class Peer:
         cancel = self._cancel if is_cancellable else None
         if cancel is not None:
             cancel.check()
-        config, number = self._session.config, self._server.new_stream_id
-        clock, on_transfer = self._session.clock, self._on_transfer
-        # Most updates have the tensors of their model: then their description need not be sent.
+        outgoing = self._outgoing(spec, f"model to {self.name}, {attempt}", attempt, sends)
+        incoming = self._incoming(f"update of {self.name}, {attempt}", attempt, returns)
+        pending = self._send_request(
+            Request(
+                0,
+                topic,
+                attempt,
+                metadata=metadata,
+                part=tuple(part),
+                sends_extent=sends,
+                returns_extent=returns,
+            ),
+            outgoing,
+            incoming,
+        )
+        return PeerRequest(self, self._session, pending, outgoing, incoming, cancel)
+
+    def ask(
+        self,
+        topic: str,
+        model: SourceLike | None = None,
+        *,
+        into: TargetLike | None = None,
+        metadata: Mapping[str, str] = NO_ENTRIES,
+        metrics: Mapping[str, float] = NO_METRICS,
+        timeout: float | None = None,
+    ) -> Exchange:
+        """Ask the client, and return at once a future of what it answers.
+
+        The exchange moves both models itself. A few with one client run at the same time (an eighth
+        of ``limits.max_streams``), others wait for their turn. An answer into arrays or a module
+        changes them while it arrives; after a failure they may be part old and part new.
+
+        Args:
+            topic: the kind of request.
+            model: what is sent; it must not change meanwhile. See ``SourceLike``. None: nothing.
+            into: where the client's model goes, such as a dict of arrays, a store, or a function
+                that gets the ``ModelSpec`` of the answer and returns a sink. See ``TargetLike``.
+                None: no model is wanted back.
+            metadata: small facts for the client, at most 1,024 entries with those of ``metrics``.
+            metrics: numbers for the client.
+            timeout: how long the whole exchange may take (seconds); None: as long as it makes
+                progress, see ``communication_timeout``.
+
+        Returns:
+            The future. It fails with ``ExchangeFailed``, whatever the cause.
+
+        Raises:
+            ModelError: ``model`` cannot be read, or no model can go into ``into``.
+            StoreError: there is no model at the path, or no store can be there.
+            LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
+            ValueError: a name in ``metadata`` begins with ``streamlink.``, or a metric is not a
+                finite number.
+            Cancelled: the server's token was cancelled.
+        """
+        self._cancel.check()
+        facts = to_metadata(metadata, metrics)
+        require_sendable(facts)
+        sink_for = None if into is None else as_sink(into)
+        source = None if model is None else as_source(model)
+
+        def open_it(spec: ModelSpec | None, has_answer: bool) -> Opened:
+            return self._open_exchange(topic, facts, spec, has_answer)
+
+        def release() -> None:
+            if source is not None and source is not model:  # the user's own stays open
+                source.close()
+
+        exchange = Exchange(
+            self.name,
+            topic,
+            source,
+            sink_for,
+            open_it,
+            clock=self._session.clock,
+            cancel=self._cancel,
+            release=release,
+            timeout=timeout,
+        )
+        self._crew.give(self.name, exchange.run)
+        return exchange
+
+    def _open_exchange(
+        self, topic: str, facts: Mapping[str, str], spec: ModelSpec | None, has_answer: bool
+    ) -> Opened:
+        outgoing = incoming = None
+        if spec is not None:
+            outgoing = self._outgoing(spec, f"model of {topic!r} to {self.name}", Attempt(), None)
+        if has_answer:
+            incoming = self._incoming(f"answer of {self.name} to {topic!r}", Attempt(), None)
+        request = Request(0, topic, Attempt(), metadata=facts)
+        pending = self._send_request(request, outgoing, incoming)
+        return Opened(self._session, pending, outgoing, incoming)
+
+    def _outgoing(
+        self, spec: ModelSpec, name: str, attempt: Attempt, extent: Extent | None
+    ) -> SendTransfer:
+        # Most answers have the tensors of their model: then their description need not be sent.
         self.known.add(spec)
-        outgoing = SendTransfer(
-            config,
+        clock = self._session.clock
+        return SendTransfer(
+            self._session.config,
             spec,
             clock=clock,
-            stream_id=number(),
+            stream_id=self._server.new_stream_id(),
             peer_name=self.name,
-            name=f"model to {self.name}, {attempt}",
+            name=name,
             attempt=attempt,
-            extent=sends,
-            notice=TransferNotice(self.name, "sent", attempt, on_transfer, clock=clock),
+            extent=extent,
+            notice=TransferNotice(self.name, "sent", attempt, self._on_transfer, clock=clock),
         )
-        incoming = ReceiveTransfer(
-            config,
+
+    def _incoming(self, name: str, attempt: Attempt, extent: Extent | None) -> ReceiveTransfer:
+        clock = self._session.clock
+        return ReceiveTransfer(
+            self._session.config,
             clock=clock,
-            stream_id=number(),
+            stream_id=self._server.new_stream_id(),
             peer_name=self.name,
-            name=f"update of {self.name}, {attempt}",
+            name=name,
             attempt=attempt,
             known=self.known,
-            extent=returns,
-            notice=TransferNotice(self.name, "received", attempt, on_transfer, clock=clock),
+            extent=extent,
+            notice=TransferNotice(self.name, "received", attempt, self._on_transfer, clock=clock),
         )
-        for transfer in (outgoing, incoming):
+
+    def _send_request(
+        self, request: Request, outgoing: SendTransfer | None, incoming: ReceiveTransfer | None
+    ) -> PendingReply:
+        """Offer the streams, and send what the client opens them for."""
+        transfers = [each for each in (outgoing, incoming) if each is not None]
+        for transfer in transfers:
             transfer.hand_to(self._session.offer)
         # After the offers: a client that has the request may open its streams at once.
         pending = self._session.request(
-            topic,
-            attempt=attempt,
-            sends=outgoing.stream_id,
-            returns=incoming.stream_id,
-            metadata=metadata,
-            part=tuple(part),
-            extents=(sends, returns),
+            request.topic,
+            attempt=request.attempt,
+            sends=0 if outgoing is None else outgoing.stream_id,
+            returns=0 if incoming is None else incoming.stream_id,
+            metadata=request.metadata,
+            part=request.part,
+            extents=(request.sends_extent, request.returns_extent),
         )
-        for transfer in (outgoing, incoming):
+        for transfer in transfers:
             transfer.hand_to(self._server.ticker.add)
         # Last: the client's time to open the stream begins when it was asked.
-        outgoing.hand_to(self._session.start_offer)
-        return PeerRequest(self, self._session, pending, outgoing, incoming, cancel)
+        if outgoing is not None:
+            outgoing.hand_to(self._session.start_offer)
+        return pending
 
     def dismiss(self, reason: str) -> None:
         """End this client's session with a goodbye."""

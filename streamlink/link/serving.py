@@ -22,9 +22,11 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.link.crew import Crew
+from streamlink.link.facts import RETURNS, SENDS
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.reports import Reports
 from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.streams import is_complete
 from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
@@ -32,12 +34,9 @@ from streamlink.protocol.frames import NO_ENTRIES, Request
 from streamlink.transport.hub import Hub
 from streamlink.transport.session import Session
 
-__all__ = ["RETURNS", "SENDS", "ClientRequest", "Handler", "Serving"]
+__all__ = ["ClientRequest", "Handler", "Serving"]
 
 logger = logging.getLogger("streamlink.server")
-
-SENDS, RETURNS = "streamlink.sends", "streamlink.returns"
-"""Facts of a reply: the number of the stream on which the server sends, or receives, a model."""
 
 
 class ClientRequest:
@@ -208,7 +207,7 @@ class ClientRequest:
         if not self._is_answered:
             self.reply()
         if self._transfer is not None:
-            if not _is_complete(self._transfer):
+            if not is_complete(self._transfer):
                 self._abort("the server's handler ended before the transfer was complete")
             self._transfer.hand_to(self._session.withdraw)
 
@@ -248,14 +247,8 @@ class ClientRequest:
             raise error
 
     def _abort(self, reason: str) -> None:
-        if self._transfer is not None and not _is_complete(self._transfer):
+        if self._transfer is not None and not is_complete(self._transfer):
             self._transfer.abort(AbortCode.CANCELLED, reason)
-
-
-def _is_complete(transfer: SendTransfer | ReceiveTransfer) -> bool:
-    if isinstance(transfer, ReceiveTransfer):
-        return transfer.is_committed  # a commit may have to be sent again, over another call
-    return transfer.received_bytes >= transfer.extent.stop
 
 
 Handler = Callable[[ClientRequest], None]

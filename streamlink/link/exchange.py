@@ -1,0 +1,404 @@
+"""``Exchange``: what a server has asked one client, as a future that moves both models itself.
+
+It has a thread of its own while it runs, and a second one while a model goes each way. Whoever
+fails first, of the two streams, the request and the user, ends the others; his reason is the
+exchange's. Exchanges know nothing of one another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from streamlink.cancel import CancelToken
+from streamlink.clock import Clock, start_timer
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    CommunicationTimeout,
+    ExchangeFailed,
+    ModelError,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+)
+from streamlink.link.facts import OMITS, own, parse_metrics
+from streamlink.link.receive_model import receive_model
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.send_model import send_model
+from streamlink.link.send_transfer import SendTransfer
+from streamlink.link.streams import is_complete
+from streamlink.link.transfer import Receipt, abort_reason
+from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.spec import ModelSpec
+from streamlink.protocol.frames import Reply
+from streamlink.transport.session import PendingReply, Session
+
+__all__ = ["Exchange", "ExchangeProgress", "ExchangeResult", "Opened", "SinkForSpec"]
+
+logger = logging.getLogger("streamlink.server")
+
+SinkForSpec = Callable[[ModelSpec], ModelSink]
+"""Makes the sink for an answer of these tensors, or raises to refuse it."""
+
+Phase = Literal["waiting", "sending", "processing", "receiving", "over"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeProgress:
+    """How far an exchange is."""
+
+    phase: Phase
+    """``waiting`` for its turn, ``sending``, ``processing`` at the client, ``receiving``, ``over``.
+    """
+    sent_bytes: int
+    """Of the model, acknowledged by the client."""
+    sends_bytes: int
+    """Size of the model that is sent; 0: none."""
+    received_bytes: int
+    """Of the answer, taken by the sink."""
+    returns_bytes: int
+    """Size of the answer; 0: not known yet, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeResult:
+    """What a client has answered. Its model is where ``into`` has put it."""
+
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Small facts of the answer."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Numbers of the answer."""
+    sent: Receipt | None = None
+    """Of the model; None: none was sent, or the client answered without taking it."""
+    received: Receipt | None = None
+    """Of the client's model; None: it answered without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The request of an exchange, once it was sent."""
+
+    session: Session
+    pending: PendingReply
+    outgoing: SendTransfer | None
+    incoming: ReceiveTransfer | None
+
+
+class Exchange(Future[ExchangeResult]):
+    """One request to one client; a ``concurrent.futures.Future``, and awaitable in asyncio.
+
+    Its callbacks run in a thread of the exchange, or in the one that cancels it.
+    """
+
+    def __init__(
+        self,
+        peer_name: str,
+        topic: str,
+        source: ModelSource | None,
+        sink_for: SinkForSpec | None,
+        open_it: Callable[[ModelSpec | None, bool], Opened],
+        *,
+        clock: Clock,
+        cancel: CancelToken,
+        release: Callable[[], None],
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.peer_name, self.topic = peer_name, topic
+        self._source, self._sink_for, self._open = source, sink_for, open_it
+        self._clock, self._token, self._release = clock, cancel, release
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+        self._is_running = False
+        self._failure: BaseException | None = None
+        self._omitted: frozenset[str] = frozenset()
+        # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
+        self._is_done = clock.event()
+        self.add_done_callback(lambda _: self._is_done.set())
+        self._timer = None if timeout is None else start_timer(clock, timeout, self._time_out)
+
+    # --- for its owner ------------------------------------------------------------------------
+
+    def result(self, timeout: float | None = None) -> ExchangeResult:
+        """Return what the client has answered; the future's ``exception`` waits alike.
+
+        Args:
+            timeout: how long to wait here (seconds); the exchange goes on after that.
+
+        Raises:
+            ExchangeFailed: it failed; the cause has the details.
+            Cancelled: the server's token was cancelled.
+            concurrent.futures.CancelledError: ``cancel`` was called.
+            TimeoutError: it is not over within ``timeout``.
+        """
+        self._is_done.wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return why it failed, once it is over; None: it has not."""
+        self._is_done.wait(timeout)
+        return super().exception(0)
+
+    def cancel(self, reason: str = "the exchange was cancelled") -> bool:
+        """End it, at the client, too; other exchanges go on. False: it is over already."""
+        if not super().cancel():
+            return False
+        self._stop(CancelledError(reason), reason)
+        self._finish_if_idle()
+        return True
+
+    def running(self) -> bool:
+        """Whether it has been sent to the client and is not over."""
+        return self._is_running and not self.done()
+
+    @property
+    def progress(self) -> ExchangeProgress:
+        """How far it is."""
+        opened = self._opened
+        sends = self._source.spec.nbytes if self._source is not None else 0
+        if opened is None:
+            return ExchangeProgress("over" if self.done() else "waiting", 0, sends, 0, 0)
+        sent = 0 if opened.outgoing is None else opened.outgoing.received_bytes
+        incoming = opened.incoming
+        is_coming = incoming is not None and incoming.has_spec
+        returns = incoming.spec.nbytes if incoming is not None and is_coming else 0
+        received = 0 if incoming is None else incoming.consumed_bytes
+        phase: Phase = "over" if self.done() else "receiving" if is_coming else "processing"
+        if phase != "over" and sent < sends:
+            phase = "sending"
+        return ExchangeProgress(phase, sent, sends, received, returns)
+
+    def __await__(self) -> Generator[Any, None, ExchangeResult]:
+        """Wait for it in asyncio, without blocking the loop; a cancelled task cancels it."""
+        return asyncio.wrap_future(self).__await__()
+
+    # --- its way ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Do it, in the thread of a crew."""
+        with self._lock:
+            if self._is_running or self.done():
+                return
+            self._is_running = True
+        try:
+            with self._token.calling(self._cancelled_by_token):
+                outcome: ExchangeResult | BaseException = self._exchange()
+        except BaseException as error:
+            self._stop(error, abort_reason(error))  # also where nothing had been opened before
+            outcome = self._failure or error
+        self._finish(outcome)
+
+    def _exchange(self) -> ExchangeResult:
+        has_answer = self._sink_for is not None
+        opened = self._open(self._source.spec if self._source is not None else None, has_answer)
+        with self._lock:
+            self._opened = opened
+        if self._failure is not None:  # between; nobody could stop what was not opened yet
+            raise self._failure
+        opened.pending.add_done_callback(self._replied)
+        receiving = self._start_receiving(opened.incoming) if opened.outgoing is not None else None
+        try:
+            sent = self._send(opened)
+            received = self._receive(opened.incoming) if receiving is None else None
+        except BaseException as error:
+            self._stop(error, abort_reason(error))
+            raise
+        finally:
+            if receiving is not None:
+                self._clock.join(receiving.thread)
+        if receiving is not None:
+            received = receiving.receipt()
+        return self._result_of(opened, self._reply(opened), sent, received)
+
+    def _send(self, opened: Opened) -> Receipt | None:
+        if opened.outgoing is None or self._source is None:
+            return None
+        try:
+            receipt = send_model(opened.outgoing, self._source)
+        except StreamlinkError:
+            if "sends" in self._omitted:
+                return None
+            raise
+        opened.session.request_complete(opened.pending)
+        return receipt
+
+    def _start_receiving(self, incoming: ReceiveTransfer | None) -> _Receiving:
+        def receive() -> Receipt | None:
+            try:
+                return self._receive(incoming)
+            except BaseException as error:
+                self._stop(error, abort_reason(error))
+                raise
+
+        return _Receiving(receive, f"receive-{self.peer_name}")
+
+    def _receive(self, incoming: ReceiveTransfer | None) -> Receipt | None:
+        if incoming is None:
+            return None
+        try:
+            return receive_model(incoming, self._sink)
+        except StreamlinkError:
+            if "returns" in self._omitted:
+                return None
+            raise
+
+    def _sink(self, incoming: ReceiveTransfer) -> ModelSink:
+        assert self._opened is not None
+        assert self._sink_for is not None
+        # The stage *processing* ends with the first byte of the answer; its stream has deadlines.
+        self._opened.session.reply_began(self._opened.pending)
+        try:
+            return self._sink_for(incoming.spec)
+        except (MemoryError, OverflowError) as error:
+            size = incoming.spec.nbytes
+            raise ModelError(f"an answer of {size} bytes does not fit into memory") from error
+
+    def _reply(self, opened: Opened) -> Reply:
+        seconds = opened.session.config.timeouts.communication_timeout
+        try:
+            return opened.pending.result(seconds)
+        except StreamlinkError:
+            raise  # one of ours may be a TimeoutError, too
+        except FutureTimeout:
+            raise CommunicationTimeout(
+                stage="processing",
+                who=self.peer_name,
+                stream=f"the answer to {self.topic!r}, whose model has come,",
+                seconds=seconds,
+                bytes_done=self.progress.received_bytes,
+            ) from None
+
+    def _result_of(
+        self, opened: Opened, reply: Reply, sent: Receipt | None, received: Receipt | None
+    ) -> ExchangeResult:
+        if reply.error:
+            raise self._refusal(reply)
+        of_model = {} if received is None else received.metrics
+        metrics = {**of_model, **parse_metrics(reply.metadata)}
+        return ExchangeResult(own(reply.metadata), metrics, sent, received)
+
+    def _refusal(self, reply: Reply) -> StreamAborted:
+        return StreamAborted(AbortCode.TASK_FAILED, reply.error, by_peer=True, who=self.peer_name)
+
+    # --- how it ends --------------------------------------------------------------------------
+
+    def _replied(self, pending: Future[Reply]) -> None:
+        """Look at the reply, in the session's thread: it may end what still waits."""
+        if pending.cancelled():
+            return
+        error = pending.exception()
+        if error is None and pending.result().error:
+            error = self._refusal(pending.result())
+        if error is not None:
+            self._stop(error, str(error))
+            return
+        # Streams that the client has never opened, and never will.
+        omitted = pending.result().metadata.get(OMITS, "")
+        self._omitted = frozenset(omitted.split(","))
+        opened = self._opened
+        if opened is None:
+            return
+        if "sends" in self._omitted and opened.outgoing is not None:
+            opened.outgoing.abort(AbortCode.CANCELLED, "answered without it")
+        if "returns" in self._omitted and opened.incoming is not None:
+            opened.incoming.abort(AbortCode.CANCELLED, "the answer has no model")
+
+    def _time_out(self) -> None:
+        timeout = self._timeout or 0.0
+        self._stop(_OutOfTime(timeout), f"not complete within {timeout:g} s")
+        self._finish_if_idle()
+
+    def _cancelled_by_token(self, reason: str) -> None:
+        self._stop(Cancelled(reason), reason)
+
+    def _stop(self, error: BaseException, reason: str) -> None:
+        """End both streams and the request; the first error is the one that counts."""
+        with self._lock:
+            if self._failure is None:
+                self._failure = error
+            opened = self._opened
+        if opened is None:
+            return
+        # The request first: a reply that comes just now must find nobody.
+        opened.session.cancel(opened.pending, reason)
+        for transfer in (opened.outgoing, opened.incoming):
+            if transfer is not None and not is_complete(transfer):
+                transfer.abort(code_of(error), reason)
+
+    def _finish_if_idle(self) -> None:
+        """End what waits for its turn here; what runs is ended by its own thread."""
+        with self._lock:
+            if self._is_running:
+                return
+            self._is_running = True  # nobody else ends it now
+        self._finish(self._failure or CancelledError())
+
+    def _finish(self, outcome: ExchangeResult | BaseException) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if (opened := self._opened) is not None:
+            for transfer in (opened.outgoing, opened.incoming):
+                if transfer is not None:
+                    transfer.hand_to(opened.session.withdraw)
+        self._release()
+        with suppress(InvalidStateError):  # cancelled meanwhile: that has been its end
+            if isinstance(outcome, ExchangeResult):
+                self.set_result(outcome)
+            else:
+                self.set_exception(self._failed(outcome))
+
+    def _failed(self, error: BaseException) -> BaseException:
+        """Return ``error`` with who, what and how far; an end on purpose is itself."""
+        if isinstance(error, Cancelled | CancelledError) or not isinstance(error, Exception):
+            return error
+        timeout = self._timeout if isinstance(error, _OutOfTime) else None
+        now = self.progress
+        failed = ExchangeFailed(
+            self.peer_name,
+            self.topic,
+            cause=None if timeout is not None else error,
+            timeout=timeout,
+            sent_bytes=now.sent_bytes,
+            sends_bytes=now.sends_bytes,
+            received_bytes=now.received_bytes,
+        )
+        failed.__cause__ = failed.cause
+        logger.warning("%s", failed)
+        return failed
+
+
+class _OutOfTime(StreamlinkError):
+    """The exchange's own ``timeout``."""
+
+    code = AbortCode.COMMUNICATION_TIMEOUT
+
+
+class _Receiving:
+    """A receive in a thread of its own, and how it went."""
+
+    def __init__(self, receive: Callable[[], Receipt | None], name: str) -> None:
+        self._receive = receive
+        self._outcome: Receipt | BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread.start()
+
+    def receipt(self) -> Receipt | None:
+        """Return what ``receive`` has returned, or raise what it raised; its thread has ended."""
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+    def _run(self) -> None:
+        try:
+            self._outcome = self._receive()
+        except BaseException as error:
+            self._outcome = error

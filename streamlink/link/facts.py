@@ -1,0 +1,53 @@
+"""Facts of ours among the small facts of a request or a reply, told apart by their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+__all__ = ["OMITS", "RETURNS", "SENDS", "own", "parse_metrics", "to_metadata"]
+
+_OURS = "streamlink."
+SENDS, RETURNS = f"{_OURS}sends", f"{_OURS}returns"
+"""The number of the stream on which the server sends, or receives, a model."""
+OMITS = f"{_OURS}omits"
+"""Which streams of the request the answering end has not opened: ``sends``, ``returns``, both."""
+_METRIC = f"{_OURS}metric."
+
+
+def to_metadata(metadata: Mapping[str, str], metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return ``metadata`` with ``metrics`` among it.
+
+    Raises:
+        ValueError: a name of the metadata begins as ours do, or a metric is not a finite number.
+    """
+    for name in metadata:
+        if str(name).startswith(_OURS):
+            raise ValueError(f"metadata {name!r}: names that begin with {_OURS!r} are taken")
+    numbers = {name: float(value) for name, value in metrics.items()}
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise ValueError(f"metric {name!r} is {number}; a metric is a finite number")
+    return {**metadata, **{f"{_METRIC}{name}": repr(each) for name, each in numbers.items()}}
+
+
+def own(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts that are the user's."""
+    return {name: value for name, value in metadata.items() if not name.startswith(_OURS)}
+
+
+def parse_metrics(metadata: Mapping[str, str]) -> dict[str, float]:
+    """Return the metrics among the facts; what a peer sent that is no number is left out."""
+    return dict(_numbers(metadata.items()))
+
+
+def _numbers(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[str, float]]:
+    for name, value in facts:
+        if name.startswith(_METRIC) and len(value) <= _LONGEST:
+            try:
+                yield name.removeprefix(_METRIC), float(value)
+            except ValueError:
+                continue
+
+
+_LONGEST = 64  # letters of a number; float() of a longer text is work for nothing

@@ -1,0 +1,436 @@
+"""``Peer.ask``: a future that moves both models, and each way in which it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, wait
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    ExchangeFailed,
+    LocalProtocolError,
+    ModelError,
+    StoreFull,
+    StreamAborted,
+)
+from streamlink.link.assignment import Assignment
+from streamlink.link.client import ClientLink
+from streamlink.link.exchange import Exchange
+from streamlink.link.peer import Peer
+from streamlink.link.server import Server
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
+from streamlink.testing import FailingSource, memory_address
+from tests.support.models import pattern_model
+from tests.support.peers import ODD, SMALL, WAIT, Array, config
+
+LARGE = (1 << 17,)  # more than all windows
+Serve = Callable[[Assignment], None]
+
+
+def arrays(value: float = 1, shape: tuple[int, ...] = (6,)) -> dict[str, Array]:
+    return {"w": np.full(shape, value, np.float32)}
+
+
+def add_one(assignment: Assignment) -> None:
+    """Receive a model, and answer with one that is larger by one, with a fact and a number."""
+    store = MemoryStore()
+    assignment.receive(store)
+    assignment.answer(
+        {name: array + 1 for name, array in store.arrays.items()},
+        metadata={"by": assignment.metadata.get("to", "")},
+        metrics={"lr": assignment.metrics.get("lr", 0.0) / 2},
+    )
+
+
+class Asked:
+    """A server in memory, and clients."""
+
+    def __init__(self, config: LinkConfig = SMALL, cancel: CancelToken | None = None) -> None:
+        self.config = config
+        self.server = Server(memory_address(), config, cancel=cancel).listen()
+        self.links: list[ClientLink] = []
+
+    def peer(self, serve: Serve, name: str = "site-1") -> Peer:
+        link = ClientLink(self.server.address, name=name, serve=serve, config=self.config)
+        self.links.append(link.start())
+        peer = self.server.wait_for_peer(name, WAIT)
+        assert peer is not None
+        return peer
+
+    def close(self) -> None:
+        for link in self.links:
+            link.close()
+        self.server.close()
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    asked = Asked()
+    yield asked
+    asked.close()
+
+
+class Stuck:
+    """Work that goes on until it is called off, or the test lets it go."""
+
+    def __init__(self) -> None:
+        self.began, self.may_end = threading.Semaphore(0), threading.Event()
+        self.called_off: list[str] = []
+
+    def __call__(self, assignment: Assignment) -> None:
+        self.began.release()
+        while not self.may_end.wait(0.01):
+            try:
+                assignment.check()
+            except StreamAborted as error:
+                self.called_off.append(error.reason)
+                self.began.release()
+                return
+        add_one(assignment)
+
+
+# --- what goes each way -------------------------------------------------------------------------
+
+
+def test_both_models_facts_and_numbers_go_both_ways(asked: Asked) -> None:
+    answer = arrays(0)
+    done = asked.peer(add_one).ask(
+        "add", arrays(1), into=answer, metadata={"to": "you"}, metrics={"lr": 0.5}
+    )
+    result = done.result(WAIT)
+    assert answer["w"].tolist() == [2] * 6
+    assert (result.metadata, result.metrics) == ({"by": "you"}, {"lr": 0.25})
+    assert result.sent is not None
+    assert result.received is not None
+    assert result.sent.stats.received_bytes == result.received.stats.received_bytes == 24
+    assert done.exception(WAIT) is None
+    assert done.progress.phase == "over"
+
+
+def test_models_larger_than_every_window_go_both_ways_at_once(asked: Asked) -> None:
+    answer = arrays(0, LARGE)
+    asked.peer(add_one).ask("add", arrays(1, LARGE), into=answer).result(WAIT)
+    assert np.all(answer["w"] == 2)
+
+
+def test_a_client_is_asked_without_a_model_and_answers_without_one(asked: Asked) -> None:
+    def serve(assignment: Assignment) -> None:
+        assert not assignment.has_model
+        assert not assignment.wants_model
+        assignment.answer(metadata={"hello": assignment.topic}, metrics={"n": 1})
+
+    result = asked.peer(serve).ask("greet").result(WAIT)
+    assert (result.metadata, result.metrics) == ({"hello": "greet"}, {"n": 1.0})
+    assert result.sent is None
+    assert result.received is None
+
+
+def test_a_client_that_is_asked_without_a_model_answers_with_one(asked: Asked) -> None:
+    answer = arrays(0)
+    result = asked.peer(lambda work: _unused(work.answer(arrays(7)))).ask("get", into=answer)
+    assert result.result(WAIT).received is not None
+    assert answer["w"].tolist() == [7] * 6
+
+
+def test_a_client_answers_without_a_model_where_one_would_have_a_place(asked: Asked) -> None:
+    answer = arrays(5)
+
+    def serve(assignment: Assignment) -> None:
+        assignment.receive(MemoryStore())
+        assignment.answer(metadata={"why": "nothing new"})
+
+    result = asked.peer(serve).ask("get", arrays(), into=answer).result(WAIT)
+    assert result.received is None
+    assert result.metadata == {"why": "nothing new"}
+    assert answer["w"].tolist() == [5] * 6
+
+
+def test_a_client_answers_without_taking_the_model(asked: Asked) -> None:
+    answer = arrays(0)
+    peer = asked.peer(lambda work: _unused(work.answer(arrays(3))))
+    result = peer.ask("get", arrays(1, LARGE), into=answer).result(WAIT)
+    assert result.sent is None
+    assert answer["w"].tolist() == [3] * 6
+
+
+def _unused(receipt: object) -> None:
+    pass
+
+
+def test_the_receiver_makes_its_own_arrays_from_the_description(asked: Asked) -> None:
+    made: dict[str, Array] = {}
+
+    def into(spec: ModelSpec) -> ArrayModel:
+        made.update({t.name: np.empty(t.shape, np.float32) for t in spec.tensors})
+        return ArrayModel(made)
+
+    asked.peer(add_one).ask("add", arrays(4, (2, 3)), into=into).result(WAIT)
+    assert made["w"].tolist() == [[5, 5, 5], [5, 5, 5]]
+
+
+def test_a_client_refuses_a_model_that_was_not_asked_for(asked: Asked) -> None:
+    def serve(assignment: Assignment) -> None:
+        with pytest.raises(LocalProtocolError, match="no model comes with the request 'x'"):
+            assignment.receive(MemoryStore())
+        with pytest.raises(LocalProtocolError, match="wants no model back for 'x'"):
+            assignment.answer(arrays())
+        assignment.answer()
+
+    asked.peer(serve).ask("x").result(WAIT)
+
+
+# --- many at a time -----------------------------------------------------------------------------
+
+
+def test_several_exchanges_with_one_peer_run_at_a_time_and_the_rest_wait(asked: Asked) -> None:
+    stuck, answers = Stuck(), [arrays(0) for _ in range(7)]
+    peer = asked.peer(stuck)
+    all_done = [peer.ask("add", arrays(n), into=answer) for n, answer in enumerate(answers)]
+    most = SMALL.limits.max_streams // 8
+    for _ in range(most):
+        assert stuck.began.acquire(timeout=WAIT)
+    assert [done.running() for done in all_done] == [True] * most + [False] * (7 - most)
+    assert all_done[-1].progress.phase == "waiting"
+    stuck.may_end.set()
+    assert not wait(all_done, WAIT).not_done
+    assert [answer["w"][0] for answer in answers] == [n + 1 for n in range(7)]
+
+
+def test_many_peers_are_asked_at_once(asked: Asked) -> None:
+    peers = [asked.peer(add_one, f"site-{n}") for n in range(5)]
+    answers = [arrays(0, LARGE) for _ in peers]
+    all_done = [
+        peer.ask("add", arrays(n, LARGE), into=answer)
+        for n, (peer, answer) in enumerate(zip(peers, answers, strict=True))
+    ]
+    for done in all_done:
+        done.result(WAIT)
+    assert [answer["w"][-1] for answer in answers] == [1, 2, 3, 4, 5]
+
+
+# --- how it ends ----------------------------------------------------------------------------------
+
+
+def test_cancelling_one_exchange_leaves_the_others_alone(asked: Asked) -> None:
+    stuck, answer = Stuck(), arrays(0)
+    peer = asked.peer(lambda work: stuck(work) if work.topic == "stuck" else add_one(work))
+    gone = peer.ask("stuck", arrays())
+    assert stuck.began.acquire(timeout=WAIT)
+    assert gone.cancel("not needed")
+    assert stuck.began.acquire(timeout=WAIT)
+    assert stuck.called_off == ["not needed"]
+    with pytest.raises(CancelledError):
+        gone.result(WAIT)
+    peer.ask("add", arrays(1), into=answer).result(WAIT)
+    assert answer["w"][0] == 2
+
+
+def test_one_that_waits_for_its_turn_is_cancelled_at_once(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(stuck)
+    before = [peer.ask("stuck") for _ in range(SMALL.limits.max_streams // 8)]
+    waiting = peer.ask("stuck")
+    assert waiting.cancel()
+    stuck.may_end.set()
+    assert waiting.done()
+    assert not any(done.cancelled() for done in before)
+
+
+def test_an_exchange_ends_when_its_time_is_over_and_says_how_far_it_was(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(stuck)
+    with pytest.raises(ExchangeFailed, match=r"'add' with site-1 was not complete within 0.05 s"):
+        peer.ask("add", arrays(), into=arrays(), timeout=0.05).result(WAIT)
+    assert stuck.began.acquire(timeout=WAIT)
+    assert stuck.began.acquire(timeout=WAIT)
+    assert stuck.called_off == ["not complete within 0.05 s"]
+
+
+def test_waiting_for_a_while_does_not_end_it(asked: Asked) -> None:
+    stuck = Stuck()
+    done = asked.peer(stuck).ask("add", arrays(), into=arrays())
+    with pytest.raises(TimeoutError):
+        done.result(0.01)
+    stuck.may_end.set()
+    assert done.result(WAIT).received is not None
+
+
+def test_work_that_raises_fails_the_exchange_with_its_reason(asked: Asked) -> None:
+    def serve(assignment: Assignment) -> None:
+        assignment.receive(MemoryStore())
+        raise ValueError("no data here")
+
+    done = asked.peer(serve).ask("train", arrays(), into=arrays())
+    with pytest.raises(ExchangeFailed) as failed:
+        done.result(WAIT)
+    text = str(failed.value)
+    assert text.startswith("the exchange 'train' with site-1 failed, with 24 of 24 bytes sent")
+    assert "ValueError: no data here" in text
+    assert failed.value.code is AbortCode.TASK_FAILED
+
+
+def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
+    class Full(MemorySink):
+        def write(self, offset: int, payload: memoryview) -> None:
+            raise StoreFull("the disk has no room")
+
+    heard: list[Exception] = []
+
+    def serve(assignment: Assignment) -> None:
+        try:
+            assignment.answer(arrays(1, LARGE))
+        except StreamAborted as error:
+            heard.append(error)
+            raise
+
+    store = MemoryStore()
+    done = asked.peer(serve).ask("get", into=lambda spec: Full(store, spec))
+    with pytest.raises(ExchangeFailed, match="the disk has no room") as failed:
+        done.result(WAIT)
+    assert isinstance(failed.value.cause, StoreFull)
+    assert "the disk has no room" in str(heard[0])
+
+
+def test_a_source_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
+    source = FailingSource(pattern_model(ODD), 9000, OSError("bad sector"))
+    done = asked.peer(add_one).ask("add", source, into=MemoryStore())
+    with pytest.raises(ExchangeFailed, match="bad sector"):
+        done.result(WAIT)
+
+
+def test_the_servers_token_ends_exchanges_with_its_reason() -> None:
+    token, stuck = CancelToken(), Stuck()
+    asked = Asked(cancel=token)
+    try:
+        peer = asked.peer(stuck)
+        done = peer.ask("add", arrays(), into=arrays())
+        assert stuck.began.acquire(timeout=WAIT)
+        token.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            done.result(WAIT)
+        with pytest.raises(Cancelled, match="enough"):
+            peer.ask("add")
+    finally:
+        asked.close()
+
+
+def test_a_client_that_leaves_fails_the_exchange(asked: Asked) -> None:
+    stuck = Stuck()
+    done = asked.peer(stuck).ask("add", arrays(), into=arrays())
+    assert stuck.began.acquire(timeout=WAIT)
+    asked.links[0].close("out of power")
+    with pytest.raises(ExchangeFailed, match=r"out of power; ask it again if it comes back"):
+        done.result(WAIT)
+    stuck.may_end.set()
+
+
+def test_a_client_that_has_gone_cannot_be_asked(asked: Asked) -> None:
+    peer = asked.peer(add_one)
+    asked.links[0].close()
+    assert asked.server.wait_until_left("site-1", WAIT)
+    assert isinstance(peer.ask("add").exception(WAIT), ExchangeFailed)
+
+
+def test_what_cannot_be_sent_or_filled_is_refused_before_anything_is_sent(asked: Asked) -> None:
+    peer = asked.peer(add_one)
+    wrong: Any = 3
+    with pytest.raises(ModelError, match="cannot be read as a model"):
+        peer.ask("add", wrong)
+    with pytest.raises(ModelError, match="into which no model can be received"):
+        peer.ask("add", into=wrong)
+    with pytest.raises(LocalProtocolError, match="must be text"):
+        peer.ask("add", metadata={"n": wrong})
+    with pytest.raises(ValueError, match="are taken"):
+        peer.ask("add", metadata={"streamlink.x": ""})
+    with pytest.raises(ValueError, match="finite"):
+        peer.ask("add", metrics={"loss": float("nan")})
+
+
+def test_an_answer_with_other_tensors_is_refused(asked: Asked) -> None:
+    other = {"v": np.zeros(6, np.float32)}
+    with pytest.raises(ExchangeFailed) as failed:
+        asked.peer(add_one).ask("add", arrays(), into=other).result(WAIT)
+    assert isinstance(failed.value.cause, ModelError)
+
+
+def test_work_that_does_not_move_is_ended_by_its_deadline() -> None:
+    stuck = Stuck()
+    asked = Asked(config(communication_timeout=0.2))
+    try:
+        done = asked.peer(stuck).ask("add", into=arrays())
+        with pytest.raises(ExchangeFailed, match=r"stage processing: .* raise communication_t"):
+            done.result(WAIT)
+    finally:
+        stuck.may_end.set()
+        asked.close()
+
+
+def test_callbacks_are_called_with_the_exchange(asked: Asked) -> None:
+    called: list[Exchange] = []
+    is_called = threading.Event()
+    done = asked.peer(add_one).ask("add", arrays(), into=arrays())
+
+    def call(each: object) -> None:
+        called.append(done)
+        is_called.set()
+
+    done.add_done_callback(call)
+    assert is_called.wait(WAIT)
+    assert called == [done]
+
+
+# --- from asyncio ---------------------------------------------------------------------------------
+
+
+def test_exchanges_are_awaited_without_blocking_the_loop(asked: Asked) -> None:
+    stuck = Stuck()
+    peer, answers = asked.peer(stuck), [arrays(0), arrays(0)]
+
+    async def ask() -> None:
+        exchanges = [peer.ask("add", arrays(1), into=answer) for answer in answers]
+
+        async def both() -> None:
+            for exchange in exchanges:
+                await exchange
+
+        waiting = asyncio.create_task(both())
+        # Only a loop that is free lets the work end.
+        asyncio.get_running_loop().call_soon(stuck.may_end.set)
+        await waiting
+
+    asyncio.run(asyncio.wait_for(ask(), WAIT))
+    assert [answer["w"][0] for answer in answers] == [2, 2]
+
+
+def test_a_cancelled_task_cancels_its_exchange(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(stuck)
+
+    async def ask() -> Exchange:
+        exchange = peer.ask("add", arrays(), into=arrays())
+
+        async def result() -> None:
+            await exchange
+
+        task = asyncio.create_task(result())
+        await asyncio.sleep(0)  # it waits from here on
+        assert stuck.began.acquire(timeout=WAIT)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return exchange
+
+    exchange = asyncio.run(ask())
+    assert exchange.cancelled()
+    assert stuck.began.acquire(timeout=WAIT)
+    assert len(stuck.called_off) == 1
