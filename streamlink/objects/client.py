@@ -14,13 +14,17 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import RequestRefused, StreamlinkError
+from streamlink.extent import Extent
 from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model, send_model
 from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.objects.attempts import Attempts
+from streamlink.objects.lazy import LazySource
+from streamlink.objects.lines import Lines
+from streamlink.objects.opened import OpenObject
 from streamlink.objects.readers import Readers, checked_readers
 from streamlink.objects.reference import Reference
 from streamlink.objects.targets import Place
-from streamlink.objects.wire import CLOSE, GET, PUT, REFERENCE, Caller, Terms, error_of
+from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Caller, Terms, error_of
 from streamlink.stores.coercion import SourceLike, TargetLike, as_source, as_target
 
 __all__ = ["ObjectClient", "ObjectProgress"]
@@ -69,6 +73,7 @@ class ObjectClient:
         self._config = config or LinkConfig()
         self._cancel = cancel or CancelToken()
         self._id = secrets.token_hex(8)
+        self._lines = Lines(clock)
         self._link = ClientLink(
             address,
             name=name,
@@ -162,8 +167,59 @@ class ObjectClient:
         try:
             return attempts.make(attempt, is_once=place.is_good_once)
         except BaseException:
-            self._give_back(known, caller)
+            self._close_read(known, caller, is_complete=False)
             raise
+
+    def open(
+        self,
+        reference: Reference | str,
+        *,
+        kept_bytes: int = 4 << 20,
+        timeout: float | None = None,
+        cancel: CancelToken | None = None,
+    ) -> OpenObject:
+        """Return an object that is fetched while it is read: a source, and a mapping of tensors.
+
+        Reading in order is as fast as ``get``; elsewhere a read costs a round trip. In memory are
+        the window of a stream and little more. Closing it uses up one read; until then one is
+        reserved for this client.
+
+        Args:
+            reference: to the object.
+            kept_bytes: how much of what was read last is kept, so that a step back costs nothing
+                (bytes); two chunks at least.
+            timeout: the most that one read may take (seconds); None: while it makes progress.
+            cancel: ends all reads, as this client's own token does.
+
+        Raises:
+            UnknownObject: the server does not have it: it was started again, or has released it.
+            ObjectExpired: its time is over; also for each read after that.
+            ObjectRefused: it is meant for others, no read is left, or the reference is forged.
+            InvalidReference: the text is none.
+            SpecMismatch: the server sends another model than the reference states.
+            StreamlinkError: the server was lost for too long.
+        """
+        known, caller = as_reference(reference), Caller(self._id, secrets.token_hex(8))
+
+        def ask(extent: Extent, attempts: Attempts) -> Answer:
+            part = {"start": str(extent.start), "stop": str(extent.stop)}
+            return self._ask(READ, {"ref": str(known), **caller.facts(), **part}, attempts)
+
+        def attempts() -> Attempts:
+            return self._attempts(f"object {known.id[:8]}", timeout, cancel)
+
+        def close(is_complete: bool) -> None:
+            source.close()
+            self._close_read(known, caller, is_complete=is_complete)
+
+        try:
+            # At least two chunks: what is asked for must still be there when its chunk has come.
+            kept = max(kept_bytes, 2 * self._config.stream.chunk_bytes)
+            source = LazySource(known, ask, attempts, self._lines, kept)
+        except BaseException:
+            self._close_read(known, caller, is_complete=False)
+            raise
+        return OpenObject(source, close)
 
     def put(
         self,
@@ -249,10 +305,9 @@ class ObjectClient:
             is_over=lambda: self._link.wait(0),
         )
 
-    def _give_back(self, reference: Reference, caller: Caller) -> None:
-        """End a read that has failed here: another call may read the object at once."""
-        facts = {"ref": str(reference), **caller.facts(), "complete": "0"}
-        # The server finds out by itself, too, only later.
+    def _close_read(self, reference: Reference, caller: Caller, *, is_complete: bool) -> None:
+        """Tell the server that a read has ended here; it finds out by itself, only later."""
+        facts = {"ref": str(reference), **caller.facts(), "complete": str(int(is_complete))}
         with suppress(StreamlinkError, RuntimeError):
             self._link.ask(CLOSE, metadata=facts, timeout=_SOON_SECONDS).close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -23,11 +24,12 @@ class OpenObject:
 
     Args:
         source: reads ranges.
-        close: called once, when it is closed.
+        close: called once, when it is closed, with whether its reader was content.
     """
 
-    def __init__(self, source: ModelSource, close: Callable[[], object]) -> None:
+    def __init__(self, source: ModelSource, close: Callable[[bool], object]) -> None:
         self._source, self._close = source, close
+        self._lock, self._is_closed = threading.Lock(), False
 
     @property
     def spec(self) -> ModelSpec:
@@ -44,8 +46,8 @@ class OpenObject:
         return self._source.read(offset, length)
 
     def close(self) -> None:
-        """End the read of the object."""
-        self._close()
+        """End the read of the object and use it up; a ``with`` block that raises returns it."""
+        self._close_once(is_content=True)
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +58,13 @@ class OpenObject:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        self._close_once(is_content=error is None)
+
+    def _close_once(self, *, is_content: bool) -> None:
+        with self._lock:
+            is_first, self._is_closed = not self._is_closed, True
+        if is_first:
+            self._close(is_content)
 
     # --- by name ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import Self
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig, ObjectLimits
-from streamlink.errors import AbortCode, ObjectError, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, ObjectError, ObjectRefused, StreamAborted, StreamlinkError
+from streamlink.extent import Extent
 from streamlink.link import (
     ClientRequest,
     OnTransfer,
@@ -27,6 +28,7 @@ from streamlink.link import (
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource, Progress, watch
+from streamlink.model.spec import ModelSpec
 from streamlink.objects.content import Content
 from streamlink.objects.opened import OpenObject
 from streamlink.objects.readers import Readers
@@ -42,6 +44,7 @@ __all__ = ["ObjectServer"]
 logger = logging.getLogger("streamlink.objects")
 
 _LONGEST_NAP_SECONDS = 60.0
+_SOON_SECONDS = 1.0  # what a thread may need that only has to end
 
 
 class ObjectServer:
@@ -256,13 +259,17 @@ class ObjectServer:
             ObjectError: there is no such object, it has expired, or it has no reads left.
         """
         lease, until_closed = self._lease(_parsed(reference), self._own()), ExitStack()
-        until_closed.callback(self._end, lease, is_complete=True)
         try:
             source = until_closed.enter_context(self._reading(lease))
         except BaseException:
             self._end(lease, is_complete=False)
             raise
-        return OpenObject(source, until_closed.close)
+
+        def close(is_complete: bool) -> None:
+            until_closed.close()
+            self._end(lease, is_complete=is_complete)
+
+        return OpenObject(source, close)
 
     def get(
         self, reference: Reference | str, into: TargetLike, progress: Progress | None = None
@@ -315,17 +322,30 @@ class ObjectServer:
 
     def _read(self, asked: ClientRequest, facts: Facts) -> None:
         lease = self._lease(facts.reference, _holder(asked, facts), goes_on=True)
-        # A reader that seeks elsewhere ends the transfer of what it no longer wants.
-        with self._reading(lease) as source, suppress(StreamAborted):
-            outgoing = asked.send(source.spec, extent=facts.extent)
-            send_model(outgoing, source, check=lease.content.check)
+        with self._reading(lease) as source:
+            extent = _inside(facts.extent, source.spec)
+            outgoing = asked.send(source.spec, extent=extent)
+            try:
+                send_model(outgoing, source, check=lease.content.check)
+            except StreamAborted as error:
+                if not error.by_peer:
+                    raise
+                # A reader that goes on elsewhere ends the transfer of what it no longer wants.
+            finally:
+                self._note_had(lease, Extent(extent.start, outgoing.received_bytes))
+
+    def _note_had(self, lease: Lease[Content], extent: Extent) -> None:
+        with self._on_shelf() as shelf:
+            shelf.note_had(lease, extent)
 
     def _close(self, asked: ClientRequest, facts: Facts) -> None:
-        holder = _holder(asked, facts)
         with self._on_shelf() as shelf:
-            lease = shelf.find(facts.reference, holder)
-            if lease is not None:
-                shelf.close(lease, is_complete=facts.is_complete)
+            lease = shelf.find(facts.reference, _holder(asked, facts))
+        if lease is not None:
+            with self._changed:
+                # What the client has ended is about to end here, and then it is known what it got.
+                self._changed.wait_for(lambda: not lease.active, _SOON_SECONDS)
+            self._end(lease, is_complete=facts.is_complete)
         asked.reply()
 
     def _send(self, asked: ClientRequest, lease: Lease[Content], source: ModelSource) -> None:
@@ -413,6 +433,12 @@ def _answering(answer: Callable[[ClientRequest, Facts], None], asked: ClientRequ
         answer(asked, Facts(asked.metadata))
     except ObjectError as error:
         asked.reply(error=str(error), metadata=kind_of(error))
+
+
+def _inside(extent: Extent, spec: ModelSpec) -> Extent:
+    if extent.stop > spec.nbytes:
+        raise ObjectRefused(f"bytes {extent} are not inside an object of {spec.nbytes} bytes")
+    return extent
 
 
 def _holder(asked: ClientRequest, facts: Facts) -> Holder:

@@ -24,6 +24,8 @@ from streamlink.errors import (
     ObjectRefused,
     UnknownObject,
 )
+from streamlink.extent import Extent
+from streamlink.model.ranges import RangeSet
 from streamlink.objects.readers import Readers, may_read
 from streamlink.objects.reference import Reference, Sealer
 
@@ -31,6 +33,7 @@ __all__ = ["Holder", "Lease", "Shelf", "Slot"]
 
 T = TypeVar("T")
 
+_MOST_RANGES = 4096  # of what one reader has got (count)
 _REMEMBERED = 4096  # objects that are gone, and why, so that an error can say it
 
 
@@ -80,6 +83,16 @@ class Lease(Generic[T]):
     replaced: tuple[Lease[T], ...] = ()
     """Earlier attempts of the same reader, whose place this one took: end them."""
     is_open: bool = True
+    active: int = 0
+    """How many ranges move just now (count)."""
+    had: RangeSet = field(default_factory=RangeSet)
+    """The bytes that its reader has got."""
+
+    @property
+    def has_all(self) -> bool:
+        """Whether its reader has got every byte; one that reads in crumbs is taken to have."""
+        nbytes = self.held.reference.nbytes
+        return len(self.had) > _MOST_RANGES or (nbytes > 0 and self.had.is_complete(nbytes))
 
     @property
     def content(self) -> T:
@@ -266,22 +279,32 @@ class Shelf(Generic[T]):
             )
         if lease.held.gone is not None:
             raise _again(lease.held.gone)
+        lease.active += 1
         lease.held.active += 1
         return lease.content
 
+    def note_had(self, lease: Lease[T], extent: Extent) -> None:
+        """Note which bytes the reader has got."""
+        if not lease.has_all:
+            lease.had.add(extent.start, extent.stop)
+
     def leave(self, lease: Lease[T]) -> None:
         """End what ``enter`` began."""
+        lease.active -= 1
         lease.held.active -= 1
         self._release_if_over(lease.held)
 
     def close(self, lease: Lease[T], *, is_complete: bool) -> None:
-        """End a read; one that is complete is used up. Harmless when called twice."""
+        """End a read; one that is complete, or has got every byte, is used up.
+
+        Harmless when called twice.
+        """
         if lease not in lease.held.leases:
             return
         lease.is_open = False
         held = lease.held
         held.leases.discard(lease)
-        if is_complete and held.reads_left is not None:
+        if (is_complete or lease.has_all) and held.reads_left is not None:
             held.reads_left -= 1
             if held.reads_left == 0:
                 self._end(held, ObjectRefused(f"{_what(held.reference)} has no reads left"))

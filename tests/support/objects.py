@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,6 +11,7 @@ import numpy as np
 
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig, ObjectLimits
+from streamlink.link import ClientRequest, Handler, Server
 from streamlink.objects import ObjectClient, ObjectServer
 from streamlink.testing import memory_address
 from tests.support.peers import SMALL, Array
@@ -41,9 +43,12 @@ class Exchange:
         clock: Clock = running_time,
     ) -> None:
         self.config, self.clock = config, clock
-        self.server = ObjectServer(
-            address or memory_address(), config=config, limits=limits, spool=spool, clock=clock
-        ).listen()
+        self.asked: Counter[str] = Counter()
+        """How often each topic was asked for."""
+        self._link = _Counting(address or memory_address(), config, clock=clock)
+        self._link.count_in(self.asked)
+        self.server = ObjectServer(self._link, limits=limits, spool=spool).listen()
+        self._link.listen()
         self._clients: dict[str, ObjectClient] = {}
 
     def client(self, name: str = "site-1", config: LinkConfig | None = None) -> ObjectClient:
@@ -51,7 +56,10 @@ class Exchange:
         if name in self._clients:
             return self._clients[name]
         client = ObjectClient(
-            self.server.address, name=name, config=config or self.config, clock=self.clock
+            self.server.address,
+            name=name,
+            config=config or self.config,
+            clock=self.clock,
         )
         self._clients[name] = client.start()
         return client
@@ -68,3 +76,21 @@ class Exchange:
         for client in self._clients.values():
             client.close()
         self.server.close()
+        self._link.close()
+
+
+class _Counting(Server):
+    """A server that counts what it is asked."""
+
+    def count_in(self, asked: Counter[str]) -> None:
+        """Count from now on."""
+        self._asked_for = asked
+
+    def serve(self, topic: str, handler: Handler) -> None:
+        """See ``Server``."""
+
+        def counted(request: ClientRequest) -> None:
+            self._asked_for[topic] += 1
+            handler(request)
+
+        super().serve(topic, counted)
