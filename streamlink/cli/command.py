@@ -17,7 +17,7 @@ from rich.console import Console
 
 from streamlink import logs
 from streamlink.cancel import CancelToken
-from streamlink.cli.errors import CommandError, JobFailed, exit_code, sentence
+from streamlink.cli.errors import CommandError, JobFailed, exit_code, sentence, sentences
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
@@ -164,7 +164,8 @@ def _in_words(given: dict[str, Any]) -> Iterator[None]:
             pass  # the server shares this terminal and has reported it
         elif not isinstance(error, KeyboardInterrupt | Cancelled):
             who = f"{site}: " if site else ""
-            _say(f"error: {who}{sentence(error)}", "failed", exit_code(error), in_json)
+            for text in sentences(error):
+                _say(f"error: {who}{text}", "failed", exit_code(error), in_json)
         elif not is_child:  # in a fleet only the parent reports a Ctrl-C
             _say("stopped", "stopped", exit_code(error), in_json)
         raise typer.Exit(exit_code(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -10,11 +11,19 @@ from streamlink.errors import Cancelled, StreamlinkError
 from streamlink.logs import escape
 from streamlink_fl import signals
 
-__all__ = ["CommandError", "JobFailed", "exit_code", "sentence"]
+__all__ = ["BadSettings", "CommandError", "JobFailed", "exit_code", "sentence", "sentences"]
 
 
 class CommandError(StreamlinkError):
     """The command line, or something that it names, is wrong."""
+
+
+class BadSettings(CommandError):
+    """Settings that are unknown or not allowed; each has a sentence of its own."""
+
+    def __init__(self, faults: Iterable[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(self.faults))
 
 
 class JobFailed(StreamlinkError):
@@ -30,6 +39,13 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | Cancelled):
         return signals.code_of(signals.received() or signal.SIGINT)
     return 1 if isinstance(error, JobFailed) else 2
+
+
+def sentences(error: BaseException) -> list[str]:
+    """Return what is wrong: a line for each fault of the settings, otherwise one."""
+    if isinstance(error, BadSettings):
+        return list(map(escape, error.faults))
+    return [sentence(error)]
 
 
 def sentence(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,11 @@ import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from streamlink.cli.errors import CommandError
+from streamlink.cli.errors import BadSettings, CommandError
 from streamlink.cli.help import flag_of, help_of, metavar_of, sections
 from streamlink.config import JobConfig
+from streamlink.config.files import load_yaml
+from streamlink.config.files import sections as sections_of
 
 __all__ = [
     "LINK",
@@ -26,7 +28,6 @@ __all__ = [
     "SERVING",
     "VISITING",
     "config_from",
-    "explain",
     "flags",
     "spelled",
 ]
@@ -130,7 +131,8 @@ def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
     """Build the configuration from the options that ``flags(names)`` gave a command.
 
     Raises:
-        CommandError: a setting is unknown, or its value is not allowed; the message names it.
+        CommandError: a setting is unknown, or its value is not allowed; names it, and the file that
+            it is from. Each such fault is reported.
         OSError: the file cannot be read.
     """
     # None where the flag is absent: so the file's value is not replaced by a default.
@@ -138,7 +140,8 @@ def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
     try:
         return JobConfig.assemble(given["config"], given["set"] or (), overrides)
     except ValidationError as error:
-        raise CommandError(explain(error)) from error
+        given_as_flags = {name for name, value in overrides.items() if value is not None}
+        raise BadSettings(_faults(error, given, given_as_flags)) from error
     except ValueError as error:
         raise CommandError(str(error)) from error
 
@@ -159,9 +162,30 @@ def _spelled(value: object) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def explain(error: ValidationError) -> str:
-    """Return the validation errors on one line, each with the name of its key."""
-    return "; ".join(_fault(dict(each)) for each in error.errors(include_url=False))
+def _faults(error: ValidationError, given: Mapping[str, Any], flags: set[str]) -> Iterator[str]:
+    """Yield a sentence for each fault, with the name of the file if it is the file's."""
+    is_of_file = _origin(given, flags)
+    for fault in error.errors(include_url=False):
+        where = f"{given['config']}: " if is_of_file(fault["loc"]) else ""
+        yield where + _fault(dict(fault))
+
+
+def _origin(given: Mapping[str, Any], flags: set[str]) -> Callable[[tuple[int | str, ...]], bool]:
+    """Return what tells whether the place of a fault is in the file, and no option replaces it."""
+    file = sections_of(load_yaml(given["config"])) if given["config"] is not None else {}
+    options = {each.partition("=")[0].strip() for each in given["set"] or ()} | flags
+
+    def is_of_file(place: tuple[int | str, ...]) -> bool:
+        if len(place) < 2:
+            # A section as a whole, or a relation between keys: any source may have a part in it.
+            section = str(place[0]) if place else ""
+            is_there = section in file if section else bool(file)
+            return is_there and not any(each.startswith(section) for each in options)
+        section, key = map(str, place[:2])
+        keys = file.get(section)
+        return isinstance(keys, dict) and key in keys and f"{section}.{key}" not in options
+
+    return is_of_file
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

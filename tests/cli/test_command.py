@@ -200,6 +200,21 @@ def test_a_fault_in_the_file_is_one_line_that_names_the_key(
     assert sentence in Outcome("server", "--store", "g", "--config", "job.yaml").error
 
 
+def test_each_fault_of_a_file_has_a_line_with_the_name_of_the_file(place: Path) -> None:
+    (place / "job.yaml").write_text(
+        "timeouts:\n  open_timeout: soon\n  opn_timeout: 3\nrounds:\n  min_clients: 0\n"
+    )
+    options = ["--config", "job.yaml", "--min-clients", "-1", "--set", "stream.chunks=3"]
+    outcome = Outcome("server", "--store", "g", *options)
+    assert outcome.code == 2
+    assert sorted(line[:40] for line in outcome.err.splitlines()) == [
+        "error: job.yaml: there is no setting 'ti",
+        "error: job.yaml: timeouts.open_timeout: ",
+        "error: rounds.min_clients: input should ",  # the flag replaces the file's value
+        "error: there is no setting 'stream.chunk",
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
