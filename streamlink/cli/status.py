@@ -16,7 +16,7 @@ from streamlink.cli.services import StoreOf, socket_of
 from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
-from streamlink.rounds.ledger import unfinished_job
+from streamlink.rounds.ledger import recorded_job
 from streamlink_fl import output
 
 __all__ = ["abort", "status"]
@@ -104,7 +104,7 @@ def abort(
 
 
 def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[str, Any]:
-    """Send a request; if no process uses the store, say whether a job there can be resumed.
+    """Send a request; if no process uses the store, say what became of the job there.
 
     Raises:
         ControlError: there is no answer; says why.
@@ -112,9 +112,11 @@ def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[st
     try:
         return ask(path, question)
     except NothingRuns as error:
-        if store is None or (job := unfinished_job(ledger_of(store))) is None:
+        if store is None or (job := recorded_job(ledger_of(store))) is None:
             raise
-        what = f"job {job!r} is not over; resume it with streamlink server ... --resume"
+        where = f"{path}: no process listens here, and by {ledger_of(store)} job {job.name!r} is"
+        if job.is_over:
+            raise NothingRuns(f"{where} complete: all {job.rounds} rounds are done") from error
         raise NothingRuns(
-            f"{path}: no process listens here, but by {ledger_of(store)} {what}"
+            f"{where} not over; resume it with streamlink server ... --resume"
         ) from error

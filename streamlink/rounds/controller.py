@@ -137,6 +137,7 @@ class ScatterAndGather:
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
         self._ledger = ledger
         if ledger is not None:
+            ledger.use_aggregator(aggregator)
             # Before anything else gets the store: no commit may bypass the ledger.
             self._store = ledger.guard(self._store)
             for client, reason in ledger.barred.items():

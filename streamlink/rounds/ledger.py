@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from streamlink.config import RoundConfig
 from streamlink.descriptors import patiently
@@ -37,7 +37,7 @@ from streamlink.rounds.report import RoundReport
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.preflight import require_replaceable
 
-__all__ = ["Ledger", "Run", "model_id", "unfinished_job"]
+__all__ = ["Ledger", "RecordedJob", "Run", "model_id", "recorded_job"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -62,13 +62,23 @@ def model_id(source: ModelSource) -> str:
     return source.identity() if isinstance(source, HasIdentity) else digest_of(source)
 
 
-def unfinished_job(path: Path) -> str | None:
-    """Return the name of the job that the ledger at ``path`` can resume; None: there is none."""
+class RecordedJob(NamedTuple):
+    """The job in a ledger, as far as people want to know when its server has ended."""
+
+    name: str
+    rounds: int
+    """Rounds that are committed (count)."""
+    is_over: bool
+    """Whether all rounds are committed and the clients know that; else it can be resumed."""
+
+
+def recorded_job(path: Path) -> RecordedJob | None:
+    """Return the job of the ledger at ``path``; None: there is none, or it cannot be read."""
     try:
         page = _read(path)
-    except StoreError:  # no ledger, or one that cannot be read
+    except StoreError:
         return None
-    return None if page.is_finished and page.is_over else page.job
+    return RecordedJob(page.job, page.done, page.is_finished and page.is_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,8 @@ class _Page:
     """Earlier runs, which may have left something in the spool."""
     barred: Mapping[str, str] = field(default_factory=dict)
     """Clients that an operator has excluded, and why."""
+    aggregator: str = "mean"
+    """How updates become the new model; see ``ScatterAndGather``."""
 
     @property
     def is_finished(self) -> bool:
@@ -235,6 +247,16 @@ class Ledger:
 
     # --- changes ----------------------------------------------------------------
 
+    def use_aggregator(self, name: str) -> None:
+        """Note how updates are aggregated, before the first round.
+
+        Raises:
+            RoundError: this run was resumed, and its rounds so far were aggregated otherwise.
+        """
+        if self.is_resumed:
+            self._require_same("aggregator", self._page.aggregator, name)
+        self._page = replace(self._page, aggregator=name)
+
     def begin(self, clients: Iterable[str]) -> None:
         """Record the clients of the round that begins."""
         names = tuple(sorted(clients))
@@ -313,7 +335,8 @@ class Ledger:
         if written.job != fresh.job and written.is_finished:
             logger.info("%s: job %r is over; %r begins", self.path, written.job, fresh.job)
             return replace(fresh, replaced_runs=(*written.replaced_runs[-3:], written.run))
-        self._require_same(written, fresh)
+        for key in ("job", "start_round", "part", "train_task_name"):
+            self._require_same(key, getattr(written, key), getattr(fresh, key))
         settled = written.settled(self._present)
         if settled is None:
             raise self._unknown_model(written)
@@ -338,15 +361,13 @@ class Ledger:
             number = page.start_round + done
             logger.info("%d %s are done; it continues with round %d", done, of, number)
 
-    def _require_same(self, written: _Page, fresh: _Page) -> None:
-        for key in ("job", "start_round", "part", "train_task_name"):
-            was, now = getattr(written, key), getattr(fresh, key)
-            if was != now:
-                raise RoundError(
-                    f"{self.path}: this run has {key} = {was!r}, and it cannot continue with "
-                    f"{now!r}; give the same, or remove this file to begin again with the model "
-                    "that is in the store"
-                )
+    def _require_same(self, key: str, was: object, now: object) -> None:
+        if was != now:
+            raise RoundError(
+                f"{self.path}: this run has {key} = {was!r}, and it cannot continue with {now!r}; "
+                "give the same, or remove this file to begin again with the model that is in the "
+                "store"
+            )
 
     def _unknown_model(self, written: _Page) -> RoundError:
         known = [written.digest]

@@ -206,6 +206,16 @@ def test_a_job_that_is_over_makes_way_for_another_one(place: Place) -> None:
     assert place.ledger().is_over
 
 
+def test_a_run_is_resumed_with_the_aggregator_that_it_had(place: Place) -> None:
+    first = place.ledger()
+    first.use_aggregator("median")
+    place.run(first, 1)
+    again = place.ledger()
+    again.use_aggregator("median")
+    with pytest.raises(RoundError, match=r"aggregator = 'median'.*continue with 'mean'"):
+        place.ledger().use_aggregator("mean")
+
+
 @pytest.mark.parametrize("change", ["flip", "cut", "later"])
 def test_a_damaged_ledger_is_refused_in_words(place: Place, change: str) -> None:
     place.run(place.ledger(), 1)

@@ -94,7 +94,7 @@ def test_a_server_is_asked_and_aborted_and_its_log_is_json(store: Path, tmp_path
     assert (last["event"], last["exit_code"]) == ("failed", 1)
     assert "aborted by the operator: bad" in last["message"]
     answer = said("status", "--store", store, code=1)
-    assert "no process listens here, but by " in answer
+    assert "no process listens here, and by " in answer
     assert "model.rounds.json job 'job' is not over; resume it with streamlink server" in answer
     assert not list(tmp_path.glob("*.control"))
 
@@ -175,7 +175,7 @@ def test_a_process_that_is_still_starting_says_so(tmp_path: Path) -> None:
         assert said(*words) == "to abort\n"
 
 
-def test_where_a_job_is_over_nothing_is_said_of_going_on(store: Path) -> None:
+def test_the_status_of_a_job_that_is_over_says_so(store: Path) -> None:
     rules = RoundConfig(num_rounds=1)
     ledger = Ledger(f"{store}.rounds.json", open_store(store), rules)
     ledger.begin(["site-1"])
@@ -183,7 +183,9 @@ def test_where_a_job_is_over_nothing_is_said_of_going_on(store: Path) -> None:
     assert "--resume" not in said("status", "--control", f"{store}.control", code=1)
     ledger.complete(RoundReport(0, 1, 0.5, {"site-1": 1.0}, {}))
     ledger.close()
-    assert "--resume" not in said("status", "--store", store, code=1)
+    answer = said("status", "--store", store, code=1)
+    assert "--resume" not in answer
+    assert "job 'job' is complete: all 1 rounds are done" in answer
 
 
 def test_a_default_socket_that_cannot_be_made_does_not_stop_a_job(tmp_path: Path) -> None:
