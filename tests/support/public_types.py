@@ -20,21 +20,8 @@ import streamlink
 
 __all__ = ["NAMESPACES", "homeless", "mentioned_by", "public_names", "raised_by"]
 
-NAMESPACES = (
-    "config",
-    "errors",
-    "executors",
-    "filters",
-    "fleet",
-    "link",
-    "metrics",
-    "model",
-    "objects",
-    "progress",
-    "rounds",
-    "stores",
-    "testing",
-)
+NAMESPACES = tuple(re.findall(r"^``streamlink\.(\w+)``", streamlink.__doc__ or "", re.MULTILINE))
+"""As the package's own docstring lists them."""
 
 
 def public_names() -> dict[str, Any]:
