@@ -6,7 +6,7 @@ import logging
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from streamlink.errors import StreamlinkError
+from streamlink.errors import StreamAborted, StreamlinkError
 from streamlink.link.peer_request import PeerRequest, is_peers_turn
 from streamlink.link.transfer import WAITING
 
@@ -115,10 +115,17 @@ def wait_for_reply(exchange: PeerRequest) -> Mapping[str, str]:
     return reply.metadata if reply is not None else {}
 
 
-def log_traceback(exchange: PeerRequest) -> None:
-    """Log what a client's task raised; the reply with it follows the end of the stream."""
+def log_traceback(exchange: PeerRequest, error: BaseException | None) -> None:
+    """Log what a client's task raised; the reply with it follows the end of the stream.
+
+    Args:
+        exchange: the request that has failed.
+        error: what ended its update here.
+    """
+    # No reply follows what this end refused, or has waited for in vain.
+    is_told = isinstance(error, StreamAborted) and error.by_peer
     try:
-        reply = exchange.wait_reply(_REPLY_SECONDS)
+        reply = exchange.wait_reply(_REPLY_SECONDS if is_told else 0.0)
     except StreamlinkError:
         return  # the client is lost; the round's own error has the reason
     if reply is None or not reply.traceback:

@@ -218,7 +218,7 @@ class Lockstep:
         try:
             # Before ``end``, which cancels the request whose reply brings the traceback.
             if isinstance(error, ContributorFailed) and error.peer_name in scatter.exchanges:
-                log_traceback(scatter.exchanges[error.peer_name])
+                log_traceback(scatter.exchanges[error.peer_name], error.__cause__)
             scatter.end(reason)
         finally:
             sink.discard()

@@ -187,7 +187,7 @@ class SpooledRound:
         logger.debug("%s: the update of %s failed: %s", self._attempt, name, error)
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
-            log_traceback(exchange)
+            log_traceback(exchange, error)
             exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
         peer = self._peers.get(name)  # None: its update was recovered, so it was not asked
         may_return = peer is not None and is_lost(peer, error)
