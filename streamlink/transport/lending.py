@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from streamlink.clock import Clock
 from streamlink.protocol.frames import PLAIN, Chunk, ChunkHeader, Frame
 from streamlink.protocol.receiver import ReceiveStream
-from streamlink.transport.pump import RECHECK_SECONDS, Pump
+from streamlink.transport.pump import RECHECK_SECONDS
+from streamlink.transport.transfer_pump import TransferPump
 
 __all__ = ["Lend", "LendingPump"]
 
@@ -25,7 +26,7 @@ Lend = Callable[[int, int], memoryview | None]
 """``lend(offset, nbytes)`` gives the memory of that range, as ``lend`` of a sink does."""
 
 
-class LendingPump(Pump[ReceiveStream]):
+class LendingPump(TransferPump[ReceiveStream]):
     """A receiving stream whose sink may lend its memory to the carriers' readers."""
 
     def __init__(self, machine: ReceiveStream, *, clock: Clock) -> None:

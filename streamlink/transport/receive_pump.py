@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
@@ -10,15 +9,12 @@ from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError, TransportClosed, to_raise
 from streamlink.protocol.events import Delivered, Event, Failed
 from streamlink.protocol.frames import PLAIN, Chunk, Frame, Open, Payload
-from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.lending import LendingPump
-from streamlink.transport.log import log_repair, log_resume, log_silence
+from streamlink.transport.log import log_repair, log_resume
 from streamlink.transport.pump import RECHECK_SECONDS
 
 __all__ = ["Decode", "ReceivePump", "Take"]
-
-logger = logging.getLogger("streamlink.transport")
 
 Take = Callable[[Chunk], object]
 """``take(chunk)`` puts its bytes where they belong, or notes that they are there."""
@@ -173,33 +169,12 @@ class ReceivePump(LendingPump):
         """Confirm to the sender that the model is whole: success."""
         self._do(lambda machine, _: machine.commit(digest))
 
-    def hold(self, reason: str, waiting_for: str) -> None:
-        """Report to the sender that this receiver waits for a third party."""
-        with self.locked() as (machine, now):
-            machine.hold(reason, waiting_for, now=now)
-
-    @property
-    def stream(self) -> ReceiveStream:
-        """The machine, for its facts and its snapshot ``stats``."""
-        return self._machine
-
     def _note(self, frame: Frame, call: int) -> None:
         super()._note(frame, call)
         if isinstance(frame, Open) and self._machine.resumes:
             log_resume(self._machine, self._machine.received)
         elif isinstance(frame, Chunk) and not frame.is_intact:
             log_repair(self._machine, self._machine.stats.repairs, "arrived damaged")
-
-    def _is_progress(self, frame: Frame) -> bool:
-        return not isinstance(frame, HANDSHAKE_FRAMES)
-
-    def _report_silence(self) -> None:
-        log_silence(self._machine)
-
-    def _report_waiting(self) -> None:
-        logger.info("%s waits for its connection", self._machine.name)
-        if self.on_waiting is not None:
-            self.on_waiting()
 
     def _peer_knows_end(self) -> bool:
         return False  # the commit may have been on its way when the call broke

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
@@ -18,15 +17,13 @@ from streamlink.protocol.frames import (
     payload_bytes,
     split_payload,
 )
-from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.states import State
-from streamlink.transport.log import log_repair, log_resume, log_silence
-from streamlink.transport.pump import RECHECK_SECONDS, Pump
+from streamlink.transport.log import log_repair, log_resume
+from streamlink.transport.pump import RECHECK_SECONDS
+from streamlink.transport.transfer_pump import TransferPump
 
 __all__ = ["Encode", "SendPump", "Supply"]
-
-logger = logging.getLogger("streamlink.transport")
 
 Supply = Callable[[int, int], Payload]
 """``supply(offset, nbytes)`` gives the bytes of that range, as a source's ``read`` does."""
@@ -36,7 +33,7 @@ Encode = Callable[[int, Payload, tuple[str, ...]], tuple[int, Payload]]
 these bytes travel in, and what they are in it; 0: plain."""
 
 
-class SendPump(Pump[SendStream]):
+class SendPump(TransferPump[SendStream]):
     """The owner's view of a sending stream: wait for room, write, finish, wait for the commit.
 
     Two ways to feed it. An owner whose bytes come from elsewhere *writes* them. An owner with a
@@ -153,16 +150,6 @@ class SendPump(Pump[SendStream]):
             while self._is_pulling:
                 self._to_own.wait(RECHECK_SECONDS)
 
-    def hold(self, reason: str, waiting_for: str) -> None:
-        """Report to the receiver that this sender waits for a third party."""
-        with self.locked() as (machine, now):
-            machine.hold(reason, waiting_for, now=now)
-
-    @property
-    def stream(self) -> SendStream:
-        """The machine, for its facts and its snapshot ``stats``."""
-        return self._machine
-
     def _is_progress(self, frame: Frame) -> bool:
         if (
             isinstance(frame, Accept)
@@ -172,15 +159,7 @@ class SendPump(Pump[SendStream]):
             log_resume(machine, machine.position)
         elif isinstance(frame, Repair):
             log_repair(self._machine, self._machine.stats.repairs, "is sent again")
-        return not isinstance(frame, HANDSHAKE_FRAMES)
-
-    def _report_silence(self) -> None:
-        log_silence(self._machine)
-
-    def _report_waiting(self) -> None:
-        logger.info("%s waits for its connection", self._machine.name)
-        if self.on_waiting is not None:
-            self.on_waiting()
+        return super()._is_progress(frame)
 
     def _react(self, event: Event | None) -> None:
         if isinstance(event, Failed):
