@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, StoreError
-from streamlink.model.block_hashes import BlockHashTracker, block_range
+from streamlink.errors import StoreError
+from streamlink.model.block_hashes import BlockHashTracker
 from streamlink.model.digest import (
     BLOCK_BYTES,
     BLOCK_HASH_BYTES,
@@ -33,19 +33,14 @@ from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.block_cache import verify
 from streamlink.stores.files import (
-    Flusher,
     Steps,
     close_all,
     disk_errors,
     lock,
-    read_into,
     remove,
     require_free,
-    sync_data,
     sync_directory,
-    write_all,
 )
-from streamlink.stores.safetensors.header import encode_header
 from streamlink.stores.safetensors.index import (
     INDEX_NAME,
     SINGLE_NAME,
@@ -54,11 +49,10 @@ from streamlink.stores.safetensors.index import (
     next_index_name,
     publish_index,
     remove_dead_files,
-    shard_name,
     write_block_hashes,
 )
 from streamlink.stores.safetensors.journal import Journal, Partial, find_partials, partial_name
-from streamlink.stores.safetensors.layout import Layout, split_into_shards
+from streamlink.stores.safetensors.shards import ShardFiles
 
 __all__ = ["SafetensorsSink"]
 
@@ -67,8 +61,6 @@ logger = logging.getLogger("streamlink.stores")
 # A step costs an fsync of the shards and one of the journal, in which the writer stands still.
 DURABLE_BYTES = 64 << 20
 """The most that is sent again after a crash of the receiver (bytes)."""
-
-_PART = ".part"
 
 
 class SafetensorsSink:
@@ -102,10 +94,9 @@ class SafetensorsSink:
         self._reserve = reserve
         self._written = RangeSet()
         self._generation = partial.generation if partial else new_generation()
-        self._names: list[str] = []
-        self._suffix = ""
         self._is_prepared = self._is_publishing = False
         self._superseded: set[str] = set()
+        self._own_names: set[str] = set()  # none before the shards are laid out
         self._fds: list[int] = []
         self._lock: list[int] = []
         # The finalizer gets the lists and not ``self``: a reference to the sink would keep it alive
@@ -142,16 +133,12 @@ class SafetensorsSink:
                 f"{self._directory}: this model is prepared and accepts no more bytes: "
                 "commit or discard it"
             )
-        taken = 0
         with disk_errors(self._directory, "writing the model"):
-            for shard, place, length in self._layout.pieces(offset, payload.nbytes):
-                write_all(self._fds[shard], payload[taken : taken + length], place)
-                self._flushers[shard].wrote(place, length)
-                taken += length
+            self._shards.write(offset, payload)
             self._tracker.take(offset, payload)
-            self._written.add(offset, offset + taken)
+            self._written.add(offset, offset + payload.nbytes)
             if self._journal is not None:
-                self._note_progress(self._journal, offset, taken)
+                self._note_progress(self._journal, offset, payload.nbytes)
 
     def digest(self) -> str | None:
         """Return the digest the model will have; None: only the commit can compute it."""
@@ -258,12 +245,19 @@ class SafetensorsSink:
         self._make_room(partial)
         # After the check for free space: a hostile spec of petabytes must not allocate memory.
         self._tracker = BlockHashTracker(self._spec.nbytes)
-        self._suffix = _PART if identity or partial else ""
-        self._lay_out()
+        self._shards = ShardFiles(
+            self._directory,
+            self._spec,
+            self._shard_bytes,
+            self._generation,
+            is_partial=bool(identity or partial),
+            fds=self._fds,
+        )
+        self._own_names = self._shards.all_names()
         if partial is not None:
             self._go_on(partial)
         else:
-            self._create_shards()
+            self._shards.create()
             if identity:
                 self._keep(
                     Journal.create(
@@ -271,8 +265,8 @@ class SafetensorsSink:
                     )
                 )
             else:
-                self._write_headers()
-        self._flushers = [Flusher(fd, self._directory, self._reserve) for fd in self._fds]
+                self._shards.write_headers()
+        self._shards.begin_flushing(self._reserve)
 
     def _take_lock(self) -> None:
         # The lock is on the directory itself, so no lock file lies beside the model.
@@ -297,41 +291,6 @@ class SafetensorsSink:
         kept = partial.mark if partial else 0
         require_free(self._directory, self._spec.nbytes - kept, self._reserve)
 
-    def _lay_out(self) -> None:
-        shards = split_into_shards(self._spec.tensors, self._shard_bytes)
-        self._names = [
-            shard_name(self._generation, number, len(shards)) for number in range(len(shards))
-        ]
-        self._headers, self._sizes = [], []
-        places: list[tuple[int, int]] = []
-        for number, tensors in enumerate(shards):
-            header, offsets = encode_header(tensors)
-            self._headers.append(header)
-            self._sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
-            places.extend((number, offset) for offset in offsets)
-        self._weight_map = {
-            tensor.name: name
-            for name, tensors in zip(self._names, shards, strict=True)
-            for tensor in tensors
-        }
-        self._layout = Layout(self._spec, places)
-
-    def _create_shards(self) -> None:
-        """Create the shards with their full size, as sparse files."""
-        for name, size in zip(self._names, self._sizes, strict=True):
-            path = self._directory / (name + self._suffix)
-            # O_EXCL: the name is random, so an existing file is another attempt's. O_RDWR and not
-            # O_WRONLY: blocks are read back to be hashed. The mode is the usual one for files that
-            # other tools read.
-            self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
-            # The full size lets ranges arrive in any order. It reserves no blocks on the disk: a
-            # file that fills up is noticed by the write, or before that by the reserve.
-            os.ftruncate(self._fds[-1], size)
-
-    def _write_headers(self) -> None:
-        for fd, header in zip(self._fds, self._headers, strict=True):
-            write_all(fd, header, 0)
-
     # --- an attempt that can be resumed -----------------------------------------------
 
     def _keep(self, journal: Journal) -> None:
@@ -340,18 +299,7 @@ class SafetensorsSink:
 
     def _go_on(self, partial: Partial) -> None:
         """Open the shards and the journal of an interrupted attempt."""
-        for name, size in zip(self._names, self._sizes, strict=True):
-            path, final = self._directory / (name + self._suffix), self._directory / name
-            # It had renamed some shards and not all. No index names them yet (``find_partials``
-            # skips what is committed), so they can become partial files again.
-            if final.exists():  # it was interrupted during its commit
-                os.replace(final, path)
-            if not path.exists() or path.stat().st_size != size:
-                raise CorruptStore(
-                    "this file of the interrupted transfer is missing or has the wrong size",
-                    path=str(path),
-                )
-            self._fds.append(patiently(os.open, path, os.O_RDWR))
+        self._shards.reopen()
         self._keep(Journal.reopen(self._directory, partial))
         for block in range(block_count(partial.mark)):
             block_hash = partial.hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
@@ -376,11 +324,9 @@ class SafetensorsSink:
         # Rounded down to whole blocks, because the journal vouches for each byte with a block's
         # hash.
         mark = front if front == self._spec.nbytes else front - front % BLOCK_BYTES
-        fresh = self._layout.pieces(self._durable, max(0, mark - self._durable))
         # Data first, then the record that vouches for it, as in a checkpoint. The other way round,
         # a power failure could leave a record of bytes that are lost.
-        for shard in {shard for shard, _, _ in fresh}:
-            sync_data(self._fds[shard])
+        self._shards.sync(self._durable, max(0, mark - self._durable))
         self._mark(journal, mark)
 
     def _mark(self, journal: Journal, mark: int) -> None:
@@ -397,7 +343,7 @@ class SafetensorsSink:
         """Read back and hash the blocks that did not arrive in order."""
         buffer = memoryview(bytearray(min(self._spec.nbytes, BLOCK_BYTES)))
         for block in self._tracker.unknown():
-            self._tracker.set(block, block_hash_of(self._read_back(block, buffer)))
+            self._tracker.set(block, block_hash_of(self._shards.read_back(block, buffer)))
             steps.done()
 
     def _verified(self, nbytes: int) -> Iterator[memoryview]:
@@ -406,20 +352,10 @@ class SafetensorsSink:
         hashes = self._tracker.hashes
         with disk_errors(self._directory, "reading back"):
             for block in range(block_count(nbytes)):
-                view = self._read_back(block, buffer)
+                view = self._shards.read_back(block, buffer)
                 block_hash = hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES]
                 verify(self._spec, block, view, block_hash, self._directory)
                 yield view
-
-    def _read_back(self, block: int, buffer: memoryview) -> memoryview:
-        """Return a block as it is in the files, in ``buffer``."""
-        start, stop = block_range(block, self._spec.nbytes)
-        view, filled = buffer[: stop - start], 0
-        for shard, place, length in self._layout.pieces(start, stop - start):
-            path = self._directory / (self._names[shard] + self._suffix)
-            read_into(self._fds[shard], view[filled : filled + length], place, path)
-            filled += length
-        return view
 
     def _prepare(self, steps: Steps) -> None:
         self._require_open()
@@ -431,10 +367,8 @@ class SafetensorsSink:
             if self._journal is not None:
                 # The headers are the last bytes: a shard without one begins with zeros, and no tool
                 # takes it for a model.
-                self._write_headers()
-            for fd in self._fds:
-                sync_data(fd)
-                steps.done()
+                self._shards.write_headers()
+            self._shards.sync_all(steps)
             if self._journal is not None:
                 # After the fsync and before the renames: a process that is killed in between finds
                 # the whole model on the disk, and has nothing to receive again.
@@ -446,15 +380,14 @@ class SafetensorsSink:
         """Give all files their final names, which the present index does not mention yet."""
         digests = f"model-{self._generation}.digests"
         write_block_hashes(self._directory / digests, self._spec, self._tracker.hashes)
-        for name in self._names if self._suffix else ():
-            os.replace(self._directory / (name + self._suffix), self._directory / name)
+        self._shards.take_final_names()
         # The names of shards and sidecar must be durable before the index that refers to them. Else
         # a power failure could keep the index and lose a shard.
         sync_directory(self._directory)
         # Read now: once the index is replaced, nothing names the old files any more, and other
         # tools give theirs names that we could not recognize.
         self._superseded = _files_of_present_model(self._directory)
-        index = ShardIndex(self._weight_map, self._spec.nbytes, digests)
+        index = ShardIndex(self._shards.weight_map, self._spec.nbytes, digests)
         index.prepare(self._directory, self._generation)
 
     def _remove_own(self) -> None:
@@ -465,8 +398,7 @@ class SafetensorsSink:
         if self._is_publishing:
             return
         digests, journal = f"model-{self._generation}.digests", partial_name(self._generation)
-        names = {*self._names, *(name + self._suffix for name in self._names), digests, journal}
-        for name in (*names, next_index_name(self._generation)):
+        for name in (*self._own_names, digests, journal, next_index_name(self._generation)):
             remove(self._directory / name)
         # After the unlinks, which need no descriptor, and before the directory is listed, which
         # needs one.

@@ -1,0 +1,150 @@
+"""The shard files of a model that is being written: their names, places, and descriptors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore
+from streamlink.model.block_hashes import block_range
+from streamlink.model.spec import ModelSpec
+from streamlink.stores.files import Flusher, Steps, read_into, sync_data, write_all
+from streamlink.stores.safetensors.header import encode_header
+from streamlink.stores.safetensors.index import shard_name
+from streamlink.stores.safetensors.layout import Layout, split_into_shards
+
+__all__ = ["ShardFiles"]
+
+_PART = ".part"
+
+
+class ShardFiles:
+    """The shards of one attempt. Each file has its full size from the start.
+
+    Args:
+        directory: of the store.
+        spec: the tensors.
+        shard_bytes: see ``SafetensorsStore``.
+        generation: makes the names those of this attempt.
+        is_partial: they end in ``.part`` and have no headers until they are whole.
+        fds: where their descriptors are kept; whoever made the list closes them, also where this
+            object is gone.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        spec: ModelSpec,
+        shard_bytes: int,
+        generation: str,
+        *,
+        is_partial: bool,
+        fds: list[int],
+    ) -> None:
+        self._directory, self._spec, self._fds = directory, spec, fds
+        self._suffix = _PART if is_partial else ""
+        self._flushers: list[Flusher] = []
+        shards = split_into_shards(spec.tensors, shard_bytes)
+        self._names = [shard_name(generation, number, len(shards)) for number in range(len(shards))]
+        self._headers: list[bytes] = []
+        self._sizes: list[int] = []
+        places: list[tuple[int, int]] = []
+        for number, tensors in enumerate(shards):
+            header, offsets = encode_header(tensors)
+            self._headers.append(header)
+            self._sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
+            places.extend((number, offset) for offset in offsets)
+        self.weight_map = {
+            tensor.name: name
+            for name, tensors in zip(self._names, shards, strict=True)
+            for tensor in tensors
+        }
+        """Tensor to the final name of its file, as the index has it."""
+        self._layout = Layout(spec, places)
+
+    # --- files --------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Create the shards with their full size, as sparse files."""
+        for path, size in self._files():
+            # O_EXCL: the name is random, so an existing file is another attempt's. O_RDWR and not
+            # O_WRONLY: blocks are read back to be hashed. The mode is the usual one for files that
+            # other tools read.
+            self._fds.append(patiently(os.open, path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))
+            # The full size lets ranges arrive in any order. It reserves no blocks on the disk: a
+            # file that fills up is noticed by the write, or before that by the reserve.
+            os.ftruncate(self._fds[-1], size)
+
+    def reopen(self) -> None:
+        """Open the shards of an attempt that was interrupted, also during its commit.
+
+        Raises:
+            CorruptStore: one is missing or has another size.
+        """
+        for (path, size), name in zip(self._files(), self._names, strict=True):
+            final = self._directory / name
+            # It had renamed some shards and not all. No index names them yet (``find_partials``
+            # skips what is committed), so they can become partial files again.
+            if final.exists():  # it was interrupted during its commit
+                os.replace(final, path)
+            if not path.exists() or path.stat().st_size != size:
+                raise CorruptStore(
+                    "this file of the interrupted transfer is missing or has the wrong size",
+                    path=str(path),
+                )
+            self._fds.append(patiently(os.open, path, os.O_RDWR))
+
+    def take_final_names(self) -> None:
+        """Rename the files of a partial model to the names that the index has."""
+        for name in self._names if self._suffix else ():
+            os.replace(self._directory / (name + self._suffix), self._directory / name)
+
+    def all_names(self) -> set[str]:
+        """Return every name that one of the files may have."""
+        return {*self._names, *(name + self._suffix for name in self._names)}
+
+    # --- bytes --------------------------------------------------------------------------
+
+    def begin_flushing(self, reserve: int) -> None:
+        """From now on, have written ranges sent to the disk soon, and ``reserve`` bytes kept."""
+        self._flushers = [Flusher(fd, self._directory, reserve) for fd in self._fds]
+
+    def write_headers(self) -> None:
+        """Write what makes a shard a safetensors file."""
+        for fd, header in zip(self._fds, self._headers, strict=True):
+            write_all(fd, header, 0)
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Write a range of the model; one system call for each run of tensors."""
+        taken = 0
+        for shard, place, length in self._layout.pieces(offset, payload.nbytes):
+            write_all(self._fds[shard], payload[taken : taken + length], place)
+            self._flushers[shard].wrote(place, length)
+            taken += length
+
+    def read_back(self, block: int, buffer: memoryview) -> memoryview:
+        """Return a block as it is in the files, in ``buffer``."""
+        start, stop = block_range(block, self._spec.nbytes)
+        view, filled = buffer[: stop - start], 0
+        for shard, place, length in self._layout.pieces(start, stop - start):
+            path = self._directory / (self._names[shard] + self._suffix)
+            read_into(self._fds[shard], view[filled : filled + length], place, path)
+            filled += length
+        return view
+
+    def sync(self, offset: int, nbytes: int) -> None:
+        """Make a range of the model durable."""
+        for shard in {shard for shard, _, _ in self._layout.pieces(offset, nbytes)}:
+            sync_data(self._fds[shard])
+
+    def sync_all(self, steps: Steps) -> None:
+        """Make all files durable, headers included; each is a step."""
+        for fd in self._fds:
+            sync_data(fd)
+            steps.done()
+
+    def _files(self) -> Iterator[tuple[Path, int]]:
+        for name, size in zip(self._names, self._sizes, strict=True):
+            yield self._directory / (name + self._suffix), size
