@@ -21,6 +21,7 @@ from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, PeerLeft, Welcomed
 from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport import departure
 from streamlink.transport.carriers import (
     ClientCall,
     ControlCarrier,
@@ -171,6 +172,7 @@ class Dialer:
 
     def close(self) -> None:
         """Drop both connections, after a goodbye that was sent has left."""
+        departure.forget(self)
         self._is_closing.set()
         if self._session_pump is not None:
             # No effect after a goodbye; without one the server would wait for us to come back.
@@ -186,6 +188,14 @@ class Dialer:
         for thread in threads:
             self.clock.join(thread, _LAST_WORDS_SECONDS)
         self.ticker.close()
+
+    def depart(self, has_failed: bool, seconds: float) -> None:
+        """Say goodbye as the process ends, for whoever has not closed this; see ``Departing``."""
+        if (pump := self._session_pump) is None:
+            return
+        with pump.locked() as (machine, now):
+            machine.goodbye("the client's process has ended", now=now)
+        pump.wait_over(seconds)
 
     def hello(self) -> f.Hello:
         """Return what this client greets with."""
@@ -205,6 +215,7 @@ class Dialer:
     def _greet(self, pump: Pump[SessionMachine]) -> f.Welcome:
         """Have the session's pump carried from now on; returns the server's welcome."""
         self._session_pump = pump
+        departure.note(self)
         carriage = Carriage(
             pump,
             self.carriers.control,

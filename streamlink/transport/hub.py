@@ -22,6 +22,7 @@ from streamlink.errors import AbortCode, ProtocolError, StreamAborted, Streamlin
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport import departure
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.identity import Guard
@@ -132,6 +133,7 @@ class Hub:
                 self.data_ports = ()
                 self.ticker.close()
                 raise
+            departure.note(self)
         return self
 
     def _open_listeners(self) -> None:
@@ -177,6 +179,7 @@ class Hub:
         Whoever cannot be reached is waited for as a lost client is, ``most`` seconds in all.
         """
         self._is_closed = True
+        departure.forget(self)
         if not self._listeners:
             return
         try:
@@ -186,6 +189,18 @@ class Hub:
             # Nothing may wait for a client once the clocks have stopped.
             self.registry.abort_all(reason)
             self.ticker.close()
+
+    def depart(self, has_failed: bool, seconds: float) -> None:
+        """End the sessions as the process ends, for whoever has not closed this; see ``Departing``.
+
+        A client that waits for its request, or has one, must not take this for the end of its job.
+        """
+        sessions, until = self.sessions, self.clock() + seconds
+        is_busy = any(each.is_asking for each in sessions)
+        reason = "the server's process has ended"
+        self.registry.close(reason, has_failed=has_failed or is_busy, most=seconds)
+        for session in sessions:  # an abort is not answered: wait until it has left
+            session.pump.wait_over(max(0.0, until - self.clock()))
 
     # --- for carriers -----------------------------------------------------------------
 

@@ -185,6 +185,12 @@ class Session:
             return machine.can_resume(hello) and not machine.is_closed
 
     @property
+    def is_asking(self) -> bool:
+        """Whether a request of this end waits for its reply."""
+        with self._lock:
+            return bool(self._pending)
+
+    @property
     def pump(self) -> Pump[SessionMachine]:
         """What a new call has to carry."""
         return self._pump

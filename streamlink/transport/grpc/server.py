@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -15,6 +14,7 @@ from streamlink.transport.grpc import health
 from streamlink.transport.grpc.credentials import certified_names, server_credentials
 from streamlink.transport.grpc.options import server_options
 from streamlink.transport.grpc.strangers import Strangers
+from streamlink.transport.grpc.workers import Workers
 from streamlink.transport.hub import Hub
 from streamlink.transport.server_calls import only_answer
 
@@ -46,7 +46,7 @@ class GrpcListener:
         )
         announce = self._strangers.announce
         self._credentials = server_credentials(address, self._config.security, announce)
-        self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="streamlink-grpc")
+        self._pool = Workers(self._calls, "streamlink-grpc")
         self._server, self._port = self._listen(address)
         self._strangers.start(self._port)
 
@@ -59,7 +59,7 @@ class GrpcListener:
         """See ``Listener``."""
         self._server.stop(grace=1).wait(timeout=5)
         self._strangers.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown()
 
     @property
     def _calls(self) -> int:
@@ -73,7 +73,11 @@ class GrpcListener:
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
         options = server_options(self._config, self._budget.connections)
-        server = grpc.server(self._pool, options=options, maximum_concurrent_rpcs=self._calls)
+        server = grpc.server(
+            self._pool,  # type: ignore[arg-type]  # any executor will do
+            options=options,
+            maximum_concurrent_rpcs=self._calls,
+        )
         server.add_generic_rpc_handlers(self._handlers())
         try:
             # Where a live server has a Unix socket gRPC would replace it, without an error.
