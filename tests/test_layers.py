@@ -64,6 +64,9 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
+    "integrations": frozenset(
+        {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
+    ),
     "allocator": frozenset[str](),
     "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),
@@ -382,7 +385,17 @@ def test_the_pump_of_a_transfer_is_private(path: Path) -> None:
 @every("benchmarks", "examples")
 def test_programs_use_the_public_names_only(path: Path) -> None:
     ours = {name for name in imported_by(path) if is_under(name, "streamlink")}
+    # What an integration offers is public; it is no namespace, since it is imported by name only.
+    ours = {name for name in ours if not is_under(name, "streamlink.integrations")}
     deep = ours - {"streamlink"} - public_names().keys()
+    assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
+
+
+@every("streamlink/integrations")
+def test_an_integration_uses_the_public_names_only(path: Path) -> None:
+    ours = {name for name in imported_by(path) if is_under(name, "streamlink")}
+    theirs = {name for name in ours if is_under(name, "streamlink.integrations")}
+    deep = ours - theirs - {"streamlink"} - public_names().keys()
     assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
 
 
@@ -427,7 +440,9 @@ MIRRORED = sorted(
 
 @pytest.mark.parametrize("folder", MIRRORED, ids=name_of)
 def test_a_folder_of_tests_has_those_of_the_modules_it_mirrors(folder: Path) -> None:
-    modules = [path.stem for path in (PACKAGE / folder.relative_to(TESTS)).glob("*.py")]
+    of = PACKAGE / folder.relative_to(TESTS)
+    modules = [path.stem for path in of.glob("*") if path.suffix == ".py" or path.is_dir()]
+    modules += ["harness"] if of.name == "integrations" else []  # of benchmarks/integrations
     files = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
     assert not [f for f in files if not any(names(f, module) for module in modules)], (
         "name these after a module (test_MODULE.py, test_MODULE_....py), or move them to scenarios/"

@@ -1,0 +1,1 @@
+"""Flower's quickstart with NumPy, its arrays over streamlink."""

@@ -1,0 +1,1 @@
+"""Flower's quickstart with PyTorch, its arrays over streamlink."""

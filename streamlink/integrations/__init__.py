@@ -1,0 +1,1 @@
+"""streamlink inside other frameworks; each is imported only when it is asked for."""

@@ -1,0 +1,226 @@
+"""``StreamlinkGrid``: Flower's grid, the arrays of its messages being objects of a server here."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from copy import copy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from flwr.app import ArrayRecord, ConfigRecord, Error, Message
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from streamlink import LinkConfig, StreamlinkError
+from streamlink.config import ObjectLimits
+from streamlink.errors import AddressInUse
+from streamlink.integrations.flower.identity import Admission
+from streamlink.integrations.flower.records import (
+    SESSION,
+    SourceRecord,
+    exchanged,
+    reference_in,
+    referring,
+    source_of,
+)
+from streamlink.objects import ObjectServer, OpenObject, Reference
+
+__all__ = ["StreamlinkGrid"]
+
+_MAX_READERS = 64  # names in a reference; with more, whoever was let in may read
+
+
+@dataclass
+class _Object:
+    """A record that is on its way to one or several clients."""
+
+    record: ArrayRecord
+    ttl: float = 0.0
+    readers: set[str] = field(default_factory=set)  # those whose reply is still awaited
+    reference: Reference | None = None
+
+
+@dataclass
+class _Sent:
+    message: Message
+    name: str
+    token: str
+    objects: list[_Object] = field(default_factory=list)
+
+
+class _Received:
+    """An object that a client has sent; it is released with the last record that reads from it."""
+
+    def __init__(self, opened: OpenObject) -> None:
+        self.spec, self.read, self.close = opened.spec, opened.read, opened.close
+        weakref.finalize(self, opened.close)
+
+
+def _as_flower_does(name: str) -> Callable[..., Any]:
+    def method(self: StreamlinkGrid, *args: Any, **options: Any) -> Any:
+        return getattr(self.grid, name)(*args, **options)
+
+    return method
+
+
+class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
+    """Sends references in the place of arrays, and returns replies whose arrays are read on demand.
+
+    All else is done by ``grid``, over Flower's own connection. It listens from the beginning;
+    ``close`` ends that, or the ``with`` block, or the end of the process.
+
+    Args:
+        grid: the one that Flower gives to a ServerApp.
+        listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free port of a range.
+        config: settings of this end.
+        limits: how many objects, how large, and for how long at most.
+        spool: directory for what clients send; by default a temporary one.
+        poll_seconds: how often replies are asked for; Flower does every 3 s.
+
+    Attributes:
+        objects: the server of the arrays; ``objects.port`` is where clients connect.
+        config: its settings, with the tokens of the clients.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        listen: str = "127.0.0.1:0",
+        *,
+        config: LinkConfig | None = None,
+        limits: ObjectLimits | None = None,
+        spool: Path | str | None = None,
+        poll_seconds: float = 0.5,
+    ) -> None:
+        self.grid, self._poll_seconds = grid, poll_seconds
+        self._limits = limits or ObjectLimits()
+        self._sent: dict[str, _Sent] = {}
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
+            self._admission = Admission(folder, config or LinkConfig())
+            self.config = self._admission.config
+            self.objects = self._listening(listen, spool or folder / "objects")
+            stack.callback(self.objects.close)
+            self.close = weakref.finalize(self, stack.pop_all().close)
+
+    def _listening(self, listen: str, spool: Path | str) -> ObjectServer:
+        host, _, ports = listen.rpartition(":")
+        first, _, last = ports.partition("-")
+        for port in range(int(first), int(last or first)):
+            with suppress(AddressInUse):
+                return self._listening(f"{host}:{port}", spool)
+        config, limits = self.config, self._limits
+        server = ObjectServer(f"{host}:{last or first}", config=config, limits=limits, spool=spool)
+        return server.listen()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what Flower's own grid does ----------------------------------------------------------
+
+    set_run, create_message = _as_flower_does("set_run"), _as_flower_does("create_message")
+    get_node_ids, get_nodes = _as_flower_does("get_node_ids"), _as_flower_does("get_nodes")
+
+    @property
+    def run(self) -> Any:
+        """The run; see Flower's ``Grid``."""
+        return self.grid.run
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Push messages; a record that several of them share is put once."""
+        # Copies: the caller's messages keep their arrays.
+        new = [_Sent(copy(m), *self._admission.admit(m.metadata.dst_node_id)) for m in messages]
+        self._admission.publish()
+        self._put(new)
+        for sent in new:
+            self._refer(sent)
+        ids = list(self.grid.push_messages([each.message for each in new]))
+        self._sent |= {each.message.metadata.message_id: each for each in new}
+        self._release({each.message.metadata.message_id for each in new} - set(ids))
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Pull replies; their arrays are at this server already, and read when they are used."""
+        replies = [self._opened(each) for each in self.grid.pull_messages(message_ids)]
+        self._release({each.metadata.reply_to_message_id for each in replies})
+        return replies
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Push messages and wait for the replies; whoever replies after ``timeout`` is too late."""
+        waiting = set(filter(None, self.push_messages(messages)))
+        end = None if timeout is None else time.monotonic() + timeout
+        replies: list[Message] = []
+        while waiting and (end is None or time.monotonic() < end):
+            replies += (new := list(self.pull_messages(waiting)))
+            waiting -= {each.metadata.reply_to_message_id for each in new}
+            if waiting:
+                time.sleep(self._poll_seconds)
+        self._release(waiting)
+        return replies
+
+    # --- objects ------------------------------------------------------------------------------
+
+    def _put(self, new: list[_Sent]) -> None:
+        """Put each record of arrays once, for all clients that it is sent to."""
+        objects: dict[int, _Object] = {}  # by the record's identity
+        for sent in new:
+            for record in sent.message.content.values():
+                if isinstance(record, ArrayRecord):
+                    known = objects.setdefault(id(record), _Object(record))
+                    known.readers.add(sent.name)
+                    known.ttl = max(known.ttl, sent.message.metadata.ttl)
+                    sent.objects.append(known)
+        for each in objects.values():
+            source = source_of(each.record)
+            if source is not None:  # else Flower carries it as always
+                readers = tuple(each.readers) if len(each.readers) <= _MAX_READERS else None
+                ttl = min(each.ttl, self._limits.max_ttl)
+                each.reference = self.objects.put(source, readers=readers, ttl=ttl, digest="")
+
+    def _refer(self, sent: _Sent) -> None:
+        references = {id(each.record): each.reference for each in sent.objects}
+
+        def change(record: ArrayRecord) -> ArrayRecord:
+            found = references[id(record)]
+            return record if found is None else referring(found)
+
+        content = exchanged(sent.message.content, change)
+        session = {"name": sent.name, "token": sent.token, "port": self.objects.port}
+        content[SESSION] = ConfigRecord(session)
+        sent.message.content = content
+
+    def _opened(self, reply: Message) -> Message:
+        def change(record: ArrayRecord) -> ArrayRecord:
+            text = reference_in(record)
+            return record if text is None else SourceRecord(_Received(self.objects.open(text)))
+
+        if reply.has_content():
+            try:
+                reply.content = exchanged(reply.content, change)
+            except StreamlinkError as error:
+                sent = self._sent[reply.metadata.reply_to_message_id].message
+                unavailable = Error(ErrorCode.REPLY_MESSAGE_UNAVAILABLE, str(error))
+                return Message(unavailable, reply_to=sent)
+        return reply
+
+    def _release(self, message_ids: Iterable[str]) -> None:
+        """Release what these messages brought: nobody waits for their replies any more."""
+        for sent in filter(None, [self._sent.pop(each, None) for each in message_ids]):
+            self._admission.dismiss(sent.name)
+            for each in sent.objects:
+                each.readers.discard(sent.name)
+                if not each.readers and each.reference is not None:
+                    with suppress(StreamlinkError):  # the server may have been started again
+                        self.objects.drop(each.reference)

@@ -1,0 +1,75 @@
+"""``StreamlinkMod``: at a client, references become arrays, and its reply's arrays references."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from flwr.app import ArrayRecord, Context, Message
+
+from streamlink import LinkConfig
+from streamlink.integrations.flower.identity import SETTING, dialled, with_security
+from streamlink.integrations.flower.records import (
+    SESSION,
+    SourceRecord,
+    exchanged,
+    reference_in,
+    referring,
+    source_of,
+)
+from streamlink.objects import ObjectClient
+
+__all__ = ["StreamlinkMod"]
+
+
+class StreamlinkMod:
+    """The mod of a ClientApp whose server uses ``StreamlinkGrid``; the first in its list.
+
+    Args:
+        server: the only host that is dialled: ``HOST:FIRST-LAST`` or ``HOST``, where the message
+            names the port, or ``HOST:PORT``. By default ``streamlink-server`` in the node's
+            configuration, or in the run's; else this machine.
+        config: settings of this end.
+    """
+
+    def __init__(self, server: str | None = None, *, config: LinkConfig | None = None) -> None:
+        self._server, self._config = server, config or LinkConfig()
+
+    def __call__(
+        self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
+    ) -> Message:
+        """Run the rest of the app with arrays that are fetched when they are used."""
+        if not message.has_content() or SESSION not in message.content:
+            return call_next(message, context)
+        session = message.content.pop(SESSION)
+        setting = self._server or context.node_config.get(SETTING)
+        server = str(setting or context.run_config.get(SETTING) or "127.0.0.1")
+        address = dialled(server, int(session["port"]))
+        # The setting is a path; this file has no name, so that nothing of it outlives the process.
+        with tempfile.TemporaryFile(prefix="streamlink-") as token:
+            token.write(session["token"].encode())
+            token.flush()
+            config = with_security(self._config, token=Path(f"/dev/fd/{token.fileno()}"))
+            with ExitStack() as stack:
+                client = ObjectClient(address, name=session["name"], config=config)
+                stack.enter_context(client)
+                message.content = exchanged(message.content, partial(_fetched, client, stack))
+                reply = call_next(message, context)
+                if reply.has_content():
+                    reply.content = exchanged(reply.content, partial(_sent, client))
+                return reply
+
+
+def _fetched(client: ObjectClient, stack: ExitStack, record: ArrayRecord) -> ArrayRecord:
+    text = reference_in(record)
+    if text is None:
+        return record
+    return SourceRecord(stack.enter_context(client.open(text)), partial(client.get, text))
+
+
+def _sent(client: ObjectClient, record: ArrayRecord) -> ArrayRecord:
+    source = source_of(record)
+    return record if source is None else referring(client.put(source, reads=1))

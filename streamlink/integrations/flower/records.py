@@ -1,0 +1,185 @@
+"""Flower's records of arrays, over any source: nothing is read before it is asked for.
+
+On the way out a record becomes a source without a copy (``source_of``), and then a reference
+(``exchanged``); on the way in a reference becomes a ``SourceRecord``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from flwr.app import Array, ArrayRecord, RecordDict
+
+from streamlink import ModelSource, StreamlinkError, TensorSpec, copy_model
+from streamlink.errors import UnsupportedDtype
+from streamlink.objects import OpenObject
+from streamlink.stores import ArrayModel, as_model
+
+__all__ = [
+    "SESSION",
+    "SourceRecord",
+    "exchanged",
+    "record_of",
+    "reference_in",
+    "referring",
+    "source_of",
+]
+
+_Values = npt.NDArray[Any]
+
+SESSION = "streamlink"
+"""The key of the record with what a client needs to connect; the mod takes it out."""
+
+_NUMPY, _REFERENCE = "numpy.ndarray", "streamlink.reference"  # Flower's "serialization types"
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+# What torch cannot take from NumPy by that name, and the integers of the same size.
+_TORCH = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+
+
+class SourceArray(Array):  # type: ignore[misc]  # untyped
+    """A tensor of a source in the place of Flower's ``Array``; each ``numpy()`` reads it anew."""
+
+    def __init__(self, source: OpenObject, tensor: TensorSpec) -> None:
+        values = {"dtype": str(tensor.numpy_dtype), "shape": tensor.shape, "stype": _NUMPY}
+        self.__dict__.update(values, source=source, tensor=tensor)
+
+    def numpy(self) -> _Values:
+        """Read the tensor into a new array; its dtype is the one that was sent, also bfloat16."""
+        return self.source[self.tensor.name]  # type: ignore[no-any-return]
+
+    @property
+    def data(self) -> bytes:
+        """Flower's serialized form, for code that knows no other; it takes two copies."""
+        return bytes(Array(self.numpy()).data)
+
+    def __repr__(self) -> str:
+        return f"SourceArray({self.tensor})"
+
+
+class SourceRecord(ArrayRecord):  # type: ignore[misc]
+    """An ``ArrayRecord`` whose arrays stay in ``source`` until they are asked for.
+
+    Args:
+        source: the model.
+        fetch: copies all of it into a model in memory, faster than array by array.
+    """
+
+    def __init__(
+        self, source: ModelSource, fetch: Callable[[ArrayModel], object] | None = None
+    ) -> None:
+        super().__init__()
+        opened = OpenObject(
+            source, lambda is_complete: source.close()
+        )  # reads a tensor by its name
+        self.__dict__.update(source=source, opened=opened)
+        self.__dict__["fetch"] = fetch or (lambda into: copy_model(source, into))
+        for tensor in source.spec.tensors:
+            self[tensor.name] = SourceArray(opened, tensor)
+
+    def is_whole(self) -> bool:
+        """Return whether it still is the source: no array was removed, replaced or moved."""
+        sources = [getattr(array, "source", None) for array in self.values()]
+        is_same = all(source is self.opened for source in sources)
+        return is_same and list(self) == list(self.source.spec.names)
+
+    def to_numpy_ndarrays(self, *, keep_input: bool = True) -> list[_Values]:
+        """Return all arrays, as Flower does; whole models arrive in one transfer."""
+        return list(self._taken(keep_input).values())
+
+    def to_torch_state_dict(self, *, keep_input: bool = True) -> OrderedDict[str, Any]:
+        """Return all arrays as tensors, as Flower does, and those of bfloat16 and FP8 too."""
+        return OrderedDict((name, _tensor(a)) for name, a in self._taken(keep_input).items())
+
+    def count_bytes(self) -> int:
+        """Return the bytes of all arrays and their names, without reading them."""
+        return int(self.source.spec.nbytes) + sum(map(len, self))
+
+    def _taken(self, keep_input: bool) -> dict[str, _Values]:
+        if self.is_whole():
+            tensors = self.source.spec.tensors
+            arrays = {each.name: np.empty(each.shape, each.numpy_dtype) for each in tensors}
+            self.fetch(ArrayModel(arrays))
+        else:
+            arrays = {name: array.numpy() for name, array in self.items()}
+        if not keep_input:
+            self.clear()
+        return arrays
+
+
+def record_of(model: Any) -> SourceRecord:
+    """Return an ``ArrayRecord`` over a model where it is, without a copy.
+
+    Args:
+        model: arrays (a list, or a dict by name), a torch module or state_dict, or any source, such
+            as ``open_model("path")``. It must not change while the record is in use.
+    """
+    if isinstance(model, ModelSource):
+        return SourceRecord(model)
+    if isinstance(model, list):
+        model = {str(number): array for number, array in enumerate(model)}  # Flower's own names
+    return SourceRecord(as_model(model))
+
+
+def source_of(record: ArrayRecord) -> ModelSource | None:
+    """Return the arrays of a record as a source, without a copy; None: some are not supported."""
+    if isinstance(record, SourceRecord) and record.is_whole():
+        return record.source  # type: ignore[no-any-return]
+    try:
+        return ArrayModel({name: _viewed(array) for name, array in record.items()})
+    except StreamlinkError:
+        return None
+
+
+def exchanged(content: RecordDict, change: Callable[[ArrayRecord], ArrayRecord]) -> RecordDict:
+    """Return the same records, those of arrays as ``change`` returns them."""
+    records = content.items()
+    return RecordDict({n: change(r) if isinstance(r, ArrayRecord) else r for n, r in records})
+
+
+def referring(reference: object) -> ArrayRecord:
+    """Return the record that travels in the place of the arrays."""
+    data = str(reference).encode("ascii")
+    return ArrayRecord({_REFERENCE: Array(dtype="", shape=(), stype=_REFERENCE, data=data)})
+
+
+def reference_in(record: ArrayRecord) -> str | None:
+    """Return the text of the reference that a record is; None: it has arrays."""
+    arrays = list(record.values())
+    if len(arrays) != 1 or arrays[0].stype != _REFERENCE:
+        return None
+    return bytes(arrays[0].data).decode("ascii", "replace")
+
+
+def _viewed(array: Array) -> _Values:
+    """Return a view of the values in Flower's serialized form, which is that of a .npy file."""
+    if isinstance(array, SourceArray):
+        return array.numpy()
+    if array.stype != _NUMPY:
+        raise UnsupportedDtype(f"an array is serialized as {array.stype!r}, not as a NumPy array")
+    file = BytesIO(array.data)
+    version = np.lib.format.read_magic(file)
+    if version not in _HEADERS:
+        raise UnsupportedDtype(f"an array has a .npy header of version {version}")
+    shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.kind == "V" and hasattr(ml_dtypes, array.dtype):
+        dtype = np.dtype(getattr(ml_dtypes, array.dtype))  # .npy writes them as raw bytes
+    start, order = file.tell(), "F" if is_fortran else "C"
+    return np.ndarray(shape, dtype, array.data, start, order=order)  # type: ignore[arg-type]
+
+
+def _tensor(values: _Values) -> Any:
+    import torch
+
+    name = str(values.dtype)
+    if name not in _TORCH:
+        return torch.from_numpy(values)
+    return torch.from_numpy(values.view(_TORCH[name])).view(getattr(torch, name))

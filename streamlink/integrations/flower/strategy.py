@@ -1,0 +1,105 @@
+"""``StreamingFedAvg``: Flower's FedAvg with its model in a store, averaged range by range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message
+from flwr.serverapp.strategy import FedAvg
+
+from streamlink import ModelStore, copy_model
+from streamlink.errors import ModelError
+from streamlink.integrations.flower.records import exchanged, record_of, source_of
+from streamlink.rounds import AveragedModel
+
+__all__ = ["StreamingFedAvg"]
+
+
+class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
+    """``FedAvg`` that holds windows of models instead of models.
+
+    Sampling, checks of the replies, weights and metrics are Flower's own; only the mean of the
+    arrays is ours. It keeps their dtypes (Flower makes float64 of integers), and refuses NaN.
+
+    Args:
+        store: holds the model, such as ``streamlink.open_store("model")``; each round replaces it.
+        options: those of ``FedAvg``.
+    """
+
+    def __init__(self, store: ModelStore, **options: Any) -> None:
+        super().__init__(**options)
+        self._store = store
+
+    def start(
+        self, grid: Any, initial_arrays: ArrayRecord | None = None, *args: Any, **options: Any
+    ) -> Any:
+        """Start, as Flower's strategies do.
+
+        Args:
+            grid: a ``StreamlinkGrid``.
+            initial_arrays: copied to the store first; None: begin with the model that is there.
+            args: those of Flower's ``start``, in its order.
+            options: the same, by name.
+        """
+        if initial_arrays is not None:
+            copy_model(_require_source(initial_arrays), self._store)
+        if (evaluate := options.get("evaluate_fn")) is not None:
+            options["evaluate_fn"] = lambda number, arrays: evaluate(number, self._known(arrays))
+        # Flower would serialize each array of the first model, to log its size.
+        return super().start(grid, ArrayRecord(), *args, **options)
+
+    def configure_train(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Any:
+        """Configure the next round of training, as Flower does."""
+        return super().configure_train(server_round, self._known(arrays), *rest)
+
+    def configure_evaluate(self, server_round: int, arrays: ArrayRecord, *rest: Any) -> Any:
+        """Configure the next round of evaluation, as Flower does."""
+        return super().configure_evaluate(server_round, self._known(arrays), *rest)
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
+        """Average the arrays of the replies into the store; the metrics are aggregated by Flower.
+
+        Raises:
+            StreamlinkError: the models differ, one has NaN, or the store cannot take the mean.
+        """
+        replies = list(replies)
+        # Flower checks, logs and weighs them as always, with arrays that have no elements.
+        none, metrics = super().aggregate_train(server_round, [_emptied(each) for each in replies])
+        if none is None:
+            return None, metrics
+        good = [each for each in replies if not each.has_error()]
+        sources = {str(each.metadata.src_node_id): self._source(each) for each in good}
+        weights = {str(each.metadata.src_node_id): self._weight(each) for each in good}
+        copy_model(AveragedModel(sources, weights), self._store)
+        return self._known(ArrayRecord()), metrics
+
+    def _known(self, arrays: ArrayRecord) -> ArrayRecord:
+        return arrays if len(arrays) else record_of(self._store.open())
+
+    def _source(self, reply: Message) -> Any:
+        return _require_source(next(iter(reply.content.array_records.values())))
+
+    def _weight(self, reply: Message) -> float:
+        metrics = next(iter(reply.content.metric_records.values()))
+        return float(metrics[self.weighted_by_key])
+
+
+def _require_source(record: ArrayRecord) -> Any:
+    source = source_of(record)
+    if source is None:
+        raise ModelError("the arrays have a dtype or a form that streamlink does not know")
+    return source
+
+
+def _emptied(reply: Message) -> Message:
+    if reply.has_error():
+        return reply
+    emptied = copy(reply)
+    nothing = Array(np.empty(0, np.float32))
+    emptied.content = exchanged(
+        reply.content, lambda record: ArrayRecord(dict.fromkeys(record, nothing))
+    )
+    return emptied

@@ -1,0 +1,290 @@
+"""Checks of the records, the grid and the mod, run by the python of Flower's environment.
+
+``python -m tests.integrations.flower_checks`` runs all of them and prints the names of those that
+hold; ``test_flower`` asks for that. Nothing of Flower is replaced but its transport: the grid below
+keeps messages in memory, and calls the client in this process.
+"""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+import streamlink
+from streamlink import LinkConfig, TimeoutConfig
+from streamlink.errors import StreamlinkError
+from streamlink.integrations.flower import (
+    StreamingFedAvg,
+    StreamlinkGrid,
+    StreamlinkMod,
+    record_of,
+)
+from streamlink.integrations.flower.records import SourceRecord, source_of
+from streamlink.stores import MemoryStore
+
+Train = Callable[[Message, Context], Message]
+SOON = LinkConfig(timeouts=TimeoutConfig(reconnect_timeout=2.0, rejoin_timeout=2.0))
+
+
+class InMemory(Grid):
+    """Two nodes in this process: a message is answered when its reply is asked for."""
+
+    def __init__(self, app: Train, **settings: Any) -> None:
+        self.app, self.settings = app, settings
+        self.waiting: dict[str, Message] = {}
+        self.seen: list[Message] = []
+        self.data_bytes = 0
+
+    run = None
+
+    def set_run(self, run: Any) -> None: ...
+
+    def create_message(self, *args: Any, **options: Any) -> Message:
+        return Message(*args, **options)
+
+    def get_node_ids(self) -> list[int]:
+        return [11, 22]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for number, message in enumerate(messages):
+            ids.append(f"{len(self.seen)}-{number}")
+            message.metadata.__dict__["_message_id"] = ids[-1]
+            self.waiting[ids[-1]] = message
+            self.data_bytes += sum(len(a.data) for a in message.content["arrays"].values())
+        self.seen += [self.waiting[each] for each in ids]
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self.answer(self.waiting.pop(each)) for each in list(message_ids)]
+
+    def answer(self, message: Message) -> Message:
+        node = message.metadata.dst_node_id
+        context = Context(1, node, self.settings, RecordDict(), {})
+        try:
+            return StreamlinkMod(config=SOON)(message, context, self.app)
+        except StreamlinkError as error:  # as Flower does
+            return Message(Error(2, str(error)), reply_to=message)
+
+    def send_and_receive(self, messages: Any, *, timeout: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def adding(message: Message, context: Context) -> Message:
+    """Add 1 at node 11, and 2 at node 22."""
+    arrays = message.content["arrays"].to_numpy_ndarrays()
+    for array in arrays:
+        array += np.asarray(context.node_id // 11, array.dtype)
+    metrics = MetricRecord({"num-examples": 1})
+    return Message(RecordDict({"arrays": record_of(arrays), "metrics": metrics}), reply_to=message)
+
+
+def messages(record: ArrayRecord) -> list[Message]:
+    content = RecordDict({"arrays": record})
+    return [Message(content, node, "train") for node in (11, 22)]
+
+
+MODEL = [
+    np.arange(12, dtype=np.float32).reshape(3, 4),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+    np.array(3.0),
+    np.empty((0, 3)),
+    np.arange(5).astype(ml_dtypes.bfloat16),
+    np.array([1, 2, 3]),
+]
+
+
+def same(ours: Iterable[Any], theirs: Iterable[Any]) -> bool:
+    return all(
+        a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def check_every_kind_of_array_survives_flowers_form() -> None:
+    source = source_of(ArrayRecord(MODEL))
+    assert source is not None
+    record = SourceRecord(source)
+    assert same(record.to_numpy_ndarrays(), MODEL)
+    assert same([each.numpy() for each in record.values()], MODEL)
+
+
+def check_bfloat16_becomes_a_tensor_of_bfloat16() -> None:
+    net = torch.nn.Linear(2, 3).to(torch.bfloat16)
+    state = record_of(net).to_torch_state_dict()
+    assert state["weight"].dtype == torch.bfloat16
+    net.load_state_dict(state)
+
+
+def check_what_has_no_dtype_of_ours_stays_with_flower() -> None:
+    assert source_of(ArrayRecord([np.zeros(3, np.complex128)])) is None
+    with StreamlinkGrid(InMemory(lambda message, _: message)) as grid:
+        record = ArrayRecord([np.zeros(3, np.complex128)])
+        grid.push_messages(messages(record))
+        [message, _] = grid.grid.seen
+        assert message.content["arrays"] is record
+
+
+def check_a_record_that_was_changed_is_sent_as_it_is_now() -> None:
+    record = record_of([np.zeros(3, np.float32), np.ones(2, np.float32)])
+    record["0"] = Array(np.full(4, 7, np.float32))
+    source = source_of(record)
+    assert source is not None
+    assert [tensor.shape for tensor in source.spec.tensors] == [(4,), (2,)]
+    assert record.to_numpy_ndarrays()[0].tolist() == [7, 7, 7, 7]
+
+
+def check_flowers_own_code_can_copy_a_lazy_record() -> None:
+    copied = ArrayRecord(dict(record_of([np.ones(3, np.float32)])))
+    assert copied["0"].numpy().tolist() == [1, 1, 1]
+
+
+def check_a_message_carries_references_and_the_reply_arrays() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=60))
+        assert grid.grid.data_bytes < 1000
+        for reply in replies:
+            add = reply.metadata.src_node_id // 11
+            expected = [(each + np.asarray(add, each.dtype)).astype(each.dtype) for each in MODEL]
+            assert same(reply.content["arrays"].to_numpy_ndarrays(), expected)
+
+
+def check_the_callers_messages_keep_their_arrays() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        sent = messages(ArrayRecord(MODEL))
+        list(grid.send_and_receive(sent))
+        assert same(
+            sent[0].content["arrays"].to_numpy_ndarrays(), ArrayRecord(MODEL).to_numpy_ndarrays()
+        )
+        assert list(sent[0].content) == ["arrays"]
+
+
+def check_nothing_is_held_once_the_replies_are_gone() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        assert len(grid.objects) == 2  # the updates
+        del replies
+        gc.collect()
+        assert len(grid.objects) == 0
+
+
+def check_a_client_that_fails_leaves_nothing_and_is_an_error_of_flowers() -> None:
+    def failing(message: Message, context: Context) -> Message:
+        raise StreamlinkError("no disk")
+
+    with StreamlinkGrid(InMemory(failing)) as grid:
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        assert [each.error.reason for each in replies] == ["no disk", "no disk"]
+        assert len(grid.objects) == 0
+
+
+def check_what_nobody_fetches_is_released_at_the_timeout() -> None:
+    grid = StreamlinkGrid(InMemory(adding))
+    grid.grid.pull_messages = lambda ids: []
+    assert not list(grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=0.1))
+    assert len(grid.objects) == 0
+    grid.close()
+    grid.close()
+
+
+def check_an_update_that_has_gone_is_an_error_of_that_node_only() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        pull = grid.grid.pull_messages
+
+        def losing(ids: Iterable[str]) -> list[Message]:
+            replies: list[Message] = pull(ids)
+            [array] = replies[0].content["arrays"].values()
+            grid.objects.drop(array.data.decode())
+            return replies
+
+        grid.grid.pull_messages = losing
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        assert [each.has_error() for each in replies] == [True, False]
+        assert replies[0].metadata.src_node_id in (11, 22)
+
+
+def check_a_second_grid_takes_the_next_port_of_the_range() -> None:
+    with StreamlinkGrid(InMemory(adding)) as free:
+        first = free.objects.port
+    ports = f"127.0.0.1:{first}-{first + 20}"
+    with (
+        StreamlinkGrid(InMemory(adding), ports) as one,
+        StreamlinkGrid(InMemory(adding), ports) as two,
+    ):
+        assert first <= one.objects.port < two.objects.port <= first + 20
+
+
+def check_a_node_dials_no_port_beyond_its_range() -> None:
+    settings = {"streamlink-server": "127.0.0.1:1-2"}
+    with StreamlinkGrid(InMemory(adding, **settings)) as grid:
+        [reply, _] = grid.send_and_receive(messages(ArrayRecord(MODEL)))
+        assert "may dial 127.0.0.1:1-2 only" in reply.error.reason
+
+
+def check_a_message_without_references_passes_through_the_mod() -> None:
+    message = Message(RecordDict({"arrays": ArrayRecord(MODEL)}), 11, "train")
+    context = Context(1, 11, {}, RecordDict(), {})
+    assert StreamlinkMod()(message, context, lambda message, _: message) is message
+
+
+def check_our_strategy_averages_into_its_store() -> None:
+    store = MemoryStore()
+    strategy = StreamingFedAvg(store, fraction_evaluate=0.0)
+    floats: list[Any] = [np.arange(5, dtype=np.float32), np.arange(6, dtype=np.float64)]
+    seen: list[float] = []
+
+    def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+        seen.append(float(arrays["0"].numpy()[0]))
+        return MetricRecord({"x": 1.0})
+
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        result = strategy.start(grid, ArrayRecord(floats), 3, evaluate_fn=evaluate)
+        assert same(result.arrays.to_numpy_ndarrays(), [each + 4.5 for each in floats])
+        assert seen == [0, 1.5, 3.0, 4.5]
+        gc.collect()
+        assert len(grid.objects) == 0
+    assert same([a.numpy() for a in record_of(store.open()).values()], [a + 4.5 for a in floats])
+
+
+def check_our_strategy_begins_with_the_model_in_its_store() -> None:
+    store = MemoryStore()
+    streamlink.copy_model({"0": np.ones(4, np.float32)}, store)
+    strategy = StreamingFedAvg(store, fraction_evaluate=0.0)
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        result = strategy.start(grid, None, 1)
+    assert result.arrays["0"].numpy().tolist() == [2.5] * 4
+
+
+def check_flowers_own_strategy_averages_lazy_arrays() -> None:
+    from flwr.serverapp.strategy import FedAvg
+
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        strategy = FedAvg(fraction_evaluate=0.0)
+        result = strategy.start(grid, ArrayRecord([np.zeros(4, np.float32)]), 2)
+    assert result.arrays["0"].numpy().tolist() == [3.0] * 4
+
+
+def main() -> int:
+    failed = TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 0
+    for name, check in [(n, c) for n, c in globals().items() if n.startswith("check_")]:
+        try:
+            check()
+            print("holds", name)
+        except Exception:
+            failed += 1
+            print("FAILS", name)
+            traceback.print_exc()
+    return failed
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""Flower 1.41 in an environment of its own: its SuperLink, SuperNodes and simulation, over us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from benchmarks.integrations.cases import Case, Outcome
+from benchmarks.integrations.environments import NoEnvironment, build
+from benchmarks.integrations.flower import run
+from benchmarks.integrations.running import run_case
+
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+]
+
+ROOT = Path(__file__).parents[2]
+MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    try:
+        return build("flower")
+    except NoEnvironment as error:
+        pytest.skip(str(error))
+
+
+def outcome_of(python: Path, case: Case) -> Outcome:
+    outcome = run_case(case, run, python, limit_bytes=8_000 * MB, timeout=600)
+    assert outcome.ended == "done", outcome.said
+    assert outcome.exact
+    assert not outcome.left_behind
+    return outcome
+
+
+def test_records_grid_mod_and_strategy_hold_their_checks(python: Path) -> None:
+    command = [str(python), "-m", "tests.integrations.flower_checks"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("line", ["bare", "first", "second"])
+def test_processes_end_with_the_model_of_the_closed_form(python: Path, line: str) -> None:
+    outcome = outcome_of(python, Case("flower", 16 * MB, 8, line, rounds=2))
+    assert len(outcome.rounds) == 2
+
+
+def test_the_simulation_resolves_streamlink_and_ends_with_the_closed_form(python: Path) -> None:
+    outcome_of(python, Case("flower", 4 * MB, 4, "second", rounds=2, mode="simulation"))
+
+
+def test_bfloat16_arrives_as_bfloat16(python: Path) -> None:
+    outcome_of(python, Case("flower", 4 * MB, 4, "second", rounds=2, dtype="bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "good"),
+    [
+        ("cut", [2, 1, 2]),
+        ("killed", [2, 1, 2]),
+        ("unfetched", [2, 1, 2]),
+        ("restarted", [2, 0, 2]),
+    ],
+)
+def test_the_round_ends_without_a_client_that_fails_and_the_next_has_it_again(
+    python: Path, failure: str, good: list[int]
+) -> None:
+    outcome = outcome_of(python, Case("flower", 16 * MB, 8, "second", rounds=3, failure=failure))
+    ends = [each for each in outcome.marks if each["event"] == "round ends"]
+    assert [each["good"] for each in ends] == good, outcome.said
+
+
+def test_the_round_ends_at_its_timeout_without_a_client_that_stands_still(python: Path) -> None:
+    outcome = outcome_of(python, Case("flower", 16 * MB, 8, "second", rounds=2, failure="stopped"))
+    ends = [each for each in outcome.marks if each["event"] == "round ends"]
+    assert [each["good"] for each in ends] == [2, 1], outcome.said
