@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
-from streamlink.clock import Clock
-from streamlink.config import ObjectLimits
 from streamlink.errors import (
     AbortCode,
     ModelError,
@@ -20,6 +15,7 @@ from streamlink.link import ClientRequest, Receipt, receive_model
 from streamlink.model.interfaces import ModelSink, ModelStore, ReadBackSink, ResumableSink
 from streamlink.model.spec import ModelSpec
 from streamlink.objects.content import Content
+from streamlink.objects.holding import Holding
 from streamlink.objects.kept import KeptSink
 from streamlink.objects.shelf import Shelf, Slot
 from streamlink.objects.spool import Spool
@@ -34,26 +30,19 @@ logger = logging.getLogger("streamlink.objects")
 
 _SOON_SECONDS = 30.0  # what a thread may need that only has to end
 
-OnShelf = Callable[[], AbstractContextManager[Shelf[Content]]]
-
 
 class Receiving:
     """The uploads of one server.
 
     Args:
-        on_shelf: holds the server's lock and gives its shelf.
-        changed: the condition of that lock.
-        clock: the time.
-        limits: of the server.
+        holding: what the server holds.
     """
 
-    def __init__(
-        self, on_shelf: OnShelf, changed: threading.Condition, clock: Clock, limits: ObjectLimits
-    ) -> None:
+    def __init__(self, holding: Holding) -> None:
         self.spool: Spool | None = None
         """Where they go; None: into memory."""
-        self._on_shelf, self._changed = on_shelf, changed
-        self._clock, self._limits = clock, limits
+        self._holding, self._changed = holding, holding.changed
+        self._clock, self._limits = holding.clock, holding.limits
         self._uploads = Uploads()
         self._in_memory = 0
 
@@ -104,7 +93,7 @@ class Receiving:
 
     def expire(self) -> None:
         """Give up what was cut and has not gone on for its time to live."""
-        with self._on_shelf() as shelf:
+        with self._holding.on_shelf() as shelf:
             over = self._uploads.take_expired(self._clock())
             for upload in over:
                 shelf.cancel(upload.slot)
@@ -126,11 +115,11 @@ class Receiving:
         """Return the upload of this call, which runs from now on, or is whole already."""
         self.expire()
         caller, terms = facts.caller, facts.terms
-        with self._on_shelf() as shelf:
+        with self._holding.on_shelf() as shelf:
             ttl = shelf.check_terms(terms.reads, terms.ttl)
             key = self._uploads.key_of(asked.peer_name, facts.word("identity"), caller)
         self._stop(key)
-        with self._on_shelf() as shelf:
+        with self._holding.on_shelf() as shelf:
             upload = self._uploads.find(key)
             if upload is not None and upload.is_running:
                 raise ObjectRefused("another call of this client puts this object just now")
@@ -215,7 +204,7 @@ class Receiving:
             release=lambda: self._remove(upload),
         )
         terms = upload.terms
-        with self._on_shelf() as shelf:
+        with self._holding.on_shelf() as shelf:
             upload.reference = shelf.fill(
                 upload.slot,
                 content,
@@ -229,7 +218,7 @@ class Receiving:
     def _end(self, upload: Upload, *, is_filled: bool) -> None:
         """Note that no thread receives it any more; what cannot be resumed is removed."""
         is_lost = not is_filled and upload.kept is None
-        with self._on_shelf() as shelf:
+        with self._holding.on_shelf() as shelf:
             upload.is_running, upload.transfer = False, None
             if is_lost:
                 shelf.cancel(upload.slot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,11 +46,18 @@ class Exchange:
         self.config, self.clock = config, clock
         self.asked: Counter[str] = Counter()
         """How often each topic was asked for."""
+        self.before: dict[str, Callable[[], object]] = {}
+        """Called before a topic is answered; what it raises is the answer."""
         self._link = _Counting(address or memory_address(), config, clock=clock)
-        self._link.count_in(self.asked)
+        self._link.count_in(self)
         self.server = ObjectServer(self._link, limits=limits, spool=spool).listen()
         self._link.listen()
         self._clients: dict[str, ObjectClient] = {}
+
+    @property
+    def link(self) -> Server:
+        """The server below."""
+        return self._link
 
     def client(self, name: str = "site-1", config: LinkConfig | None = None) -> ObjectClient:
         """Join a client, or return the one of that name that is here."""
@@ -82,15 +90,16 @@ class Exchange:
 class _Counting(Server):
     """A server that counts what it is asked."""
 
-    def count_in(self, asked: Counter[str]) -> None:
+    def count_in(self, exchange: Exchange) -> None:
         """Count from now on."""
-        self._asked_for = asked
+        self._exchange = exchange
 
     def serve(self, topic: str, handler: Handler) -> None:
         """See ``Server``."""
 
         def counted(request: ClientRequest) -> None:
-            self._asked_for[topic] += 1
+            self._exchange.asked[topic] += 1
+            self._exchange.before.get(topic, lambda: None)()
             handler(request)
 
         super().serve(topic, counted)

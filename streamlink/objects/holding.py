@@ -1,0 +1,89 @@
+"""``Holding``: the shelf of a server behind its lock, and its contents freed outside of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+
+from streamlink.clock import Clock
+from streamlink.config import ObjectLimits
+from streamlink.errors import StreamlinkError
+from streamlink.model.interfaces import ModelSource
+from streamlink.objects.content import Content
+from streamlink.objects.reference import Sealer
+from streamlink.objects.shelf import Lease, Shelf
+
+__all__ = ["Holding"]
+
+logger = logging.getLogger("streamlink.objects")
+
+_LONGEST_NAP_SECONDS = 60.0  # so often lost readers are looked for
+
+
+class Holding:
+    """What one server holds. Any thread may use it.
+
+    Args:
+        limits: how many objects, how large, and for how long.
+        clock: the time that they expire by.
+    """
+
+    def __init__(self, limits: ObjectLimits, clock: Clock) -> None:
+        self.limits, self.clock = limits, clock
+        self.changed = clock.condition()
+        """Notified whenever the shelf was used; its lock is that of the shelf."""
+        self._shelf: Shelf[Content] = Shelf(limits, Sealer(), clock, clock.wall)
+
+    @contextmanager
+    def on_shelf(self) -> Iterator[Shelf[Content]]:
+        """Hold the lock within the block; what is released in it is freed afterwards."""
+        try:
+            with self.changed:
+                yield self._shelf
+                self.changed.notify_all()
+        finally:
+            # Without the lock: to remove a model from a disk may take seconds.
+            with self.changed:
+                released = self._shelf.take_released()
+            for content in released:
+                _free(content)
+
+    @contextmanager
+    def reading(self, lease: Lease[Content]) -> Iterator[ModelSource]:
+        """Give the object as a source, which stays open within the block.
+
+        Raises:
+            ObjectError: the object is gone, or the lease was closed.
+            StoreError: it cannot be opened.
+        """
+        with self.on_shelf() as shelf:
+            content = shelf.enter(lease)
+        try:
+            with content.reading() as source:
+                yield source
+        finally:
+            with self.on_shelf() as shelf:
+                shelf.leave(lease)
+
+    def end(self, lease: Lease[Content], *, is_complete: bool) -> None:
+        """End a read; one that is complete is used up."""
+        with self.on_shelf() as shelf:
+            shelf.close(lease, is_complete=is_complete)
+
+    def wait_expiry(self, other: Callable[[], float | None], is_over: Callable[[], bool]) -> None:
+        """Wait until something expires, here or of ``other``, or the shelf was used."""
+        with self.changed:
+            times = (self._shelf.next_expiry, other())
+            due = min((time for time in times if time is not None), default=inf)
+            nap = min(due - self.clock(), _LONGEST_NAP_SECONDS)
+            if nap > 0 and not is_over():
+                self.changed.wait(nap)
+
+
+def _free(content: Content) -> None:
+    try:
+        content.release()
+    except (StreamlinkError, OSError) as error:
+        logger.warning("an object could not be removed: %s", error)

@@ -1,0 +1,153 @@
+"""``Sending``: serves objects to the clients that ask for them, whole or range by range."""
+
+from __future__ import annotations
+
+from streamlink.errors import (
+    AbortCode,
+    ObjectRefused,
+    StreamAborted,
+    StreamlinkError,
+    code_of,
+)
+from streamlink.extent import Extent
+from streamlink.link import ClientRequest, SendTransfer, send_model
+from streamlink.model.interfaces import ModelSource
+from streamlink.model.spec import ModelSpec
+from streamlink.objects.content import Content
+from streamlink.objects.holding import Holding
+from streamlink.objects.reference import Reference
+from streamlink.objects.shelf import Holder, Lease
+from streamlink.objects.wire import Facts
+
+__all__ = ["Sending"]
+
+_SOON_SECONDS = 1.0  # what a thread may need that only has to end
+
+
+class Sending:
+    """The reads of all clients.
+
+    Args:
+        holding: what the server holds.
+    """
+
+    def __init__(self, holding: Holding) -> None:
+        self._holding, self._changed = holding, holding.changed
+        self._running: dict[Lease[Content], SendTransfer] = {}
+        self._askers: dict[Lease[Content], ClientRequest] = {}  # of lazy readers, the latest
+        self._closed = ""
+
+    def get(self, asked: ClientRequest, facts: Facts) -> None:
+        """Send a whole object, from where the client asks for it."""
+        lease, is_complete = self._lease(facts.reference, _holder(asked, facts)), False
+        try:
+            with self._holding.reading(lease) as source:
+                self._send(asked, lease, source)
+            is_complete = True
+        finally:
+            self._end(lease, is_complete=is_complete)
+
+    def read(self, asked: ClientRequest, facts: Facts) -> None:
+        """Send a range of an object to a lazy reader."""
+        lease = self._lease(facts.reference, _holder(asked, facts), goes_on=True)
+        with self._changed:
+            self._askers[lease] = asked
+        with self._holding.reading(lease) as source:
+            extent = _inside(facts.extent, source.spec)
+            outgoing = asked.send(source.spec, extent=extent)
+            try:
+                send_model(outgoing, source, check=lease.content.check)
+            except StreamAborted as error:
+                if not error.by_peer:
+                    raise
+                # A reader that goes on elsewhere ends the transfer of what it no longer wants.
+            finally:
+                self._note_had(lease, Extent(extent.start, outgoing.received_bytes))
+
+    def _note_had(self, lease: Lease[Content], extent: Extent) -> None:
+        with self._holding.on_shelf() as shelf:
+            shelf.note_had(lease, extent)
+
+    def close_read(self, asked: ClientRequest, facts: Facts) -> None:
+        """End a read whose client does not go on with it."""
+        with self._holding.on_shelf() as shelf:
+            lease = shelf.find(facts.reference, _holder(asked, facts))
+        if lease is not None:
+            with self._changed:
+                # What the client has ended is about to end here, and then it is known what it got.
+                self._changed.wait_for(lambda: not lease.active, _SOON_SECONDS)
+            self._end(lease, is_complete=facts.is_complete)
+        asked.reply()
+
+    def end_lost(self) -> None:
+        """End the reads of lazy readers whose session has ended: they cannot do it any more."""
+        with self._changed:
+            askers = list(self._askers.items())
+        for lease, asked in askers:
+            if not lease.is_open or _has_left(asked):
+                self._end(lease, is_complete=False)
+
+    def close(self, reason: str) -> None:
+        """End all transfers."""
+        with self._changed:
+            self._closed, running = reason, list(self._running.values())
+        for transfer in running:
+            transfer.abort(AbortCode.GOODBYE, reason)
+
+    # --- small parts --------------------------------------------------------------------------
+
+    def _send(self, asked: ClientRequest, lease: Lease[Content], source: ModelSource) -> None:
+        transfer = asked.send(source.spec)
+        with self._changed:
+            self._running[lease] = transfer
+            closed, is_open = self._closed, lease.is_open
+        if closed:
+            transfer.abort(AbortCode.GOODBYE, closed)
+        elif not is_open:
+            transfer.abort(AbortCode.STALE_ATTEMPT, "a newer read took the place of this one")
+        try:
+            send_model(transfer, source, check=lease.content.check)
+        finally:
+            with self._changed:
+                del self._running[lease]
+
+    def _lease(
+        self, reference: Reference, holder: Holder, *, goes_on: bool = False
+    ) -> Lease[Content]:
+        with self._holding.on_shelf() as shelf:
+            lease = shelf.find(reference, holder) if goes_on else None
+        if lease is not None:
+            return lease
+        self.end_lost()
+        with self._holding.on_shelf() as shelf:
+            lease = shelf.open(reference, holder)
+            over = [self._running[each] for each in lease.replaced if each in self._running]
+        for transfer in over:
+            reason = f"a newer read of {holder.reader!r} took the place of this one"
+            transfer.abort(AbortCode.STALE_ATTEMPT, reason)
+        return lease
+
+    def _end(self, lease: Lease[Content], *, is_complete: bool) -> None:
+        with self._changed:
+            self._askers.pop(lease, None)
+        self._holding.end(lease, is_complete=is_complete)
+
+
+def _inside(extent: Extent, spec: ModelSpec) -> Extent:
+    if extent.stop > spec.nbytes:
+        raise ObjectRefused(f"bytes {extent} are not inside an object of {spec.nbytes} bytes")
+    return extent
+
+
+def _holder(asked: ClientRequest, facts: Facts) -> Holder:
+    caller = facts.caller
+    return Holder(asked.peer_name, caller.client, caller.call)
+
+
+def _has_left(asked: ClientRequest) -> bool:
+    """Return whether the session of a request has ended; one that was called off has one."""
+    try:
+        asked.check()
+    except StreamlinkError as error:
+        return code_of(error) is not AbortCode.CANCELLED
+    return False
