@@ -14,7 +14,7 @@ from streamlink.copying import copy_model, digest_of
 from streamlink.errors import StoreError, UnknownObject
 from streamlink.link import TransferFacts
 from streamlink.objects import ObjectClient, ObjectServer
-from tests.support.peers import SMALL, WAIT, until
+from tests.support.peers import SMALL, WAIT, config, until
 
 pytestmark = pytest.mark.processes
 
@@ -39,6 +39,19 @@ def halt(phase, done, total):
         print(done, flush=True)
         threading.Event().wait(300)
 client.put(sys.argv[2], progress=halt)
+"""
+
+
+FORGETS = """
+import numpy as np
+from streamlink.objects import ObjectClient, ObjectServer
+server = ObjectServer("127.0.0.1:0").listen()
+client = ObjectClient(server.address, name="site-1").start()
+reference = client.put({"w": np.ones(1000)})
+source = server.open(reference)
+lazy = client.open(client.put({"w": np.ones(9_000_000)}, readers=None))
+lazy.read(0, 100)
+print(len(server), flush=True)
 """
 
 
@@ -88,7 +101,8 @@ def test_a_client_that_is_killed_halfway_through_a_put_goes_on_when_it_is_back(
     arrays = {"w": np.arange(1_000_000, dtype=np.float32)}
     copy_model(arrays, tmp_path / "model")
     facts: list[TransferFacts] = []
-    with ObjectServer(config=SMALL, spool=tmp_path / "spool", on_transfer=facts.append) as server:
+    hasty = config(reconnect_timeout=1.0)  # the server soon gives up who does not come back
+    with ObjectServer(config=hasty, spool=tmp_path / "spool", on_transfer=facts.append) as server:
         process = started(PUT_AND_STAY, server.address, str(tmp_path / "model"))
         first_line(process)
         killed(process)
@@ -98,3 +112,12 @@ def test_a_client_that_is_killed_halfway_through_a_put_goes_on_when_it_is_back(
         assert 0 < facts[-1].bytes < 4_000_000
         assert reference.digest == digest_of(arrays)
         assert len(server) == 1
+
+
+def test_a_program_that_forgets_to_close_ends() -> None:
+    process = started(FORGETS)
+    try:
+        assert first_line(process) == "2"
+        assert process.wait(WAIT) == 0
+    finally:
+        killed(process)
