@@ -116,7 +116,7 @@ def check_offers(config: LinkConfig) -> None:
     try:
         check_data_listening(config)
     except StreamlinkError:
-        raise
+        raise  # several of ours are ValueErrors, too, and already say what to do
     except ValueError as error:
         raise CommandError(str(error)) from error
 

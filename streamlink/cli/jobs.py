@@ -202,6 +202,7 @@ def server(
     reporter.report(**told, rounds_seconds=[round(each.seconds, 2) for each in done])
     reporter.report(contributors=[sorted(each.weights) for each in done])
     reporter.report_usage()
+    # Last: a disk that is full by now costs the report, and not what the parent is told.
     if report is not None:
         report.write_text(json.dumps(told, indent=1, default=dict) + "\n", encoding="utf-8")
 
@@ -230,6 +231,8 @@ def client(
         common.passed()
         return
     reporter = Reporter(report_fd)
+    # The user's factory first: the memory that its imports take is not the transfers', and the
+    # server need not wait while it loads a model.
     work = WatchedWork(make(name), name)
     reporter.report_base()
     with Client(server, name, work, common.config, cancel=common.cancel) as taking_part:

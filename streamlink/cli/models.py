@@ -156,6 +156,7 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
             progress=lambda done: progress.update(str(path), "verifying", done, total),
             cancel=common.cancel,
         )
+    # Compared here, too: a store without a hash of each block cannot notice damage while it reads.
     if stored is not None and stored != found:
         raise CommandError(
             f"{path}: the model is damaged: its digest is {found}, but {stored} was stored"

@@ -84,6 +84,8 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
     try:
         listening = ControlServer(path, answer)
     except StreamlinkError as error:
+        # Something is there: most likely the socket of another server of this store, and two of
+        # them would replace each other's models.
         if control is not None or path.exists():
             raise CommandError(str(error)) from error
         # Nobody has asked for the default socket, so a job does not fail for it.

@@ -90,6 +90,7 @@ class OnDiskExecutor:
         self._closer = weakref.finalize(self, close_all, self._lock)
         with disk_errors(Path(directory), "making the directory of an executor"):
             Path(directory).mkdir(parents=True, exist_ok=True)
+            # The lock is on the directory itself, so that no file of ours lies beside the user's.
             self._lock.append(patiently(os.open, directory, os.O_RDONLY | os.O_DIRECTORY))
             lock(self._lock[0], Path(directory))
         self._store = open_store(self._model_dir)

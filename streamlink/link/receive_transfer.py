@@ -212,7 +212,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             on_phase("receiving", chunk.end)
 
         while not self.is_complete:
-            # Any other event, such as *held*, ends ``fill`` early.
+            # Any other event, such as *held*, ends ``fill`` early. What arrives until the next turn
+            # waits in the stream, whose window bounds it.
             self._hear(self._pump.fill(take))
 
     def _add_to_digest(self, chunk: Chunk) -> None:
@@ -241,6 +242,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         self._require_announced(spec)
         self._spec = self._decoder.spec = spec  # before ``on_phase``, which reports it of the total
         pulse = self.pulse("reading what came before")
+        # Noted only when all was read: damaged bytes leave no trace, and the transfer begins at 0.
         digest = self._new_digest()
         for view in saved:
             digest.update(view)
@@ -284,6 +286,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def committing(self) -> None:
         """Report to the sender that the commit makes progress."""
+        # A commit has a step for each shard and block: a frame for each would look like a flood.
         if self._throttle.is_due():
             self._pump.committing()
 

@@ -82,6 +82,7 @@ class SendTransfer(Transfer[SendPump]):
 
         The views must not change until the receiver has them.
         """
+        # All of it before the first piece is queued, since a piece may have to be written twice.
         for view in payload:
             self._hash(offset, view)
             offset += view.nbytes

@@ -183,6 +183,8 @@ class Pulse:
         Raises:
             StreamlinkError: the stream has failed, so the work is of no use.
         """
+        # Called by the work itself, and by no timer: a thread would go on beating for work that
+        # hangs, and the peer would wait for ever.
         if (error := self._transfer.error) is not None:
             raise to_raise(error)
         now = self._transfer.clock()

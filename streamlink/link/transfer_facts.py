@@ -105,6 +105,8 @@ class TransferNotice:
 
     def failed(self, stats: StreamStats, error: StreamlinkError) -> None:
         """It failed; reported only if a chunk of it had been sent."""
+        # Otherwise a client that is refused again and again would be reported as often; why it was
+        # refused is logged where that happens.
         if stats.chunks:
             self._end(stats, "", error)
 

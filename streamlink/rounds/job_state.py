@@ -19,6 +19,8 @@ __all__ = ["JobState", "JobTracker", "RoundNote", "Trouble", "round_of"]
 
 logger = logging.getLogger("streamlink.rounds")
 
+# Bounds of what a status carries, whatever the number of rounds and clients: it has to fit one line
+# of the operator's socket (``operate.control.MAX_LINE_BYTES``), and is asked for every second.
 ROUNDS_KEPT = 100
 TROUBLES_KEPT = 20
 LOST_KEPT = 256

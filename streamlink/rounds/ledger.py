@@ -180,6 +180,7 @@ class Ledger:
         self._is_begun = False
         # An operator excludes clients from another thread; ``bar`` writes while it holds the lock.
         self._lock = threading.RLock()
+        # Once: a model whose digest is not stored has to be read completely for its name.
         self._present = self._name_present()
         fresh = _Page(
             secrets.token_hex(8),

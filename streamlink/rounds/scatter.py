@@ -107,6 +107,8 @@ class Scatter:
 
     def join(self) -> None:
         """Wait until no thread reads the source any more: then it may be closed."""
+        # Without a limit of its own: the streams have deadlines, and a source that is closed while
+        # it is read would fail in ways that no error describes.
         for sender in self._senders:
             self._plan.clock.join(sender)
 

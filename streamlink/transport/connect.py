@@ -83,10 +83,12 @@ def hub_at(
         ValueError: there is no such carrier, or ``stream.data_listen`` is wrong.
     """
     scheme, where = split_scheme(address)
+    # Before the first listener is open: it would take clients that a refusal then has to cut off.
     check_data_listening(config)
     data = [_data_listener(each) for each in config.stream.data_listen]
     return Hub(
         config,
+        # Made by the hub and not here: a listener hands over calls as soon as it exists.
         [partial(control_module(scheme).new_listener, where)],
         clock=clock,
         data=data,
@@ -122,6 +124,8 @@ def dial(
         clock=clock,
         traffic=traffic,
         cancel=cancel,
+        # To the host that the user named. A welcome names ports only, so that a server cannot make
+        # its clients connect to other machines.
         open_data=lambda offered: data_carrier_to(where, offered, config, clock),
     )
 

@@ -151,6 +151,7 @@ class Dialer:
         stream has ended.
         """
         stream_id = pump.stream.stream_id
+        # Before the thread: where the session has just ended, ``offer`` ends the stream, too.
         session.offer(pump)
         attach = f.Attach(session.session_id, stream_id)
 
@@ -207,7 +208,7 @@ class Dialer:
             chunk_bytes=self.config.stream.chunk_bytes,
             max_message_bytes=self.config.grpc.max_message_bytes,
             session_timeout=self.config.timeouts.session_timeout,
-            token=self._read_token(),
+            token=self._read_token(),  # for each hello: its file may have been replaced
         )
 
     # --- calls ------------------------------------------------------------------------

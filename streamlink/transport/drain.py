@@ -35,6 +35,7 @@ def leave(sessions: Sequence[Session], reason: str, longest: float, clock: Clock
         clock: what they go by.
     """
     until = clock() + longest
+    # All goodbyes before the first wait: one client that is away must not delay those of others.
     for session in sessions:
         session.leave(reason)
     if away := [session.peer_name for session in sessions if session.is_disconnected]:

@@ -183,6 +183,8 @@ class Hub:
         if not self._listeners:
             return
         try:
+            # While it still listens: a client that has lost its connection hears the end over a new
+            # one.
             self.registry.close(reason, has_failed=has_failed, most=most)
         finally:
             self._stop_listening()
@@ -212,6 +214,8 @@ class Hub:
             cut: ends the call, where it takes too long or a newer one needs its place.
         """
         seconds = self.config.timeouts.open_timeout
+        # Each bound alone is not enough: a few mute calls could stay for ever, and a flood of calls
+        # could take every worker before the first of them is late.
         with self._handshakes.waiting(cut), cut_after(self.clock, seconds, cut):
             yield
 
@@ -239,6 +243,7 @@ class Hub:
             yield from only_answer(wire.encode(abort_for(error)), call, self.clock)
             return
         number = pump.attach(call.cut)
+        # Before the reader starts: from the first moment on ``open_timeout`` ends a mute client.
         self.ticker.add(pump)
         CallReader(pump, number, call, wire.decode, first=(first,)).start()
         if is_known:

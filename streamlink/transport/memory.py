@@ -34,7 +34,9 @@ __all__ = [
 ]
 
 _GRACE_SECONDS = 1.0  # as the gRPC carrier gives its calls
-_MOST_MESSAGES = 16  # that wait in one direction of a call
+# That wait in one direction of a call. Few, so that a slow reader slows its sender down, as the
+# buffers of a socket do.
+_MOST_MESSAGES = 16
 
 _Serve = Callable[[ServerCall], Iterator[bytes]]
 
@@ -58,6 +60,8 @@ class _Way:
             _CallOver: the call has ended; it would not be read.
         """
         with self._changed:
+            # Without a time limit, as in gRPC's flow control: the deadlines are the machines'. They
+            # end the call, and that wakes this.
             self._changed.wait_for(lambda: self._is_over or len(self._messages) < _MOST_MESSAGES)
             if self._is_over:
                 raise _CallOver
@@ -273,6 +277,8 @@ class MemoryCarrier:
         except _CallOver:
             pass
         call.pump.detach(number)
+        # The writer is not joined: it may be reading from a slow source. It ends by itself, as its
+        # call carries nothing any more.
         carried.end_as(CallEnd.BROKEN)  # it is not read any more
         with self._lock:
             self._calls.discard(carried)

@@ -20,6 +20,8 @@ __all__ = ["Carriage", "keep_carried"]
 FIRST_PAUSE_SECONDS = 0.1
 """Most that is waited before the first try; doubles with each that moves nothing (seconds)."""
 
+# Small beside ``reconnect_timeout`` (30 s), so that a link which is back is used at once; and a
+# server that failed waits so long for a client that is away (``drain``).
 LONGEST_PAUSE_SECONDS = 2.0
 """Most that is ever waited between two tries (seconds)."""
 

@@ -130,6 +130,9 @@ class Registry:
         session_id = secrets.token_hex(16)
         with self._lock:
             old = self._check_admission(hello)
+            # Still with the lock: ``begin`` sends the welcome, and the client may open a stream of
+            # its session at once. ``find`` then waits for the lock, and with that for the entry
+            # below.
             session = begin(session_id)
             # Old out and new in under one lock: nobody sees the name missing.
             for each in old:

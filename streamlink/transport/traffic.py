@@ -95,6 +95,7 @@ class TrafficCounter:
         """Count a stream with ``peer`` from now on; harmless when it is counted already."""
         direction = "sent" if isinstance(pump, SendPump) else "received"
         with self._lock:
+            # Here, too: where nobody asks for totals, the pumps of ended streams would pile up.
             self._settle()
             self._running.setdefault(pump, (peer_name, direction))
 

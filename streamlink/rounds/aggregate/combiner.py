@@ -42,6 +42,7 @@ PIECE_BYTES = BLOCK_BYTES
 NonFinite = Literal["accept", "reject", "fail"]
 """``RoundConfig.non_finite``: what NaN or infinity in an update leads to."""
 
+# Complex numbers of two float64: a piece ends behind the element that its limit would cut.
 _LARGEST_ELEMENT_BYTES = 16
 
 
@@ -316,6 +317,8 @@ def _all_filtered(filters: Sequence[RangeFunction], run: _Run, values: _Array) -
 
 
 def _filtered(function: RangeFunction, run: _Run, values: _Array) -> _Array:
+    # Read-only: the array may be a view of a store in memory, and a filter that worked in place
+    # would change the update itself.
     values = values.view()  # so that the flag below does not change the filter's own array
     values.flags.writeable = False
     result = np.ascontiguousarray(function(run.tensor, run.start, values))

@@ -79,6 +79,7 @@ class LockstepResume:
         if peer is None:
             return False
         self._peer = peer
+        # Before it is asked: a client that is lost again at once has used one of its returns.
         self._rule.resume(peer.name)
         lost = self._scatter.exchanges[peer.name]
         # Now, since the new request takes its place in ``exchanges``.

@@ -78,6 +78,7 @@ class LockstepRule:
         ``was_awaited``: it was lost, and had its grace time while the attempt ran already.
         """
         self.failures[name] = error
+        # A new break between two attempts: all others may have a grace time in it again.
         self._lost.clear()
         self._settled = {name} if was_awaited else set()
 
@@ -135,6 +136,8 @@ class LockstepRule:
 
     def may_resume(self, name: str) -> bool:
         """Whether ``name`` may resume its update once more in this round."""
+        # As often as a round may begin anew. Without a bound a client that crashes at the same byte
+        # each time would hold all others for ever.
         return self._returns[name] < self._rules.max_attempts
 
     def resume(self, name: str) -> None:

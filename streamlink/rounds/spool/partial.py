@@ -51,6 +51,8 @@ class StoredPartial:
     @property
     def resume_offset(self) -> int:
         """The end of the last whole block, or of the last whole element before that."""
+        # Another process computes the rest, with an executor that works on whole elements; and only
+        # whole blocks have a hash by which what is here can be verified.
         spec, whole = self._sink.spec, self._sink.whole
         # ``locate`` knows no element behind the last one.
         if whole == spec.nbytes:
@@ -74,6 +76,8 @@ class StoredPartial:
         require_same_update(self.peer_name, (self._update, spec), (model.update, model.spec))
         pulse = model.pulse("reading what came before")
         try:
+            # Read although its hashes are known: those are of the bytes that arrived, and a disk
+            # may return other ones.
             for _ in self._sink.written():
                 pulse.beat()
         except CorruptStore as error:

@@ -110,6 +110,8 @@ def _usable(
         logger.info("removed from the spool: %s, an update of %s, no longer needed", path, sent)
         return None
     with closing(update.store.open()) as source:
+        # Every byte is read, also where hashes are stored: the restart may follow a power cut.
+        # Damage that is found now costs one client another task; later it would cost the attempt.
         if source.spec != part or digest_of(source) != update.digest:
             raise CorruptStore(
                 f"this is not the update of {update.peer_name} that was stored here", path=str(path)

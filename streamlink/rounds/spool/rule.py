@@ -38,6 +38,8 @@ class SpoolRule:
         """Its whole update is stored."""
         self.asked.discard(name)
         self.arrived.add(name)
+        # Only the first quorum: if each later update began the grace time anew, a trickle of
+        # updates could delay the round until ``train_timeout``.
         if self.is_enough and self._enough_since is None:
             self._enough_since = now
 

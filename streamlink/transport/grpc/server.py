@@ -57,6 +57,8 @@ class GrpcListener:
 
     def stop(self) -> None:
         """See ``Listener``."""
+        # A second for what was sent, such as an abort, to leave. Both waits have a limit, and the
+        # workers are not joined: one of them may be reading from a disk that hangs.
         self._server.stop(grace=1).wait(timeout=5)
         self._strangers.close()
         self._pool.shutdown()
@@ -73,6 +75,8 @@ class GrpcListener:
 
     def _listen(self, address: str) -> tuple[grpc.Server, int]:
         options = server_options(self._config, self._budget.connections)
+        # With the limit gRPC refuses a call that is one too many. Without it the call would wait in
+        # the pool's queue, which has no bound, and look to its client like a server that is mute.
         server = grpc.server(
             self._pool,  # type: ignore[arg-type]  # any executor will do
             options=options,
