@@ -351,6 +351,9 @@ class Hub:
             abort = abort_for(error)
             self.log.warning("refused %.130r: %.500s", event.hello.name, abort.reason)
             pump.abort(abort.code, abort.reason)
+        except Exception as error:  # such as no thread for its session: it may try again later
+            self.log.warning("cannot serve %.130r: %r", event.hello.name, error)
+            pump.abort(AbortCode.REFUSED, "the server has no room for another session now")
 
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
         def begin(session_id: str) -> Session:

@@ -138,7 +138,14 @@ class Registry:
             for each in old:
                 del self._sessions[each.session_id]
             self._sessions[session_id] = session
-            session.start()  # before anybody who finds it may close it
+            try:
+                session.start()  # before anybody who finds it may close it
+            except BaseException:
+                # The system has no thread left. Without one nobody would ever end this session, and
+                # its name and its place would be taken for good.
+                del self._sessions[session_id]
+                self._sessions |= {each.session_id: each for each in old}
+                raise
         try:
             announce(session)
         finally:

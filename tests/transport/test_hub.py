@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig, StreamConfig
-from streamlink.errors import ProtocolError
+from streamlink.errors import ProtocolError, StreamlinkError
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
 from streamlink.transport.dialer import Dialer
@@ -113,6 +114,35 @@ def test_who_names_no_stream_of_its_session_is_not_vouched_for(
     with pytest.raises(ProtocolError, match="was never offered"):
         hub.attach(f.Attach(session.session_id, 99), wire)
     assert not wire.is_vouched
+
+
+class NoSessionThread(threading.Thread):
+    """A thread that cannot be started where it would be a session's at a server."""
+
+    def start(self) -> None:
+        if self.name == "session-site-1":
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+def test_a_client_for_whose_session_there_is_no_thread_takes_no_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = MemoryNetwork(running_time)
+    hub = Hub(SMALL, [network.listen], clock=running_time).listen()
+    monkeypatch.setattr(threading, "Thread", NoSessionThread)
+    first, again = (
+        Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
+        for _ in range(2)
+    )
+    with suppress(StreamlinkError):  # it may have had its welcome before the abort
+        assert first.connect(lambda session, request: None).closed.wait(WAIT)
+    monkeypatch.undo()
+    again.connect(lambda session, request: None)
+    assert [each.peer_name for each in hub.sessions] == ["site-1"]
+    for dialer in (first, again):
+        dialer.close()
+    hub.close()
 
 
 def test_a_call_that_does_not_say_who_it_is_is_cut() -> None:
