@@ -505,7 +505,7 @@ def test_a_taken_name_is_refused_in_one_line(place: Path) -> None:
                 options += ["--set", f"timeouts.{name}_timeout={seconds}"]
             options += ["--set", "timeouts.heartbeat_interval=0.2"]
             outcome = Outcome("client", "--server", address, *options)
-    assert "a client named 'site-1' is already here" in outcome.error
+    assert "a client named 'site-1' is already connected" in outcome.error
     assert outcome.code == 2
 
 

@@ -288,9 +288,16 @@ def test_a_sink_that_takes_nothing_shows_as_reader_there_and_as_credit_here() ->
 
 
 def test_a_line_that_stands_still_shows_as_network_at_both_ends() -> None:
+    stands = threading.Event()
+
+    def stall(relay: Relay) -> None:
+        relay.stall("down")  # acks still come up: what is missed is not credit
+        stands.set()
+
     with OneModel(("network", "network")) as model, ThreadPoolExecutor(1) as pool:
-        model.relay.play([Step(action=Relay.stall, after_bytes=80_000, direction="down")])
+        model.relay.play([Step(action=stall, after_bytes=80_000, direction="down")])
         sent = pool.submit(model.send, pattern_model(float_spec(40_000)))
+        assert stands.wait(WAIT)
         until(model.is_shown)
         model.relay.resume()
         sent.result(WAIT)

@@ -24,6 +24,7 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier, Readiness
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
+from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.session import Session
 from streamlink.transport.wire import TransferWire
 from tests.support.models import content, float_spec, pattern_model
@@ -107,7 +108,7 @@ class Line:
         """Fail unless every stream so far has gone over the carrier under test."""
         if self.is_offering:
             assert not self.fallback_calls, "streams went over the sessions' carrier instead"
-            assert any(each.pump.has_moved for each in self.offered_calls), "it carried nothing"
+            assert any(map(_has_moved, self.offered_calls)), "it carried nothing"
 
     def dialer(self, name: str = "site-1") -> Dialer:
         """Return a client that has not connected yet."""
@@ -127,6 +128,12 @@ class Line:
         for each in self._dialers:
             each.close()
         self.hub.close("the test is over", has_failed=True)
+
+
+def _has_moved(call: ClientCall) -> bool:
+    # The pump tells of its latest call only, and a last one may follow that brings nothing new.
+    pump = call.pump
+    return pump.has_moved or (isinstance(pump, ReceivePump) and pump.stream.received > 0)
 
 
 class HalfGated:
