@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 IDLE_SECONDS = 0.5
-_BLOCK = 1 << 22  # elements; a multiple of 16
+_BLOCK = 1 << 20  # elements; a multiple of 16
 _side = os.environ.get("STREAMLINK_SIDE", "")
 
 

@@ -1,0 +1,80 @@
+"""Models as name → torch tensor, for frameworks that read and write them so."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from streamlink import ModelSource
+from streamlink.model import ModelSink, ModelSpec, Payload
+from streamlink.objects import OpenObject
+from streamlink.stores import as_model
+
+__all__ = ["IntoTensors", "Tensors"]
+
+
+class Tensors(Mapping[str, Any]):
+    """A source as name → torch tensor; each is read when it is asked for, and not kept.
+
+    The source is closed when nobody has this any more, since an aggregator may keep a model beyond
+    the call that it came with.
+    """
+
+    def __init__(self, source: ModelSource) -> None:
+        self._opened = OpenObject(source, lambda _: source.close())
+        weakref.finalize(self, source.close)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._opened.spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return logical bytes ``[offset, offset + length)``; raises as the source does."""
+        return self._opened.read(offset, length)
+
+    def close(self) -> None:
+        """Do nothing: others may read it still."""
+
+    def __getitem__(self, name: str) -> Any:
+        import torch
+
+        array = self._opened[name]  # through bytes, because torch knows no bfloat16 of NumPy's
+        flat = torch.from_numpy(array.reshape(-1).view(np.uint8))
+        return flat.view(getattr(torch, array.dtype.name)).reshape(array.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._opened)
+
+    def __len__(self) -> int:
+        return len(self._opened)
+
+
+class IntoTensors:
+    """What a model is received into: tensors that are there already, if they are its own.
+
+    Args:
+        module: a torch module; where it has the model's tensors, they are filled in place, else new
+            ones are made. None: new ones.
+    """
+
+    def __init__(self, module: Any = None) -> None:
+        self._module = module
+        self.tensors: dict[str, Any] = {}
+        """What was received, by name."""
+
+    def __call__(self, spec: ModelSpec) -> ModelSink:
+        """Return the sink for a model."""
+        import torch
+
+        own = {} if self._module is None else dict(self._module.state_dict())
+        made = {name: (tuple(each.shape), each.dtype) for name, each in own.items()}
+        wanted = {each.name: (each.shape, getattr(torch, each.numpy_dtype.name))
+                  for each in spec.tensors}  # fmt: skip
+        self.tensors = own if made == wanted else {
+            name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in wanted.items()
+        }  # fmt: skip
+        return as_model(self.tensors)

@@ -1,0 +1,67 @@
+"""APPFL itself over streamlink: its service, its clients, its aggregation, as processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.integrations import appfl
+from benchmarks.integrations.cases import FAILURES, Case, Outcome
+from benchmarks.integrations.environments import NoEnvironment, build
+from benchmarks.integrations.running import run_case
+
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.processes,
+    pytest.mark.timeout(600),
+]
+
+CASE = Case("appfl", 16_000_000, 4, "first", clients=2, rounds=2)
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    try:
+        return build("appfl")
+    except NoEnvironment as error:
+        pytest.skip(str(error))
+
+
+def outcome(case: Case, python: Path) -> Outcome:
+    seen = run_case(case, appfl.run, python, limit_bytes=8_000_000_000, timeout=500)
+    assert seen.ended == "done", seen.said
+    assert seen.left_behind == []
+    return seen
+
+
+@pytest.mark.parametrize("line", ["first", "second"])
+@pytest.mark.parametrize("clients", [2, 4])
+def test_synchronous_rounds_end_with_the_mean_of_all_clients(
+    python: Path, line: str, clients: int
+) -> None:
+    seen = outcome(replace(CASE, line=line, clients=clients), python)
+    assert seen.exact
+    assert len(seen.rounds) == clients * CASE.rounds
+
+
+@pytest.mark.parametrize("line", ["first", "second"])
+@pytest.mark.parametrize("clients", [2, 4])
+def test_asynchronous_updates_are_whole(python: Path, line: str, clients: int) -> None:
+    seen = outcome(replace(CASE, line=line, clients=clients, mode="async"), python)
+    assert seen.exact
+
+
+def test_bfloat16_arrives_as_bfloat16(python: Path) -> None:
+    assert outcome(replace(CASE, dtype="bfloat16"), python).exact
+
+
+@pytest.mark.parametrize("line", ["first", "second"])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_whatever_fails_the_job_goes_on_or_ends_and_nothing_stays(
+    python: Path, line: str, failure: str
+) -> None:
+    seen = outcome(replace(CASE, line=line, failure=failure), python)
+    assert seen.exact is (True if failure == "cut" else None)
+    assert seen.said
