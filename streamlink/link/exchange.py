@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from streamlink.cancel import CancelToken
@@ -121,6 +122,7 @@ class Exchange(Future[ExchangeResult]):
         self._is_running = False
         self._failure: BaseException | None = None
         self._omitted: frozenset[str] = frozenset()
+        self._last: ExchangeProgress | None = None
         # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
         self._is_done = clock.event()
         self.add_done_callback(lambda _: self._is_done.set())
@@ -163,8 +165,11 @@ class Exchange(Future[ExchangeResult]):
     @property
     def progress(self) -> ExchangeProgress:
         """How far it is."""
-        opened = self._opened
-        sends = self._source.spec.nbytes if self._source is not None else 0
+        # In this order: at its end the last is kept first, and the rest is dropped after that.
+        opened, source = self._opened, self._source
+        if self._last is not None:
+            return self._last
+        sends = 0 if source is None else source.spec.nbytes
         if opened is None:
             return ExchangeProgress("over" if self.done() else "waiting", 0, sends, 0, 0)
         sent = 0 if opened.outgoing is None else opened.outgoing.received_bytes
@@ -350,14 +355,23 @@ class Exchange(Future[ExchangeResult]):
                 if transfer is not None:
                     transfer.hand_to(opened.session.withdraw)
         self._release()
+        error = None if isinstance(outcome, ExchangeResult) else self._failed(outcome)
+        self._let_go()
         with suppress(InvalidStateError):  # cancelled meanwhile: that has been its end
             if isinstance(outcome, ExchangeResult):
                 self.set_result(outcome)
             else:
-                self.set_exception(self._failed(outcome))
+                self.set_exception(error)
+
+    def _let_go(self) -> None:
+        """Keep the outcome alone: whoever keeps the future must not keep the models."""
+        self._last = replace(self.progress, phase="over")
+        self._opened = self._source = self._sink_for = self._failure = None
+        self._open, self._release = _nothing, _nothing
 
     def _failed(self, error: BaseException) -> BaseException:
         """Return ``error`` with who, what and how far; an end on purpose is itself."""
+        text = _without_frames(error)
         if isinstance(error, Cancelled | CancelledError) or not isinstance(error, Exception):
             return error
         timeout = self._timeout if isinstance(error, _OutOfTime) else None
@@ -372,8 +386,30 @@ class Exchange(Future[ExchangeResult]):
             received_bytes=now.received_bytes,
         )
         failed.__cause__ = failed.cause
+        if not isinstance(error, StreamlinkError):  # of a source or a sink: the line to mend
+            failed.add_note(text)
         logger.warning("%s", failed)
         return failed
+
+
+def _without_frames(error: BaseException) -> str:
+    """Take the frames off an error that is kept: they refer to the models, and to this exchange.
+
+    Clearing their variables would not do: the closures of their functions refer to the same.
+
+    Returns:
+        What they have shown.
+    """
+    text = "".join(traceback.format_exception(error))
+    left: BaseException | None = error
+    while left is not None:
+        left.__traceback__ = None
+        left = left.__cause__ or left.__context__
+    return text
+
+
+def _nothing(*_: object) -> Any:
+    raise RuntimeError("the exchange is over")
 
 
 class _OutOfTime(StreamlinkError):

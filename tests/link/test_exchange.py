@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, wait
 from typing import Any
@@ -31,7 +33,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
 from streamlink.testing import FailingSource, memory_address
 from tests.support.models import pattern_model
-from tests.support.peers import ODD, SMALL, WAIT, Array, config
+from tests.support.peers import ODD, SMALL, WAIT, Array, config, until
 
 LARGE = (1 << 17,)  # more than all windows
 Serve = Callable[[Assignment], None]
@@ -387,6 +389,23 @@ def test_callbacks_are_called_with_the_exchange(asked: Asked) -> None:
     done.add_done_callback(call)
     assert is_called.wait(WAIT)
     assert called == [done]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_future_that_is_kept_keeps_no_model(asked: Asked, fails: bool) -> None:
+    peer, model = asked.peer(add_one), arrays(1, LARGE)
+    source = ArrayModel(model)
+    sent = FailingSource(source, 9000, OSError("bad sector")) if fails else source
+    is_kept = weakref.ref(model["w"])
+    gc.disable()  # it would free a cycle, too
+    try:
+        done = peer.ask("add", sent, into=MemoryStore())
+        del model, source, sent
+        assert (done.exception(WAIT) is not None) == fails
+        until(lambda: is_kept() is None)
+    finally:
+        gc.enable()
+    assert done.progress.phase == "over"
 
 
 # --- from asyncio ---------------------------------------------------------------------------------

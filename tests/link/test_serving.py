@@ -258,6 +258,36 @@ def test_a_client_that_has_gone_is_no_more_asked_for(asking: type[Asking]) -> No
         site.ask()
 
 
+def test_many_clients_put_models_into_one_server_at_once(asking: type[Asking]) -> None:
+    taken: dict[str, MemoryStore] = {}
+
+    def handler(asked: ClientRequest) -> None:
+        store = taken[asked.peer_name] = MemoryStore()
+        receive_model(asked.receive(), lambda model: store.begin(model.spec))
+        done.release()
+
+    site, done = asking(handler), threading.Semaphore(0)
+    links = [
+        ClientLink(site.server.address, name=f"put-{n}", config=SMALL).start() for n in range(4)
+    ]
+
+    def put(link: ClientLink, n: int) -> None:
+        model = ArrayModel({"w": np.full(9000, n, np.float32)})
+        with link.ask("it") as answer:
+            send_model(answer.send(model.spec), model)
+
+    threads = [threading.Thread(target=put, args=(link, n)) for n, link in enumerate(links)]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert done.acquire(timeout=WAIT)
+    assert {name: store.arrays["w"][-1] for name, store in taken.items()} == {
+        f"put-{n}": n for n in range(4)
+    }
+    for link in links:
+        link.close()
+
+
 def test_many_arrays_come_over_one_session(asking: type[Asking]) -> None:
     models = {str(n): ArrayModel({"w": np.full(7, n, np.float32)}) for n in range(12)}
 

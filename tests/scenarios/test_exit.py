@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Self
 
 import pytest
 
@@ -20,57 +19,14 @@ from streamlink.link.server import Server
 from streamlink.stores.memory import MemoryStore
 from tests.support.models import pattern_model
 from tests.support.peers import ODD, SMALL, WAIT, echo
+from tests.support.scripts import Script
 
 pytestmark = pytest.mark.processes
 
-ROOT = Path(__file__).parents[2]
-BEGIN = """
-import asyncio, sys, threading
-import numpy as np
-import streamlink
-from streamlink.link import ClientLink, run_async
-from streamlink.stores import MemoryStore
-
-def told():
-    "Wait until the test says that the main thread shall end."
-    sys.stdin.readline()
-
-model = {"w": np.zeros(6, np.float32)}
-"""
 SERVER = """
 server = streamlink.Server("127.0.0.1:0").listen()
 print(server.port, flush=True)
 """
-
-
-class Script:
-    """A program that runs until its main thread is told to end."""
-
-    def __init__(self, text: str, *arguments: object) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", BEGIN + dedent(text), *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-
-    def line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def end(self) -> tuple[int, str]:
-        """Let the main thread end; return the exit status, and what was written to stderr."""
-        _, errors = self._process.communicate("end\n", timeout=WAIT)
-        return self._process.returncode, errors
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._process.kill()
-        self._process.communicate()
 
 
 def joined(port: str) -> ClientLink:
