@@ -104,7 +104,8 @@ def shared(source: ModelSource, nbytes: int, *, closes: bool) -> ModelSource:
         return source
     is_hashed = isinstance(source, HasBlockHashes) and source.block_hash(0) is not None
     kind = _SharedHashedSource if is_hashed else SharedSource
-    return kind(source, max(1, nbytes // BLOCK_BYTES), closes=closes)
+    # One more: a range may begin in one block and end in the next.
+    return kind(source, nbytes // BLOCK_BYTES + 1, closes=closes)
 
 
 class SharedSource:

@@ -116,6 +116,17 @@ def test_a_model_is_handed_over_with_one_digest() -> None:
 
 
 @pytest.mark.processes
+def test_messages_carry_references_and_the_models_travel_beside_them() -> None:
+    text = said("embedding/objects.py")
+    assert numbers(r"a message of (\d+) characters for 1048576 bytes", text)[0] < 300
+    averaged = ", ".join(f"'layer.{n}': {n + 2.0}" for n in range(4))
+    assert f"averaged: {{{averaged}}}" in text
+    assert "site-1 has the model: True" in text
+    assert "is not meant for 'site-2'" in text
+    assert "the server holds 0 objects\n" in text
+
+
+@pytest.mark.processes
 def test_a_client_is_asked_without_rounds() -> None:
     text = said("embedding/ask.py")
     assert "answer: [1.0, 2.0, 3.0, 4.0] {'from': 'Zurich'} {'loss': 0.5}\n" in text
