@@ -16,11 +16,9 @@ import numpy as np
 import zstandard
 
 from streamlink.descriptors import patiently
-from streamlink.errors import StoreError
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import BLOCK_BYTES, block_hash_of, root_hash
-from streamlink.model.interfaces import Progress
-from streamlink.model.ranges import RangeSet, require_complete
+from streamlink.model.ranges import require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.compressed.format import HEAD, encode_tail, index_bytes, new_index
 from streamlink.stores.files import (
@@ -35,6 +33,7 @@ from streamlink.stores.files import (
     require_free,
     write_all,
 )
+from streamlink.stores.two_steps import TwoStepSink
 
 __all__ = ["MIN_SAVING", "CompressedSink", "partial_path"]
 
@@ -49,7 +48,7 @@ _SAMPLED_IN_A_ROW = 16
 _WRITE_BYTES = 8 << 20
 
 
-class CompressedSink:
+class CompressedSink(TwoStepSink):
     """Takes a model's bytes in any order. Made by ``CompressedStore.begin``.
 
     Memory: one block, one compressed block, and 28 bytes for each block of the model.
@@ -58,29 +57,20 @@ class CompressedSink:
     def __init__(
         self, path: Path, spec: ModelSpec, level: int, reserve: int, min_saving: float
     ) -> None:
-        self._path = path
+        super().__init__(path, spec)
         self._temporary = partial_path(path)
-        self._spec = spec
-        self._written = RangeSet()
         self._packer = _Packer(level, min_saving)
         self._buffer = memoryview(bytearray(min(BLOCK_BYTES, spec.nbytes)))
         self._buffered = _NO_BLOCK
         self._fds: list[int] = []
         # Closing releases the lock as well: it is on this descriptor.
         self._closer = weakref.finalize(self, close_all, self._fds)
-        self._is_open = True
-        self._is_prepared = False
         try:
             with disk_errors(path, "beginning a new model"):
                 self._begin(reserve)
         except BaseException:
             self._close()
             raise
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The tensors, in logical order."""
-        return self._spec
 
     def write(self, offset: int, payload: memoryview) -> None:
         """Compress and append ``payload``, block by block.
@@ -89,13 +79,7 @@ class CompressedSink:
             StoreFull: the disk has no room above its reserve.
             StoreError: the sink was committed or discarded.
         """
-        self._spec.check_range(offset, payload.nbytes)
-        self._require_open()
-        if self._is_prepared:
-            raise StoreError(
-                f"{self._path}: this model is prepared and accepts no more bytes: "
-                "commit or discard it"
-            )
+        self._require_writable(offset, payload.nbytes)
         start, stop = offset, offset + payload.nbytes
         with disk_errors(self._path, "writing the model"):
             while start < stop:
@@ -117,31 +101,6 @@ class CompressedSink:
             self._flush()
         return root_hash(self._spec, [self._index["hash"].tobytes()])
 
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Append spec, index and footer, and make the file durable.
-
-        Raises:
-            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stays.
-        """
-        self._prepare(Steps(progress))
-
-    def commit(self, progress: Progress | None = None) -> None:
-        """Prepare the model if it is not prepared, and rename the file to its final name.
-
-        Raises:
-            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stays.
-        """
-        steps = Steps(progress)
-        self._prepare(steps)
-        with disk_errors(self._path, "committing the model"):
-            # The lock is on the file and not on its name, so it is held until the rename is
-            # durable.
-            replace(self._temporary, self._path)
-        self._close()
-        steps.done()
-
     def discard(self) -> None:
         """Remove the file of this attempt. The model under the final name is never touched."""
         # The name may be another writer's by now: our rename may have succeeded, and only the fsync
@@ -151,17 +110,17 @@ class CompressedSink:
                 remove(self._temporary)
         self._close()
 
-    def _prepare(self, steps: Steps) -> None:
-        self._require_open()
-        require_complete(self._written, self._spec)
-        if self._is_prepared:
-            return
-        with disk_errors(self._path, "committing the model"):
-            self._flush()
-            self._write_tail(steps)
-            os.fsync(self._fds[0])
-            steps.done()
-        self._is_prepared = True
+    def _make_durable(self, steps: Steps) -> None:
+        """Append spec, index and footer, and make the file durable."""
+        self._flush()
+        self._write_tail(steps)
+        os.fsync(self._fds[0])
+        steps.done()
+
+    def _publish(self) -> None:
+        """Rename the file to its final name."""
+        # The lock is on the file and not on its name, so it is held until the rename is durable.
+        replace(self._temporary, self._path)
 
     def _begin(self, reserve: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,10 +180,6 @@ class CompressedSink:
         for start in range(0, len(tail), _WRITE_BYTES):
             write_all(self._fds[0], tail[start : start + _WRITE_BYTES], self._end + start)
             steps.done()
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise StoreError(f"{self._path}: this sink was already committed or discarded")
 
     def _close(self) -> None:
         self._is_open = False

@@ -28,8 +28,6 @@ from streamlink.model.digest import (
     block_hash_of,
     root_hash,
 )
-from streamlink.model.interfaces import Progress
-from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.block_cache import verify
 from streamlink.stores.files import (
@@ -53,6 +51,7 @@ from streamlink.stores.safetensors.index import (
 )
 from streamlink.stores.safetensors.journal import Journal, Partial, find_partials, partial_name
 from streamlink.stores.safetensors.shards import ShardFiles
+from streamlink.stores.two_steps import TwoStepSink
 
 __all__ = ["SafetensorsSink"]
 
@@ -63,7 +62,7 @@ DURABLE_BYTES = 64 << 20
 """The most that is sent again after a crash of the receiver (bytes)."""
 
 
-class SafetensorsSink:
+class SafetensorsSink(TwoStepSink):
     """Takes a model's bytes in any order. Made by ``SafetensorsStore.begin`` and ``resume``.
 
     Bytes that arrive in order are hashed as they arrive; ``commit`` reads back and hashes the other
@@ -88,13 +87,12 @@ class SafetensorsSink:
         identity: str = "",
         partial: Partial | None = None,
     ) -> None:
+        super().__init__(directory, spec)
         self._directory = directory
-        self._spec = spec
         self._shard_bytes = shard_bytes
         self._reserve = reserve
-        self._written = RangeSet()
         self._generation = partial.generation if partial else new_generation()
-        self._is_prepared = self._is_publishing = False
+        self._is_publishing = False
         self._superseded: set[str] = set()
         self._own_names: set[str] = set()  # none before the shards are laid out
         self._fds: list[int] = []
@@ -104,7 +102,6 @@ class SafetensorsSink:
         self._closer = weakref.finalize(self, _close_both, self._fds, self._lock)
         self._journal: Journal | None = None
         self._durable = self._front = 0
-        self._is_open = True
         self._has_made_directory = False
         try:
             with disk_errors(directory, "beginning a new model"):
@@ -114,11 +111,6 @@ class SafetensorsSink:
                 self.discard()
             raise
 
-    @property
-    def spec(self) -> ModelSpec:
-        """The tensors, in logical order."""
-        return self._spec
-
     def write(self, offset: int, payload: memoryview) -> None:
         """Write ``payload`` into its shards; one system call for each run of tensors.
 
@@ -126,13 +118,7 @@ class SafetensorsSink:
             StoreFull: the disk has no room.
             StoreError: the sink was committed or discarded.
         """
-        self._spec.check_range(offset, payload.nbytes)
-        self._require_open()
-        if self._is_prepared:
-            raise StoreError(
-                f"{self._directory}: this model is prepared and accepts no more bytes: "
-                "commit or discard it"
-            )
+        self._require_writable(offset, payload.nbytes)
         with disk_errors(self._directory, "writing the model"):
             self._shards.write(offset, payload)
             self._tracker.take(offset, payload)
@@ -188,36 +174,6 @@ class SafetensorsSink:
             with suppress(OSError):  # bytes that are not durable are sent again
                 self._advance(self._journal)
             self._close()
-
-    def prepare(self, progress: Progress | None = None) -> None:
-        """Make everything durable under its final name, except that the index is not published.
-
-        Raises:
-            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stays.
-        """
-        self._prepare(Steps(progress))
-
-    def commit(self, progress: Progress | None = None) -> None:
-        """Prepare the model if it is not prepared, replace the index, and remove the old shards.
-
-        Raises:
-            StoreFull: the disk has no room. StoreError: part of the model was never written, or the
-            disk failed. The old model stays.
-        """
-        steps = Steps(progress)
-        self._prepare(steps)
-        with disk_errors(self._directory, "committing the model"):
-            # Set before the rename is tried: if the rename succeeds and only the fsync of the
-            # directory fails, the index names our files already, and a discard must not remove
-            # them.
-            self._is_publishing = True
-            publish_index(self._directory, self._generation)
-            # The journal is among the dead files now: the index does not name it. A crash before
-            # this line leaves both, and ``find_partials`` ignores the journal of a committed model.
-            remove_dead_files(self._directory, self._superseded)
-        self._close()
-        steps.done()
 
     def discard(self) -> None:
         """Remove the files of this attempt. The model that the index names is never touched."""
@@ -357,24 +313,29 @@ class SafetensorsSink:
                 verify(self._spec, block, view, block_hash, self._directory)
                 yield view
 
-    def _prepare(self, steps: Steps) -> None:
-        self._require_open()
-        require_complete(self._written, self._spec)
-        if self._is_prepared:
-            return
-        with disk_errors(self._directory, "committing the model"):
-            self._hash_unknown(steps)
-            if self._journal is not None:
-                # The headers are the last bytes: a shard without one begins with zeros, and no tool
-                # takes it for a model.
-                self._shards.write_headers()
-            self._shards.sync_all(steps)
-            if self._journal is not None:
-                # After the fsync and before the renames: a process that is killed in between finds
-                # the whole model on the disk, and has nothing to receive again.
-                self._mark(self._journal, self._spec.nbytes)
-            self._take_names()
-        self._is_prepared = True
+    def _make_durable(self, steps: Steps) -> None:
+        """Make everything durable under its final name, except that the index is not published."""
+        self._hash_unknown(steps)
+        if self._journal is not None:
+            # The headers are the last bytes: a shard without one begins with zeros, and no tool
+            # takes it for a model.
+            self._shards.write_headers()
+        self._shards.sync_all(steps)
+        if self._journal is not None:
+            # After the fsync and before the renames: a process that is killed in between finds the
+            # whole model on the disk, and has nothing to receive again.
+            self._mark(self._journal, self._spec.nbytes)
+        self._take_names()
+
+    def _publish(self) -> None:
+        """Replace the index, and remove the old shards."""
+        # Set before the rename is tried: if the rename succeeds and only the fsync of the directory
+        # fails, the index names our files already, and a discard must not remove them.
+        self._is_publishing = True
+        publish_index(self._directory, self._generation)
+        # The journal is among the dead files now: the index does not name it. A crash before this
+        # line leaves both, and ``find_partials`` ignores the journal of a committed model.
+        remove_dead_files(self._directory, self._superseded)
 
     def _take_names(self) -> None:
         """Give all files their final names, which the present index does not mention yet."""
@@ -403,10 +364,6 @@ class SafetensorsSink:
         # After the unlinks, which need no descriptor, and before the directory is listed, which
         # needs one.
         close_all(self._fds)
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise StoreError(f"{self._directory}: this sink was already committed or discarded")
 
     def _close(self) -> None:
         self._is_open = False
