@@ -74,7 +74,7 @@ def store_with_a_model(path: Path, compress: str | None) -> ModelStore:
 
 def ledger_of(store: Path) -> Path:
     """Return the default path of the ledger of a store's rounds."""
-    store = store.absolute()
+    store = store.absolute()  # ``.`` has no name of its own to add to
     return store.with_name(store.name + ".rounds.json")
 
 

@@ -103,7 +103,7 @@ class Client:
             self.start()
         self._link.wait_finished()
         error = self._link.error
-        # The only end that is no failure: the server said that it is done, or this end was closed.
+        # The only end that is no failure: the server itself has said that it is done.
         if is_goodbye(error):
             logger.info("%s", error)
             return self.outcomes

@@ -26,6 +26,8 @@ def described(pages: Iterable[bytes], limits: LimitsConfig) -> ModelSpec:
 
 
 def _tensors(pages: Iterable[bytes], limits: LimitsConfig) -> Iterator[TensorSpec]:
+    # One by one: a hostile description is refused at the first tensor too many, before the pages
+    # behind it are decoded.
     for number, (name, dtype, shape) in enumerate(decode_spec(pages)):
         if number >= limits.max_tensors:
             raise ModelError(
@@ -73,6 +75,7 @@ class KnownSpecs:
 
     def get(self, digest: bytes) -> ModelSpec | None:
         """Return the description of that digest, if it is known."""
+        # Without the lock: one look at a dict, and a spec never changes.
         return self._specs.get(digest)
 
     def _is_too_much(self) -> bool:

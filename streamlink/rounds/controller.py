@@ -185,6 +185,7 @@ class ScatterAndGather:
             self._plan.tracker.end("done")
             return reports
         finally:
+            # Also after an error: clients that were offered the next round early would wait for it.
             self._lockstep.forget("the job is over")
 
     def wait_for_clients(self) -> None:
@@ -329,6 +330,8 @@ class ScatterAndGather:
         streams = 2 * self._server.config.stream.stream_bytes
         if self._config.duplex_bytes:
             streams += self._server.config.stream.stream_bytes  # of the next round's model
+        # From a spool each update is read a piece at a time; in lockstep its bytes are those of the
+        # stream's window, which is counted already.
         pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES
         shared = _STORE_BYTES + pieces + self._config.duplex_bytes
         return clients * (streams + _CLIENT_BYTES) + shared
@@ -344,6 +347,7 @@ class ScatterAndGather:
                 [each.name for each in peers] + [each.peer_name for each in recovered]
             )
         if self._spool is not None and (recovered or self._is_spooled(peers)):
+            # What was offered early is for lockstep; through the spool each client is asked anew.
             self._lockstep.forget("this round goes through the spool")
             self._spooled = SpooledRound(
                 self._server, self._store, self._plan, self._spool, number,
