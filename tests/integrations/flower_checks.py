@@ -112,7 +112,6 @@ def same(ours: Iterable[Any], theirs: Iterable[Any]) -> bool:
 
 def check_every_kind_of_array_survives_flowers_form() -> None:
     source = source_of(ArrayRecord(MODEL))
-    assert source is not None
     record = SourceRecord(source)
     assert same(record.to_numpy_ndarrays(), MODEL)
     assert same([each.numpy() for each in record.values()], MODEL)
@@ -126,7 +125,6 @@ def check_bfloat16_becomes_a_tensor_of_bfloat16() -> None:
 
 
 def check_what_has_no_dtype_of_ours_stays_with_flower() -> None:
-    assert source_of(ArrayRecord([np.zeros(3, np.complex128)])) is None
     with StreamlinkGrid(InMemory(lambda message, _: message)) as grid:
         record = ArrayRecord([np.zeros(3, np.complex128)])
         grid.push_messages(messages(record))
@@ -138,7 +136,6 @@ def check_a_record_that_was_changed_is_sent_as_it_is_now() -> None:
     record = record_of([np.zeros(3, np.float32), np.ones(2, np.float32)])
     record["0"] = Array(np.full(4, 7, np.float32))
     source = source_of(record)
-    assert source is not None
     assert [tensor.shape for tensor in source.spec.tensors] == [(4,), (2,)]
     assert record.to_numpy_ndarrays()[0].tolist() == [7, 7, 7, 7]
 

@@ -63,13 +63,14 @@ def main(grid: Grid, context: Context) -> None:
     with StreamlinkGrid(grid, os.environ["STREAMLINK_LISTEN"], config=config()) as over:
         inside.mark("listening", port=over.objects.port)
         threading.Thread(target=restart, args=(over, folder / "restart"), daemon=True).start()
+        store = streamlink.open_store(folder / "model")
+        streamlink.copy_model(generated(case), store)  # as if it were there
         if case["line"] == "first":
-            strategy, arrays = Marked(**rules), in_memory(case)
+            strategy = Marked(**rules)
+            result = strategy.start(over, record_of(store.open()), *rest)
         else:
-            store = streamlink.open_store(folder / "model")
             strategy = type("Ours", (Marked, StreamingFedAvg), {})(store, **rules)
-            arrays = record_of(generated(case))
-        result = strategy.start(over, arrays, *rest)
+            result = strategy.start(over, None, *rest)
     check(result, strategy, case)
 
 

@@ -11,12 +11,7 @@ from typing import Any
 
 __all__ = ["StreamingFedAvg", "StreamlinkGrid", "StreamlinkMod", "record_of"]
 
-_HOMES = {
-    "StreamingFedAvg": "strategy",
-    "StreamlinkGrid": "grid",
-    "StreamlinkMod": "mod",
-    "record_of": "records",
-}
+_HOMES = dict(zip(__all__, ("strategy", "grid", "mod", "records"), strict=True))
 
 
 def __getattr__(name: str) -> Any:

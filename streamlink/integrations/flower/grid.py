@@ -18,16 +18,9 @@ from flwr.serverapp import Grid
 
 from streamlink import LinkConfig, StreamlinkError
 from streamlink.config import ObjectLimits
-from streamlink.errors import AddressInUse
-from streamlink.integrations.flower.identity import Admission
-from streamlink.integrations.flower.records import (
-    SESSION,
-    SourceRecord,
-    exchanged,
-    reference_in,
-    referring,
-    source_of,
-)
+from streamlink.errors import AddressInUse, ModelError
+from streamlink.integrations.flower import records
+from streamlink.integrations.flower.identity import SESSION, Admission
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -40,7 +33,6 @@ class _Object:
     """A record that is on its way to one or several clients."""
 
     record: ArrayRecord
-    ttl: float = 0.0
     readers: set[str] = field(default_factory=set)  # those whose reply is still awaited
     reference: Reference | None = None
 
@@ -180,13 +172,12 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
                 if isinstance(record, ArrayRecord):
                     known = objects.setdefault(id(record), _Object(record))
                     known.readers.add(sent.name)
-                    known.ttl = max(known.ttl, sent.message.metadata.ttl)
                     sent.objects.append(known)
+        ttl = min(self._limits.max_ttl, max((s.message.metadata.ttl for s in new), default=0.0))
         for each in objects.values():
-            source = source_of(each.record)
-            if source is not None:  # else Flower carries it as always
+            with suppress(ModelError):  # an array that streamlink does not know: Flower carries it
                 readers = tuple(each.readers) if len(each.readers) <= _MAX_READERS else None
-                ttl = min(each.ttl, self._limits.max_ttl)
+                source = records.source_of(each.record)
                 each.reference = self.objects.put(source, readers=readers, ttl=ttl, digest="")
 
     def _refer(self, sent: _Sent) -> None:
@@ -194,26 +185,28 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
 
         def change(record: ArrayRecord) -> ArrayRecord:
             found = references[id(record)]
-            return record if found is None else referring(found)
+            return record if found is None else records.referring(found)
 
-        content = exchanged(sent.message.content, change)
+        content = records.exchanged(sent.message.content, change)
         session = {"name": sent.name, "token": sent.token, "port": self.objects.port}
         content[SESSION] = ConfigRecord(session)
         sent.message.content = content
 
     def _opened(self, reply: Message) -> Message:
-        def change(record: ArrayRecord) -> ArrayRecord:
-            text = reference_in(record)
-            return record if text is None else SourceRecord(_Received(self.objects.open(text)))
-
         if reply.has_content():
             try:
-                reply.content = exchanged(reply.content, change)
+                reply.content = records.exchanged(reply.content, self._open)
             except StreamlinkError as error:
                 sent = self._sent[reply.metadata.reply_to_message_id].message
                 unavailable = Error(ErrorCode.REPLY_MESSAGE_UNAVAILABLE, str(error))
                 return Message(unavailable, reply_to=sent)
         return reply
+
+    def _open(self, record: ArrayRecord) -> ArrayRecord:
+        text = records.reference_in(record)
+        if text is None:
+            return record
+        return records.SourceRecord(_Received(self.objects.open(text)))
 
     def _release(self, message_ids: Iterable[str]) -> None:
         """Release what these messages brought: nobody waits for their replies any more."""

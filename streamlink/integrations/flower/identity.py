@@ -15,7 +15,10 @@ from pathlib import Path
 from streamlink import LinkConfig
 from streamlink.errors import SecurityError
 
-__all__ = ["SETTING", "Admission", "dialled", "with_security"]
+__all__ = ["SESSION", "SETTING", "Admission", "dialled", "with_security"]
+
+SESSION = "streamlink"
+"""The key of the record with what a client needs to connect; the mod takes it out."""
 
 SETTING = "streamlink-server"
 """Where a node's or a run's configuration says what clients dial."""

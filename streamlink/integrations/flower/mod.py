@@ -11,15 +11,9 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context, Message
 
 from streamlink import LinkConfig
-from streamlink.integrations.flower.identity import SETTING, dialled, with_security
-from streamlink.integrations.flower.records import (
-    SESSION,
-    SourceRecord,
-    exchanged,
-    reference_in,
-    referring,
-    source_of,
-)
+from streamlink.errors import ModelError
+from streamlink.integrations.flower import records
+from streamlink.integrations.flower.identity import SESSION, SETTING, dialled, with_security
 from streamlink.objects import ObjectClient
 
 __all__ = ["StreamlinkMod"]
@@ -56,20 +50,25 @@ class StreamlinkMod:
             with ExitStack() as stack:
                 client = ObjectClient(address, name=session["name"], config=config)
                 stack.enter_context(client)
-                message.content = exchanged(message.content, partial(_fetched, client, stack))
+                message.content = records.exchanged(
+                    message.content, partial(_fetched, client, stack)
+                )
                 reply = call_next(message, context)
                 if reply.has_content():
-                    reply.content = exchanged(reply.content, partial(_sent, client))
+                    reply.content = records.exchanged(reply.content, partial(_sent, client))
                 return reply
 
 
 def _fetched(client: ObjectClient, stack: ExitStack, record: ArrayRecord) -> ArrayRecord:
-    text = reference_in(record)
+    text = records.reference_in(record)
     if text is None:
         return record
-    return SourceRecord(stack.enter_context(client.open(text)), partial(client.get, text))
+    return records.SourceRecord(stack.enter_context(client.open(text)))
 
 
 def _sent(client: ObjectClient, record: ArrayRecord) -> ArrayRecord:
-    source = source_of(record)
-    return record if source is None else referring(client.put(source, reads=1))
+    try:
+        source = records.source_of(record)
+    except ModelError:  # an array that streamlink does not know: Flower carries it
+        return record
+    return records.referring(client.put(source, reads=1))

@@ -16,31 +16,16 @@ import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from streamlink import ModelSource, StreamlinkError, TensorSpec, copy_model
+from streamlink import ModelSource, TensorSpec, copy_model
 from streamlink.errors import UnsupportedDtype
 from streamlink.objects import OpenObject
 from streamlink.stores import ArrayModel, as_model
 
-__all__ = [
-    "SESSION",
-    "SourceRecord",
-    "exchanged",
-    "record_of",
-    "reference_in",
-    "referring",
-    "source_of",
-]
+__all__ = ["SourceRecord", "exchanged", "record_of", "reference_in", "referring", "source_of"]
 
 _Values = npt.NDArray[Any]
 
-SESSION = "streamlink"
-"""The key of the record with what a client needs to connect; the mod takes it out."""
-
 _NUMPY, _REFERENCE = "numpy.ndarray", "streamlink.reference"  # Flower's "serialization types"
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 # What torch cannot take from NumPy by that name, and the integers of the same size.
 _TORCH = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
 
@@ -66,22 +51,12 @@ class SourceArray(Array):  # type: ignore[misc]  # untyped
 
 
 class SourceRecord(ArrayRecord):  # type: ignore[misc]
-    """An ``ArrayRecord`` whose arrays stay in ``source`` until they are asked for.
+    """An ``ArrayRecord`` whose arrays stay in ``source`` until they are asked for."""
 
-    Args:
-        source: the model.
-        fetch: copies all of it into a model in memory, faster than array by array.
-    """
-
-    def __init__(
-        self, source: ModelSource, fetch: Callable[[ArrayModel], object] | None = None
-    ) -> None:
+    def __init__(self, source: ModelSource) -> None:
         super().__init__()
-        opened = OpenObject(
-            source, lambda is_complete: source.close()
-        )  # reads a tensor by its name
+        opened = OpenObject(source, lambda _: source.close())  # reads a tensor by its name
         self.__dict__.update(source=source, opened=opened)
-        self.__dict__["fetch"] = fetch or (lambda into: copy_model(source, into))
         for tensor in source.spec.tensors:
             self[tensor.name] = SourceArray(opened, tensor)
 
@@ -107,7 +82,7 @@ class SourceRecord(ArrayRecord):  # type: ignore[misc]
         if self.is_whole():
             tensors = self.source.spec.tensors
             arrays = {each.name: np.empty(each.shape, each.numpy_dtype) for each in tensors}
-            self.fetch(ArrayModel(arrays))
+            copy_model(self.source, ArrayModel(arrays))
         else:
             arrays = {name: array.numpy() for name, array in self.items()}
         if not keep_input:
@@ -129,14 +104,15 @@ def record_of(model: Any) -> SourceRecord:
     return SourceRecord(as_model(model))
 
 
-def source_of(record: ArrayRecord) -> ModelSource | None:
-    """Return the arrays of a record as a source, without a copy; None: some are not supported."""
+def source_of(record: ArrayRecord) -> ModelSource:
+    """Return the arrays of a record as a source, without a copy.
+
+    Raises:
+        ModelError: an array has a dtype, a name or a form that streamlink does not know.
+    """
     if isinstance(record, SourceRecord) and record.is_whole():
         return record.source  # type: ignore[no-any-return]
-    try:
-        return ArrayModel({name: _viewed(array) for name, array in record.items()})
-    except StreamlinkError:
-        return None
+    return ArrayModel({name: _viewed(array) for name, array in record.items()})
 
 
 def exchanged(content: RecordDict, change: Callable[[ArrayRecord], ArrayRecord]) -> RecordDict:
@@ -166,10 +142,9 @@ def _viewed(array: Array) -> _Values:
     if array.stype != _NUMPY:
         raise UnsupportedDtype(f"an array is serialized as {array.stype!r}, not as a NumPy array")
     file = BytesIO(array.data)
-    version = np.lib.format.read_magic(file)
-    if version not in _HEADERS:
-        raise UnsupportedDtype(f"an array has a .npy header of version {version}")
-    shape, is_fortran, dtype = _HEADERS[version](file)
+    if np.lib.format.read_magic(file) != (1, 0):  # a longer header, or fields: rare
+        return np.asarray(np.load(BytesIO(array.data), allow_pickle=False))
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind == "V" and hasattr(ml_dtypes, array.dtype):
         dtype = np.dtype(getattr(ml_dtypes, array.dtype))  # .npy writes them as raw bytes
     start, order = file.tell(), "F" if is_fortran else "C"

@@ -11,7 +11,6 @@ from flwr.app import Array, ArrayRecord, Message
 from flwr.serverapp.strategy import FedAvg
 
 from streamlink import ModelStore, copy_model
-from streamlink.errors import ModelError
 from streamlink.integrations.flower.records import exchanged, record_of, source_of
 from streamlink.rounds import AveragedModel
 
@@ -45,7 +44,7 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
             options: the same, by name.
         """
         if initial_arrays is not None:
-            copy_model(_require_source(initial_arrays), self._store)
+            copy_model(source_of(initial_arrays), self._store)
         if (evaluate := options.get("evaluate_fn")) is not None:
             options["evaluate_fn"] = lambda number, arrays: evaluate(number, self._known(arrays))
         # Flower would serialize each array of the first model, to log its size.
@@ -70,28 +69,19 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         none, metrics = super().aggregate_train(server_round, [_emptied(each) for each in replies])
         if none is None:
             return None, metrics
-        good = [each for each in replies if not each.has_error()]
-        sources = {str(each.metadata.src_node_id): self._source(each) for each in good}
-        weights = {str(each.metadata.src_node_id): self._weight(each) for each in good}
+        good = {str(r.metadata.src_node_id): r.content for r in replies if not r.has_error()}
+        sources = {n: source_of(_only(content.array_records)) for n, content in good.items()}
+        metrics_of = {n: _only(content.metric_records) for n, content in good.items()}
+        weights = {n: float(each[self.weighted_by_key]) for n, each in metrics_of.items()}
         copy_model(AveragedModel(sources, weights), self._store)
         return self._known(ArrayRecord()), metrics
 
     def _known(self, arrays: ArrayRecord) -> ArrayRecord:
         return arrays if len(arrays) else record_of(self._store.open())
 
-    def _source(self, reply: Message) -> Any:
-        return _require_source(next(iter(reply.content.array_records.values())))
 
-    def _weight(self, reply: Message) -> float:
-        metrics = next(iter(reply.content.metric_records.values()))
-        return float(metrics[self.weighted_by_key])
-
-
-def _require_source(record: ArrayRecord) -> Any:
-    source = source_of(record)
-    if source is None:
-        raise ModelError("the arrays have a dtype or a form that streamlink does not know")
-    return source
+def _only(records: Any) -> Any:
+    return next(iter(records.values()))  # Flower has checked that there is one
 
 
 def _emptied(reply: Message) -> Message:

@@ -60,8 +60,8 @@ def ours() -> None:
     from streamlink.integrations.flower import records
     from streamlink.objects import ObjectClient
 
-    timed(ObjectClient, "get", "receive")
     timed(ObjectClient, "put", "send")
+    timed(records.SourceRecord, "to_numpy_ndarrays", "receive")
     timed(records.SourceArray, "numpy", "receive")
 
 
