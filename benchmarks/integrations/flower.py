@@ -72,6 +72,8 @@ def run(running: Running) -> None:
         process.terminate()
     for process in (*nodes, link):
         running.end_of(process, seconds=END_SECONDS)
+    if processes := running.left_behind(END_SECONDS):  # Flower's executors look every few seconds
+        raise CaseFailed(f"left behind: {processes}")
     left = [path.name for path in (running.folder / "tmp").glob("streamlink-*")]
     if left:
         raise CaseFailed(f"left behind: {left}")
@@ -94,6 +96,8 @@ def simulate(running: Running, env: dict[str, str]) -> None:
     say(running)
     for pid in processes_of(running.name):  # Flower leaves its SuperLink to the next run
         os.kill(pid, signal.SIGTERM)
+    if processes := running.left_behind(END_SECONDS):
+        raise CaseFailed(f"left behind: {processes}")
 
 
 def wheel(folder: Path) -> Path:

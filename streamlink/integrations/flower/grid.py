@@ -96,8 +96,7 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
             self._admission = Admission(folder, config or LinkConfig())
             self.config = self._admission.config
-            self.objects = self._listening(listen, spool or folder / "objects")
-            stack.callback(self.objects.close)
+            self.objects = stack.enter_context(self._listening(listen, spool or folder / "spool"))
             self.close = weakref.finalize(self, stack.pop_all().close)
 
     def _listening(self, listen: str, spool: Path | str) -> ObjectServer:
@@ -187,10 +186,9 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
             found = references[id(record)]
             return record if found is None else records.referring(found)
 
-        content = records.exchanged(sent.message.content, change)
         session = {"name": sent.name, "token": sent.token, "port": self.objects.port}
-        content[SESSION] = ConfigRecord(session)
-        sent.message.content = content
+        sent.message.content = records.exchanged(sent.message.content, change)
+        sent.message.content[SESSION] = ConfigRecord(session)
 
     def _opened(self, reply: Message) -> Message:
         if reply.has_content():

@@ -43,20 +43,16 @@ class StreamlinkMod:
         server = str(setting or context.run_config.get(SETTING) or "127.0.0.1")
         address = dialled(server, int(session["port"]))
         # The setting is a path; this file has no name, so that nothing of it outlives the process.
-        with tempfile.TemporaryFile(prefix="streamlink-") as token:
+        with tempfile.TemporaryFile(buffering=0) as token, ExitStack() as stack:
             token.write(session["token"].encode())
-            token.flush()
             config = with_security(self._config, token=Path(f"/dev/fd/{token.fileno()}"))
-            with ExitStack() as stack:
-                client = ObjectClient(address, name=session["name"], config=config)
-                stack.enter_context(client)
-                message.content = records.exchanged(
-                    message.content, partial(_fetched, client, stack)
-                )
-                reply = call_next(message, context)
-                if reply.has_content():
-                    reply.content = records.exchanged(reply.content, partial(_sent, client))
-                return reply
+            client = ObjectClient(address, name=session["name"], config=config)
+            fetched = partial(_fetched, stack.enter_context(client), stack)
+            message.content = records.exchanged(message.content, fetched)
+            reply = call_next(message, context)
+            if reply.has_content():
+                reply.content = records.exchanged(reply.content, partial(_sent, client))
+            return reply
 
 
 def _fetched(client: ObjectClient, stack: ExitStack, record: ArrayRecord) -> ArrayRecord:

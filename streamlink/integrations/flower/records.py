@@ -117,8 +117,8 @@ def source_of(record: ArrayRecord) -> ModelSource:
 
 def exchanged(content: RecordDict, change: Callable[[ArrayRecord], ArrayRecord]) -> RecordDict:
     """Return the same records, those of arrays as ``change`` returns them."""
-    records = content.items()
-    return RecordDict({n: change(r) if isinstance(r, ArrayRecord) else r for n, r in records})
+    new = {n: change(r) if isinstance(r, ArrayRecord) else r for n, r in content.items()}
+    return RecordDict(new)
 
 
 def referring(reference: object) -> ArrayRecord:
