@@ -5,9 +5,11 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack
+from dataclasses import replace
 
 from streamlink.cancel import CancelToken
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
+from streamlink.link.facts import own
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol.frames import Reply
@@ -56,7 +58,8 @@ class PeerRequest:
             Cancelled: the server's token was cancelled.
         """
         try:
-            return self._pending.result(timeout=seconds)
+            reply = self._pending.result(timeout=seconds)
+            return replace(reply, metadata=own(reply.metadata))
         except CancelledError:
             if self._cancel_reason is None:
                 raise
