@@ -172,11 +172,9 @@ def as_model(what: Any) -> ModelInPlace:
 
 def _has_tensors(what: Any) -> bool:
     """Recognize a module, or a mapping with a tensor in it, without importing PyTorch."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None:  # not imported, so no tensor can exist
-        return False
     entries = what.values() if isinstance(what, Mapping) else ()
-    return isinstance(what, torch.nn.Module) or any(isinstance(e, torch.Tensor) for e in entries)
+    tensor = _torch_type("Tensor")
+    return _is_module(what) or any(isinstance(each, tensor) for each in entries)
 
 
 def _is_in_memory(what: Any) -> bool:
@@ -184,9 +182,20 @@ def _is_in_memory(what: Any) -> bool:
 
 
 def _is_module(what: Any) -> bool:
-    """Recognize a module without importing PyTorch: if it is not imported, there is no module."""
-    torch: Any = sys.modules.get("torch")
-    return torch is not None and isinstance(what, torch.nn.Module)
+    """Recognize a module without importing PyTorch."""
+    return isinstance(what, _torch_type("nn.Module"))
+
+
+def _torch_type(name: str) -> Any:
+    """Return a type of PyTorch; what fits nothing where PyTorch is not imported.
+
+    Another thread may be importing it just now, so that a part of it is not there yet. Then no
+    object of that type is there either.
+    """
+    found: Any = sys.modules.get("torch")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found or ()
 
 
 def _require_fillable(what: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from streamlink.stores import (
     CompressedStore,
     MemoryStore,
     SafetensorsStore,
+    as_model,
     open_store,
 )
 from streamlink.stores.coercion import as_sink, as_source, as_store, as_target
@@ -238,3 +241,12 @@ def test_a_path_that_can_be_no_store_is_refused_before_anything_is_made(
     (tmp_path / "dir.slz").mkdir()
     with pytest.raises(StoreError, match=r"is a directory"):
         open_store(tmp_path / name)
+
+
+def test_arrays_are_recognized_while_another_thread_imports_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))  # as it is at first
+    assert isinstance(as_model({"a": np.ones(2)}), ArrayModel)
+    into = ArrayModel({"a": np.ones(2)})
+    assert callable(as_target(lambda spec: into))
