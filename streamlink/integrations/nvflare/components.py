@@ -1,0 +1,127 @@
+"""Second line: the server's aggregation and model work on ranges, and hold windows.
+
+Both are components of a FLARE job. Results of clients stay where they arrived (the job's spool),
+the mean is computed range by range into a directory of safetensors below the job's results, and
+the next round's model is sent from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from nvflare.apis.fl_constant import FLMetaKey
+from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
+from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_learnable
+from nvflare.app_common.abstract.model_persistor import ModelPersistor
+from nvflare.app_common.aggregators.model_aggregator import ModelAggregator
+from nvflare.app_common.aggregators.weighted_aggregation_helper import (
+    WeightedAggregationHelper,
+    filter_aggregatable_metrics,
+)
+
+from streamlink import ModelSource, TensorSpec, copy_model
+from streamlink.integrations.tensors import NUMPY, StoredTensor, stored, whole
+from streamlink.model import map_model
+from streamlink.rounds import AveragedModel
+from streamlink.stores import SafetensorsSource, SafetensorsStore, open_model
+
+__all__ = ["StoreAggregator", "StorePersistor"]
+
+
+def _folder(fl_ctx: Any, name: str) -> Path:
+    return Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id())) / name
+
+
+class StorePersistor(ModelPersistor):
+    """Gives FLARE the global model as tensors that are read from a directory of safetensors.
+
+    Args:
+        model: path of the first model at the server: a directory or file of safetensors.
+        folder: where the job's model is kept, below the job's results.
+        kind: what clients get: ``"numpy"`` arrays or ``"torch"`` tensors.
+    """
+
+    def __init__(self, model: str, folder: str = "models/streamlink", kind: str = NUMPY) -> None:
+        super().__init__()
+        self.model, self.folder, self.kind = model, folder, kind
+
+    def load_model(self, fl_ctx: Any) -> Any:
+        """Open what the job has stored last, or the first model."""
+        last = _folder(fl_ctx, self.folder)
+        source = open_model(last if last.exists() else Path(self.model))
+        return make_model_learnable(stored(source, self.kind), {})
+
+    def save_model(self, model: Any, fl_ctx: Any) -> None:
+        """Store a model that is in memory; what ``StoreAggregator`` made is stored already."""
+        weights = model[ModelLearnableKey.WEIGHTS]
+        if not all(_is_on_disk(value) for value in weights.values()):
+            copy_model(whole(weights), SafetensorsStore(_folder(fl_ctx, self.folder)))
+
+
+class StoreAggregator(ModelAggregator):
+    """Averages the clients' models range by range into a directory of safetensors.
+
+    Weights are the clients' steps, as in FLARE's FedAvg; the sum is in the order of their names, so
+    its bits do not depend on who was first. Differences are added to the model they are for.
+
+    Args:
+        persistor: id of the ``StorePersistor``.
+    """
+
+    def __init__(self, persistor: str = "persistor") -> None:
+        super().__init__()
+        self.persistor = persistor
+        self._models: dict[str, Any] = {}
+
+    def accept_model(self, model: Any) -> None:
+        """Keep a client's model, unread."""
+        self._models[model.meta.get("client_name") or str(len(self._models))] = model
+
+    def reset_stats(self) -> None:
+        """Forget the models of the last round, which releases them."""
+        self._models.clear()
+
+    def aggregate_model(self) -> Any:
+        """Average what was accepted, store it, and return it unread."""
+        models = dict(self._models)
+        weights = {name: _steps(model) for name, model in models.items()}
+        sources = {name: whole(model.params) for name, model in models.items()}
+        persistor = self.fl_ctx.get_engine().get_component(self.persistor)
+        mean: ModelSource = AveragedModel(sources, weights)
+        if any(model.params_type == ParamsType.DIFF for model in models.values()):
+            base = persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS]
+            mean = map_model(mean, lambda *piece: _added(base, *piece))
+        store = SafetensorsStore(_folder(self.fl_ctx, persistor.folder))
+        copy_model(mean, store)
+        metrics = WeightedAggregationHelper()
+        for name, model in models.items():
+            found = filter_aggregatable_metrics(model.metrics)
+            metrics.add(found, weights[name], name, model.current_round)
+        self.reset_stats()
+        return FLModel(
+            params_type=ParamsType.FULL,
+            params=stored(store.open(), persistor.kind),
+            metrics=metrics.get_result() or None,
+            meta={"nr_aggregated": len(models)},
+        )
+
+
+def _steps(model: Any) -> float:
+    steps = model.meta.get(FLMetaKey.NUM_STEPS_CURRENT_ROUND)
+    return float(steps) if steps else 1.0
+
+
+def _is_on_disk(value: Any) -> bool:
+    return isinstance(value, StoredTensor) and isinstance(value.source, SafetensorsSource)
+
+
+def _added(
+    base: dict[str, StoredTensor], tensor: TensorSpec, start: int, values: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Return differences added to the same elements of the model that they are for."""
+    old = np.empty_like(values)
+    base[tensor.name].read_into(start * tensor.itemsize, old.view(np.uint8))
+    return np.asarray(old + values, values.dtype)

@@ -1,0 +1,1 @@
+"""What FLARE imports when it walks ``streamlink.integrations.nvflare``; see ``install``."""

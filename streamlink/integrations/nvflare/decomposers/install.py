@@ -1,0 +1,167 @@
+"""Puts references in the place of FLARE's downloads, when FLARE imports this module.
+
+``to_downloadable`` (what is sent) and ``download`` (what is done on arrival) are FLARE's own
+extension points of its NumPy and PyTorch decomposers, but FLARE registers these first and ignores a
+second one for a type. So the two methods are replaced on each decomposer at its first use. To be
+there at that moment, two methods of their base class are wrapped. PyTorch is not imported for this:
+a NumPy job never imports it.
+
+``DRIFT`` is what all of these looked like in the version that this was written for. Another FLARE
+is refused, loudly, before a job runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import version
+from typing import Any
+
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+from nvflare.fuel.f3.streaming.download_service import download_object
+from nvflare.fuel.utils import fobs
+from nvflare.fuel.utils.fobs import dots
+from nvflare.fuel.utils.fobs.decomposers.via_downloader import ViaDownloaderDecomposer
+
+from streamlink.config import parse_size
+from streamlink.errors import ModelError
+from streamlink.integrations.nvflare.riding import ReferenceConsumer, ReferenceDownloadable
+from streamlink.integrations.nvflare.sides import is_server, join, setting, side_of
+from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, whole
+
+__all__ = ["DRIFT", "StoredTensorDecomposer", "drift", "install"]
+
+_DOTS = {NUMPY: dots.NUMPY_DOWNLOAD, TORCH: dots.TENSOR_DOWNLOAD}
+_KINDS = {dot: kind for kind, dot in _DOTS.items()}
+
+DRIFT = {
+    "_create_downloadable": "fobs_ctx",
+    "_download_from_remote_cell": "fobs_ctx, ref",
+    "to_downloadable": "items, max_chunk_size, fobs_ctx",
+    "download": "from_fqcn, ref_id, per_request_timeout, cell, secure, optional, abort_signal, "
+    "progress_cb",
+    "download_object": "from_fqcn, ref_id, per_request_timeout, cell, consumer, secure, optional, "
+    "abort_signal, max_retries, progress_cb, progress_interval",
+}
+"""The parameters of what is replaced or called, as in FLARE 2.9.0."""
+
+
+class StoredTensorDecomposer(fobs.Decomposer):
+    """Lets FLARE's own decomposers take tensors that are stored; what arrives are arrays."""
+
+    def supported_type(self) -> type:
+        """Return the type that FLARE meets in a message."""
+        return StoredTensor
+
+    def decompose(self, target: StoredTensor, manager: Any = None) -> Any:
+        """Hand it to FLARE's decomposer of its kind; whole where there is no message (a file)."""
+        handler = fobs.get_dot_handler(_DOTS[target.kind])
+        context = manager.fobs_ctx
+        is_message = context.get(fobs.FOBSContextKey.CELL) and not context.get("native")
+        data = handler.decompose(target if is_message else target.materialize(), manager)
+        return {**data, "kind": target.kind}
+
+    def recompose(self, data: Any, manager: Any = None) -> Any:
+        """Return the array or tensor that has arrived."""
+        return fobs.get_dot_handler(_DOTS[data["kind"]]).recompose(data, manager)
+
+
+def drift() -> list[str]:
+    """Return how the installed FLARE differs from ``DRIFT``."""
+    found = {name: getattr(ViaDownloaderDecomposer, name, None) for name in DRIFT}
+    found["download_object"] = download_object
+    differences = []
+    for name, function in found.items():
+        parameters = inspect.signature(function).parameters if function else ()
+        now = ", ".join(each for each in parameters if each != "self")
+        if now != DRIFT[name]:
+            differences.append(f"{name}({now}) was {name}({DRIFT[name]})")
+    return differences
+
+
+def install() -> None:
+    """Wrap the base class of FLARE's decomposers.
+
+    Raises:
+        ImportError: FLARE has changed. FLARE itself would swallow most other errors here.
+    """
+    if differences := drift():
+        raise ImportError(
+            f"streamlink was written for NVIDIA FLARE 2.9.0, and {version('nvflare')} differs: "
+            f"{'; '.join(differences)}. Install nvflare==2.9.0, or unset "
+            "NVFLARE_NVFLARE_DECOMPOSERS to run without streamlink"
+        )
+    for name in ("_create_downloadable", "_download_from_remote_cell"):
+        _wrap(name, getattr(ViaDownloaderDecomposer, name))
+
+
+def _wrap(name: str, own: Any) -> None:
+    def wrapped(handler: Any, *arguments: Any) -> Any:
+        _replace(handler)
+        return own(handler, *arguments)
+
+    setattr(ViaDownloaderDecomposer, name, wrapped)
+
+
+def _replace(handler: Any) -> None:
+    kind = _KINDS.get(handler.get_download_dot())
+    if kind is None or isinstance(handler.to_downloadable, _Sending):
+        return
+    handler.to_downloadable = _Sending(handler.to_downloadable)
+
+    def download(
+        from_fqcn: str, ref_id: str, per_request_timeout: float, cell: Any, **more: Any
+    ) -> tuple[str | None, Any]:
+        context = more.pop("fobs_ctx", None) or cell.get_fobs_context()
+        lazy = bool(context.get(fobs.FOBSContextKey.TENSOR_DISK_OFFLOAD))
+        consumer = ReferenceConsumer(
+            _own_consumer(kind), lambda offer: join(cell, offer).fetch(offer, kind, lazy=lazy)
+        )
+        download_object(from_fqcn, ref_id, per_request_timeout, cell, consumer, **more)
+        return consumer.error, None if consumer.error else consumer.result
+
+    handler.download = download
+
+
+def _own_consumer(kind: str) -> Any:
+    if kind == NUMPY:
+        from nvflare.app_common.np.np_downloader import ArrayConsumer
+
+        return ArrayConsumer(None, {})
+    from nvflare.app_opt.pt.tensor_downloader import TensorConsumer
+
+    return TensorConsumer(None, {})
+
+
+class _Sending:
+    """In the place of ``to_downloadable``: ours where it can be, else FLARE's own."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __call__(self, items: dict[str, Any], max_chunk_size: int, fobs_ctx: dict[str, Any]) -> Any:
+        if ours := self._ours(items, fobs_ctx):
+            return ours
+        in_memory = {
+            name: value.materialize() if isinstance(value, StoredTensor) else value
+            for name, value in items.items()
+        }
+        return self._own(in_memory, max_chunk_size, fobs_ctx)
+
+    def _ours(self, items: dict[str, Any], fobs_ctx: dict[str, Any]) -> Any:
+        cell: Any = fobs_ctx[fobs.FOBSContextKey.CELL]
+        message = fobs_ctx.get(fobs.FOBSContextKey.MESSAGE)
+        target = message.get_header(MessageHeaderKey.DESTINATION) if message else ""
+        at_server = is_server(cell.get_fqcn())
+        if not at_server and not is_server(target or ""):
+            return None  # from site to site: FLARE's own way
+        try:
+            source = whole(items)
+        except ModelError:  # such as an array of texts
+            return None
+        is_small = source.spec.nbytes < parse_size(setting("min_bytes", "1MiB"))
+        if is_small or (side := side_of(cell)) is None:
+            return None
+        return ReferenceDownloadable(source, side, upload=not at_server)
+
+
+install()

@@ -1,0 +1,123 @@
+"""Our reference inside FLARE's own download: what is sent, and what is done on arrival.
+
+FLARE's download service stays in charge: who downloads what, retries, timeouts, abort signals and
+confirmations are its own. In the place of the bytes it carries one small chunk with a reference,
+and then empty chunks while the bytes travel beside it, so that its clocks see a living download.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from dataclasses import asdict
+from typing import Any
+
+from nvflare.fuel.f3.streaming.download_service import Consumer, Downloadable, ProduceRC
+
+from streamlink import ModelSource, StreamlinkError
+from streamlink.integrations.nvflare.sides import Offer, Side
+
+__all__ = ["ReferenceConsumer", "ReferenceDownloadable"]
+
+_MARK, _BEAT = b"streamlink-reference-1:", b"streamlink-beat"
+_BEAT_SECONDS = 2.0
+_AT = "streamlink"  # in FLARE's state of a download, how far it is:
+_UPLOADING, _OFFERED, _FETCHING, _DONE = ({_AT: step} for step in range(4))
+
+
+def _begin(work: Callable[[], Any]) -> Future[Any]:
+    """Run ``work`` in a thread of its own, so that FLARE's can look after its clocks."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # raised by ``result``, in FLARE's thread
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="streamlink-nvflare", daemon=True).start()
+    return future
+
+
+class ReferenceDownloadable(Downloadable):
+    """Offers a model to whoever downloads it.
+
+    Args:
+        source: the model; released with FLARE's transaction.
+        side: this end of the job.
+        upload: begin at once to put it at the server, because only a site can dial.
+    """
+
+    def __init__(self, source: ModelSource, side: Side, *, upload: bool) -> None:
+        super().__init__(source)
+        self.base_obj: ModelSource | None = source
+        self._side = side
+        self._offers: list[Offer] = []
+        self._upload = _begin(lambda: side.offer(source, "")) if upload else None
+
+    def produce(self, state: dict[str, Any] | None, requester: str) -> tuple[str, Any, Any]:
+        """Return the next chunk: a reference, beats while the bytes travel, or the end."""
+        if state == _DONE:
+            return ProduceRC.EOF, None, {}
+        if state == _FETCHING:
+            return ProduceRC.OK, [_BEAT], _FETCHING
+        if self._upload and not wait([self._upload], _BEAT_SECONDS).done:
+            return ProduceRC.OK, [_BEAT], _UPLOADING
+        if self.base_obj is None:
+            raise StreamlinkError("this model was released: FLARE's transaction is over")
+        if self._upload:
+            offer = self._upload.result()
+        else:
+            offer = self._side.offer(self.base_obj, requester)
+            self._offers.append(offer)
+        return ProduceRC.OK, [_MARK + json.dumps(asdict(offer)).encode()], _OFFERED
+
+    def release(self) -> None:
+        """Release the model and its objects: FLARE's transaction is over."""
+        self.base_obj = None
+        for offer in self._offers:
+            self._side.drop(offer)
+
+
+class ReferenceConsumer(Consumer):
+    """Fetches what a reference names; what comes without a reference is left to FLARE's consumer.
+
+    Args:
+        own: FLARE's consumer for this kind of items.
+        fetch: fetches an object.
+    """
+
+    def __init__(self, own: Any, fetch: Callable[[Offer], Any]) -> None:
+        super().__init__()
+        self.error: str | None = None
+        self._own, self._fetch = own, fetch
+        self._fetched: Future[Any] | None = None
+
+    @property
+    def result(self) -> Any:
+        """The items, by FLARE's names for them."""
+        return self._fetched.result() if self._fetched else self._own.result
+
+    def consume(self, ref_id: str, state: dict[str, Any], data: Any) -> dict[str, Any]:
+        """Take one chunk, and return the state for the next; raises what the fetch raised."""
+        if state == _OFFERED:
+            offer = Offer(**json.loads(data[0][len(_MARK) :]))
+            self._fetched = _begin(lambda: self._fetch(offer))
+        if self._fetched is None:
+            return state if state == _UPLOADING else dict(self._own.consume(ref_id, state, data))
+        if not wait([self._fetched], _BEAT_SECONDS).done:
+            return _FETCHING
+        self._fetched.result()
+        return _DONE
+
+    def download_completed(self, ref_id: str) -> None:
+        """Note that all of it is here."""
+        if self._fetched is None:
+            self._own.download_completed(ref_id)
+
+    def download_failed(self, ref_id: str, reason: str) -> None:
+        """Note why it is not here; FLARE decides what follows."""
+        self.logger.error(f"failed to download {ref_id}: {reason}")
+        self.error, self._fetched = reason, None

@@ -1,0 +1,226 @@
+"""The two ends of one job: the object server in the server's job process, a site's session with it.
+
+FLARE's messages carry references; the bytes go over one more port of the server. A site learns the
+port and its token from the first reference it gets, through FLARE's authenticated channel, and
+dials only the host it was configured with. It listens nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import tempfile
+import threading
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from nvflare.apis.fl_constant import SystemConfigs
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.drivers.driver_params import DriverParams
+from nvflare.fuel.f3.mpm import MainProcessMonitor
+from nvflare.fuel.utils.config_service import ConfigService
+from nvflare.fuel.utils.fobs import FOBSContextKey
+
+from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
+from streamlink.config import ObjectLimits
+from streamlink.errors import AddressInUse, ObjectRefused, StoreError
+from streamlink.integrations.tensors import StoredItems, fresh
+from streamlink.objects import ObjectClient, ObjectServer
+
+__all__ = ["Offer", "ServerSide", "SiteSide", "is_server", "join", "setting", "side_of"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What travels inside FLARE's download in the place of the bytes."""
+
+    reference: str
+    port: int = 0
+    site: str = ""
+    token: str = ""
+
+
+def setting(name: str, default: str) -> str:
+    """Return a setting of this site: ``NVFLARE_STREAMLINK_<NAME>`` or ``resources.json``."""
+    conf = SystemConfigs.RESOURCES_CONF
+    return str(ConfigService.get_str_var(f"streamlink_{name}", conf, default))
+
+
+def is_server(fqcn: str) -> bool:
+    """Tell whether a cell is at the server's side."""
+    return bool(FQCN.split(fqcn)[0] == FQCN.ROOT_SERVER)
+
+
+class ServerSide:
+    """The object server of one job, on the first free port of the configured range."""
+
+    def __init__(self, cell: Any) -> None:
+        self._job = FQCN.split(cell.get_fqcn())[-1]
+        self._secret, self._lock = secrets.token_bytes(32), threading.Lock()
+        self._sites = {"nobody": secrets.token_hex(32)}  # hashes of tokens; it has to hold one
+        self._tokens = _SecretFile(json.dumps(self._sites))
+        self._server = self._listening(_security(cell, "server", tokens=self._tokens.path))
+
+    def _listening(self, security: SecurityConfig) -> ObjectServer:
+        host = setting("listen", "0.0.0.0" if security.certificate else "127.0.0.1")
+        spools = Path(setting("spool", tempfile.gettempdir()))
+        limits = ObjectLimits(ttl=float(setting("ttl", "86400")))
+        (port, last), spool = _ports(), 0
+        while port <= last:
+            server = ObjectServer(
+                f"{host}:{port}",
+                config=LinkConfig(security=security),
+                limits=limits,
+                spool=spools / f"streamlink-nvflare-{spool}",
+            )
+            try:
+                server.listen()
+            except AddressInUse:
+                port += 1
+            except StoreError:  # another job's; whoever gets one removes what a killed job left
+                spool += 1
+                if spool > limits.max_objects:
+                    raise
+            else:
+                _log.info("job %s: objects are served at %s", self._job, server.address)
+                return server
+        raise AddressInUse(f"every port of streamlink_ports up to {last} is taken at {host}")
+
+    def offer(self, source: ModelSource, requester: str) -> Offer:
+        """Make ``source`` an object that the site of ``requester`` may read."""
+        path = FQCN.split(requester)
+        site = path[path.index(self._job) - 1] if self._job in path[1:] else path[0]
+        token = hashlib.sha256(self._secret + site.encode()).hexdigest()
+        with self._lock:
+            if site not in self._sites:
+                self._sites[site] = hashlib.sha256(token.encode()).hexdigest()
+                self._tokens.write(json.dumps(self._sites))
+        reference = self._server.put(source, readers=(site,), digest="")
+        return Offer(str(reference), self._server.port, site, token)
+
+    def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
+        """Return the tensors of an object that a site has put: unread if ``lazy``."""
+        items = StoredItems(self._server.open(offer.reference), kind)
+        return items if lazy else dict(items)
+
+    def drop(self, offer: Offer) -> None:
+        """Release what was offered."""
+        self._server.drop(offer.reference)
+
+    def close(self) -> None:
+        """Stop serving, and remove everything that it holds."""
+        self._server.close()
+
+
+class SiteSide:
+    """A site's session with the object server of one job; it dials, and never listens."""
+
+    def __init__(self, cell: Any, offer: Offer) -> None:
+        first, last = _ports()
+        if first and not first <= offer.port <= last:
+            raise ObjectRefused(
+                f"the server offers port {offer.port}, outside of this site's streamlink_ports "
+                f"({first}-{last}); nothing was dialled"
+            )
+        host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
+        self.port, self._token = offer.port, _SecretFile(offer.token)
+        config = LinkConfig(security=_security(cell, "client", token=self._token.path))
+        self._client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
+        self._client.start()
+
+    def offer(self, source: ModelSource, requester: str) -> Offer:
+        """Put ``source`` at the server, for the server; returns when it is there."""
+        return Offer(str(self._client.put(source, readers=(), reads=1)))
+
+    def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
+        """Return the tensors of an object of the server, in new memory."""
+        made: dict[str, Any] = {}
+        self._client.get(offer.reference, into=fresh(kind, made))
+        return made
+
+    def drop(self, offer: Offer) -> None:
+        """Do nothing: the server releases what it has read."""
+
+    def close(self) -> None:
+        """Leave the server."""
+        self._client.close()
+
+
+Side = ServerSide | SiteSide
+_sides: dict[str, Side | None] = {}  # of this process, by the name of the cell
+_lock = threading.Lock()
+
+
+def side_of(cell: Any) -> Side | None:
+    """Return this cell's side; None at a site that has not had a reference yet."""
+    fqcn = cell.get_fqcn()
+    with _lock:
+        if fqcn not in _sides and is_server(fqcn) and len(FQCN.split(fqcn)) > 1:
+            try:
+                _keep(fqcn, ServerSide(cell))
+            except (StreamlinkError, OSError):  # FLARE would try the same message for ever
+                _log.exception("%s: no objects are served; FLARE carries its models itself", fqcn)
+                _sides[fqcn] = None
+        return _sides.get(fqcn)
+
+
+def join(cell: Any, offer: Offer) -> Side:
+    """Return this cell's side; a site connects to the port that the server offers."""
+    fqcn = cell.get_fqcn()
+    with _lock:
+        side = _sides.get(fqcn)
+        if isinstance(side, SiteSide) and side.port != offer.port:
+            side.close()  # the job's server is another process now
+            side = None
+        return side or _keep(fqcn, SiteSide(cell, offer))
+
+
+def _keep(fqcn: str, side: Side) -> Side:
+    if not any(_sides.values()):
+        MainProcessMonitor.add_cleanup_cb(_close_all)
+    _sides[fqcn] = side
+    return side
+
+
+def _close_all() -> None:
+    while _sides:
+        if side := _sides.popitem()[1]:
+            side.close()
+
+
+def _ports() -> tuple[int, int]:
+    first, _, last = setting("ports", "0").partition("-")
+    return int(first), int(last or first)
+
+
+def _security(cell: Any, end: str, **token: Path) -> SecurityConfig:
+    """Return FLARE's own certificates of this end, where it has any, and the job's token."""
+    found = cell.get_fobs_context().get(FOBSContextKey.SEC_CREDS) or {}
+    names = (f"{end.upper()}_CERT", f"{end.upper()}_KEY", "CA_CERT")
+    certificate, key, ca = (found.get(DriverParams[name].value) for name in names)
+    if certificate and key and ca:
+        return SecurityConfig(certificate=certificate, key=key, ca=ca, **token)
+    return SecurityConfig(**token)
+
+
+class _SecretFile:
+    """A file without a name, in memory, which ends with this process: where settings want paths."""
+
+    _numbers = count()
+
+    def __init__(self, text: str) -> None:
+        self._fd = os.memfd_create(f"streamlink-{next(self._numbers)}")
+        self.path = Path(f"/proc/{os.getpid()}/fd/{self._fd}")
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        """Replace what it holds by something at least as long."""
+        os.pwrite(self._fd, text.encode(), 0)
