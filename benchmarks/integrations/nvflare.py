@@ -1,0 +1,97 @@
+"""NVIDIA FLARE with and without streamlink: FedAvg in POC mode, or in its simulator.
+
+    python -m benchmarks.integrations.nvflare --size 256MB --arrays 64 --line bare --line first
+
+A POC system is FLARE's own: a server and sites as processes, provisioned with certificates, mutual
+TLS between them. The job is hello-numpy's shape: FLARE's FedAvg, a script that trains in place.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from benchmarks.integrations.command import main
+from benchmarks.integrations.running import CaseFailed, Running
+
+APP = "benchmarks.integrations.nvflare_app.job"
+PROJECT = "example_project"
+
+
+def run(running: Running) -> None:
+    """Run the case in its mode."""
+    if running.case.mode == "simulation":
+        job = running.start(
+            "server",
+            [running.python, "-m", APP, "simulate", running.folder],
+            env=_environment(running),
+        )
+        running.finish(job, seconds=3000)
+    else:
+        _run_poc(running)
+
+
+def _environment(running: Running) -> dict[str, str]:
+    """Return what every process of FLARE gets: the one line of the integration, and our limits."""
+    (running.folder / "tmp").mkdir(exist_ok=True)
+    chosen = {
+        "TMPDIR": str(running.folder / "tmp"),
+        "PATH": f"{running.python.parent}{os.pathsep}{os.environ['PATH']}",
+        "NVFLARE_POC_WORKSPACE": str(running.folder / "poc"),
+    }
+    if running.case.line != "bare":
+        chosen["NVFLARE_NVFLARE_DECOMPOSERS"] = "streamlink.integrations.nvflare"
+        chosen["NVFLARE_STREAMLINK_LISTEN"] = "127.0.0.1"
+    return chosen
+
+
+def _run_poc(running: Running) -> None:
+    folder, python, env = running.folder, running.python, _environment(running)
+    port = _free_port()
+    running.finish(running.start("setup", [python, "-m", APP, "provision", folder, port], env=env))
+    kits = next((folder / "poc").glob("*/prod_00"))
+    server = _start(running, "server", kits / "server", env)
+    sites = [
+        _start(running, f"site-{number}", kits / f"site-{number}", env)
+        for number in range(1, running.case.clients + 1)
+    ]
+    admin = running.start("setup", [python, "-m", APP, "submit", folder], env=env)
+    running.finish(admin, seconds=3600)
+    ended = running.until("job ended")
+    running.said = f"the job ended as {ended['status']}"
+    for process in (server, *sites):
+        process.terminate()
+    for process in (server, *sites):
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    if running.case.failure is None and ended["status"] != "FINISHED:COMPLETED":
+        raise CaseFailed(running.said)
+
+
+def _start(running: Running, side: str, kit: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the parent process of the server or of a site, as its startup kit does."""
+    at_server = side == "server"
+    module = "server.server_train" if at_server else "client.client_train"
+    config = "fed_server.json" if at_server else "fed_client.json"
+    named = ["org=nvidia", "config_folder=config"] + ([] if at_server else [f"uid={side}"])
+    command = ["-m", f"nvflare.private.fed.app.{module}", "-m", kit, "-s", config]
+    return running.start(
+        side,
+        [running.python, "-u", *command, "--set", "secure_train=true", *named],
+        env=env,
+        cwd=kit,
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main("nvflare")

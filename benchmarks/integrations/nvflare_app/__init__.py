@@ -1,0 +1,1 @@
+"""What ``benchmarks.integrations.nvflare`` runs inside FLARE's own environment."""
