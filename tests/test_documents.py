@@ -64,6 +64,8 @@ def test_code_in_a_document_uses_names_that_are_public(path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
     public = public_names().keys() | {f"streamlink.{name}" for name in NAMESPACES}
     used = {name for block in blocks for name in names_of_ours(ast.parse(block))}
+    # An integration is a namespace, too; its names can be asked for beside the framework only.
+    used = {name for name in used if not name.startswith("streamlink.integrations.")}
     assert used - public - {"streamlink"} == set()
 
 
