@@ -388,16 +388,6 @@ def test_programs_use_the_public_names_only(path: Path) -> None:
     # What an integration offers is public; it is no namespace, since it is imported by name only.
     ours = {name for name in ours if not is_under(name, "streamlink.integrations")}
     deep = ours - {"streamlink"} - public_names().keys()
-    # An integration is a namespace, too; its names can be asked for beside the framework only.
-    deep = {name for name in deep if not re.fullmatch(r"streamlink\.integrations(\.\w+){2}", name)}
-    assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
-
-
-@every("streamlink/integrations")
-def test_an_integration_uses_the_public_names_only(path: Path) -> None:
-    ours = {name for name in imported_by(path) if is_under(name, "streamlink")}
-    theirs = {name for name in ours if is_under(name, "streamlink.integrations")}
-    deep = ours - theirs - {"streamlink"} - public_names().keys()
     assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
 
 
