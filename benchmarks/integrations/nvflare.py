@@ -57,7 +57,8 @@ def _run_poc(running: Running) -> None:
         _start(running, f"site-{number}", kits / f"site-{number}", env)
         for number in range(1, running.case.clients + 1)
     ]
-    admin = running.start("setup", [python, "-m", APP, "submit", folder], env=env)
+    parents = ",".join(f"{running.side_of(each)}={each.pid}" for each in (server, *sites))
+    admin = running.start("setup", [python, "-m", APP, "submit", folder, parents], env=env)
     running.finish(admin, seconds=3600)
     ended = running.until("job ended")
     running.said = f"the job ended as {ended['status']}"

@@ -2,11 +2,12 @@
 
 python -m benchmarks.integrations.nvflare_app.job simulate FOLDER
 python -m benchmarks.integrations.nvflare_app.job provision FOLDER PORT
-python -m benchmarks.integrations.nvflare_app.job submit FOLDER
+python -m benchmarks.integrations.nvflare_app.job submit FOLDER SIDE=PID,...
 """
 
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +102,19 @@ def provision(folder: Path, port: str) -> None:
     )
 
 
-def submit(folder: Path) -> None:
-    """Submit the job, and wait for its end."""
+def submit(folder: Path, parents: str) -> None:
+    """Submit the job, and wait for its end; ``parents`` are idle before that: side=process,..."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     the_job(folder).export_job(str(folder / "jobs"))
     kit = next((folder / "poc").glob(f"*/prod_00/{ADMIN}"))
     session = new_secure_session(ADMIN, str(kit), timeout=60.0)
     try:
+        idle = [each.split("=") for each in parents.split(",")]
+        for event in ("idle", "idle ended"):
+            for side, process in idle:
+                inside.mark(event, side=side, pid=int(process))
+            time.sleep(inside.IDLE_SECONDS)
         number = session.submit_job(str(folder / "jobs" / "measured"))
         inside.mark("submitted", job=number)
         code = session.monitor_job(number, timeout=3600.0, poll_interval=1.0)
@@ -125,4 +131,4 @@ if __name__ == "__main__":
     elif verb == "provision":
         provision(Path(where), *more)
     else:
-        submit(Path(where))
+        submit(Path(where), *more)

@@ -1,8 +1,8 @@
 """Second line: the server's aggregation and model work on ranges, and hold windows.
 
 Both are components of a FLARE job. Results of clients stay where they arrived (the job's spool),
-the mean is computed range by range into a directory of safetensors below the job's results, and
-the next round's model is sent from there.
+the mean is computed range by range into a directory of safetensors, and the next round's model is
+sent from there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from nvflare.app_common.aggregators.weighted_aggregation_helper import (
 )
 
 from streamlink import ModelSource, TensorSpec, copy_model
+from streamlink.errors import StoreError
 from streamlink.integrations.tensors import NUMPY, StoredTensor, stored, whole
 from streamlink.model import map_model
 from streamlink.rounds import AveragedModel
@@ -31,34 +32,38 @@ from streamlink.stores import SafetensorsSource, SafetensorsStore, open_model
 __all__ = ["StoreAggregator", "StorePersistor"]
 
 
-def _folder(fl_ctx: Any, name: str) -> Path:
-    return Path(fl_ctx.get_workspace().get_result_root(fl_ctx.get_job_id())) / name
-
-
 class StorePersistor(ModelPersistor):
     """Gives FLARE the global model as tensors that are read from a directory of safetensors.
 
     Args:
         model: path of the first model at the server: a directory or file of safetensors.
-        folder: where the job's model is kept, below the job's results.
         kind: what clients get: ``"numpy"`` arrays or ``"torch"`` tensors.
+        folder: where jobs keep their models, each under its id; by default beside ``model``. Not
+            below FLARE's own results: these are packed in memory.
     """
 
-    def __init__(self, model: str, folder: str = "models/streamlink", kind: str = NUMPY) -> None:
+    def __init__(self, model: str, kind: str = NUMPY, folder: str = "") -> None:
         super().__init__()
-        self.model, self.folder, self.kind = model, folder, kind
+        self.model, self.kind, self.folder = model, kind, folder
+
+    def store(self, fl_ctx: Any) -> SafetensorsStore:
+        """Return where the job's model is kept."""
+        folder = Path(self.folder or f"{self.model}-jobs")
+        return SafetensorsStore(folder / fl_ctx.get_job_id())
 
     def load_model(self, fl_ctx: Any) -> Any:
         """Open what the job has stored last, or the first model."""
-        last = _folder(fl_ctx, self.folder)
-        source = open_model(last if last.exists() else Path(self.model))
+        try:
+            source = self.store(fl_ctx).open()
+        except StoreError:  # nothing yet
+            source = open_model(Path(self.model))
         return make_model_learnable(stored(source, self.kind), {})
 
     def save_model(self, model: Any, fl_ctx: Any) -> None:
         """Store a model that is in memory; what ``StoreAggregator`` made is stored already."""
         weights = model[ModelLearnableKey.WEIGHTS]
         if not all(_is_on_disk(value) for value in weights.values()):
-            copy_model(whole(weights), SafetensorsStore(_folder(fl_ctx, self.folder)))
+            copy_model(whole(weights), self.store(fl_ctx))
 
 
 class StoreAggregator(ModelAggregator):
@@ -94,7 +99,7 @@ class StoreAggregator(ModelAggregator):
         if any(model.params_type == ParamsType.DIFF for model in models.values()):
             base = persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS]
             mean = map_model(mean, lambda *piece: _added(base, *piece))
-        store = SafetensorsStore(_folder(self.fl_ctx, persistor.folder))
+        store = persistor.store(self.fl_ctx)
         copy_model(mean, store)
         metrics = WeightedAggregationHelper()
         for name, model in models.items():

@@ -47,15 +47,21 @@ class ReferenceDownloadable(Downloadable):
     Args:
         source: the model; released with FLARE's transaction.
         side: this end of the job.
-        upload: begin at once to put it at the server, because only a site can dial.
+        own: makes what FLARE itself would send, for a download from site to site.
     """
 
-    def __init__(self, source: ModelSource, side: Side, *, upload: bool) -> None:
+    def __init__(self, source: ModelSource, side: Side, own: Callable[[], Any]) -> None:
         super().__init__(source)
         self.base_obj: ModelSource | None = source
         self._side = side
-        self._offers: list[Offer] = []
-        self._upload = _begin(lambda: side.offer(source, "")) if upload else None
+        self._make_own: Callable[[], Any] | None = own
+        self._own: Any = None
+        self._transaction: tuple[str, str] = ("", "")
+        self._offers: dict[str, Future[Offer]] = {}
+
+    def set_transaction(self, tx_id: str, ref_id: str) -> None:
+        """Note FLARE's names for the download."""
+        self._transaction = (tx_id, ref_id)
 
     def produce(self, state: dict[str, Any] | None, requester: str) -> tuple[str, Any, Any]:
         """Return the next chunk: a reference, beats while the bytes travel, or the end."""
@@ -63,22 +69,36 @@ class ReferenceDownloadable(Downloadable):
             return ProduceRC.EOF, None, {}
         if state == _FETCHING:
             return ProduceRC.OK, [_BEAT], _FETCHING
-        if self._upload and not wait([self._upload], _BEAT_SECONDS).done:
-            return ProduceRC.OK, [_BEAT], _UPLOADING
-        if self.base_obj is None:
+        if (source := self.base_obj) is None:
             raise StreamlinkError("this model was released: FLARE's transaction is over")
-        if self._upload:
-            offer = self._upload.result()
-        else:
-            offer = self._side.offer(self.base_obj, requester)
-            self._offers.append(offer)
+        if not self._side.reaches(requester):
+            return self._as_flare_does(state, requester)
+        if (
+            requester not in self._offers
+        ):  # a site puts the model at the server, which takes a while
+            self._offers[requester] = _begin(lambda: self._side.offer(source, requester))
+        if not wait([self._offers[requester]], _BEAT_SECONDS).done:
+            return ProduceRC.OK, [_BEAT], _UPLOADING
+        offer = self._offers[requester].result()
         return ProduceRC.OK, [_MARK + json.dumps(asdict(offer)).encode()], _OFFERED
 
     def release(self) -> None:
         """Release the model and its objects: FLARE's transaction is over."""
-        self.base_obj = None
-        for offer in self._offers:
-            self._side.drop(offer)
+        self.base_obj = self._make_own = None
+        for future in self._offers.values():
+            future.add_done_callback(self._drop)
+        if self._own is not None:
+            self._own.release()
+
+    def _drop(self, future: Future[Offer]) -> None:
+        if future.exception() is None:
+            self._side.drop(future.result())
+
+    def _as_flare_does(self, state: Any, requester: str) -> tuple[str, Any, Any]:
+        if self._own is None and self._make_own is not None:
+            self._own = self._make_own()
+            self._own.set_transaction(*self._transaction)
+        return self._own.produce(state, requester)  # type: ignore[no-any-return]
 
 
 class ReferenceConsumer(Consumer):

@@ -94,6 +94,10 @@ class ServerSide:
                 return server
         raise AddressInUse(f"every port of streamlink_ports up to {last} is taken at {host}")
 
+    def reaches(self, requester: str) -> bool:
+        """Tell whether ``requester`` can get an offer of this side: any site can dial."""
+        return True
+
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Make ``source`` an object that the site of ``requester`` may read."""
         path = FQCN.split(requester)
@@ -135,6 +139,10 @@ class SiteSide:
         config = LinkConfig(security=_security(cell, "client", token=self._token.path))
         self._client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
         self._client.start()
+
+    def reaches(self, requester: str) -> bool:
+        """Tell whether ``requester`` can get an offer of this side: another site cannot."""
+        return is_server(requester)
 
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Put ``source`` at the server, for the server; returns when it is there."""

@@ -16,7 +16,6 @@ import inspect
 from importlib.metadata import version
 from typing import Any
 
-from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.streaming.download_service import download_object
 from nvflare.fuel.utils import fobs
 from nvflare.fuel.utils.fobs import dots
@@ -25,7 +24,7 @@ from nvflare.fuel.utils.fobs.decomposers.via_downloader import ViaDownloaderDeco
 from streamlink.config import parse_size
 from streamlink.errors import ModelError
 from streamlink.integrations.nvflare.riding import ReferenceConsumer, ReferenceDownloadable
-from streamlink.integrations.nvflare.sides import is_server, join, setting, side_of
+from streamlink.integrations.nvflare.sides import join, setting, side_of
 from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, whole
 
 __all__ = ["DRIFT", "StoredTensorDecomposer", "drift", "install"]
@@ -139,29 +138,21 @@ class _Sending:
         self._own = own
 
     def __call__(self, items: dict[str, Any], max_chunk_size: int, fobs_ctx: dict[str, Any]) -> Any:
-        if ours := self._ours(items, fobs_ctx):
-            return ours
-        in_memory = {
-            name: value.materialize() if isinstance(value, StoredTensor) else value
-            for name, value in items.items()
-        }
-        return self._own(in_memory, max_chunk_size, fobs_ctx)
+        def own() -> Any:
+            in_memory = {
+                name: value.materialize() if isinstance(value, StoredTensor) else value
+                for name, value in items.items()
+            }
+            return self._own(in_memory, max_chunk_size, fobs_ctx)
 
-    def _ours(self, items: dict[str, Any], fobs_ctx: dict[str, Any]) -> Any:
-        cell: Any = fobs_ctx[fobs.FOBSContextKey.CELL]
-        message = fobs_ctx.get(fobs.FOBSContextKey.MESSAGE)
-        target = message.get_header(MessageHeaderKey.DESTINATION) if message else ""
-        at_server = is_server(cell.get_fqcn())
-        if not at_server and not is_server(target or ""):
-            return None  # from site to site: FLARE's own way
         try:
             source = whole(items)
         except ModelError:  # such as an array of texts
-            return None
+            return own()
         is_small = source.spec.nbytes < parse_size(setting("min_bytes", "1MiB"))
-        if is_small or (side := side_of(cell)) is None:
-            return None
-        return ReferenceDownloadable(source, side, upload=not at_server)
+        if is_small or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
+            return own()
+        return ReferenceDownloadable(source, side, own)
 
 
 install()
