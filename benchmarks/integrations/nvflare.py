@@ -44,6 +44,8 @@ def _environment(running: Running) -> dict[str, str]:
     if running.case.line != "bare":
         chosen["NVFLARE_NVFLARE_DECOMPOSERS"] = "streamlink.integrations.nvflare"
         chosen["NVFLARE_STREAMLINK_LISTEN"] = "127.0.0.1"
+        # As docs/integrations.md recommends: large arrays go back to the system at once.
+        chosen["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
     return chosen
 
 

@@ -54,7 +54,7 @@ class StorePersistor(ModelPersistor):
     def load_model(self, fl_ctx: Any) -> Any:
         """Open what the job has stored last, or the first model."""
         try:
-            source = self.store(fl_ctx).open()
+            source: ModelSource = self.store(fl_ctx).open()
         except StoreError:  # nothing yet
             source = open_model(Path(self.model))
         return make_model_learnable(stored(source, self.kind), {})
