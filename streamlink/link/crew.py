@@ -43,8 +43,20 @@ class Crew:
             work = self._take() if self._busy.total() < self._most else None
         if work is None:
             return False
-        threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True).start()
+        try:
+            threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True).start()
+        except BaseException:
+            self._put_back(work, but=do)
+            raise
         return work.do is do
+
+    def _put_back(self, work: _Work, but: Callable[[], object]) -> None:
+        """Free the place of work for which there is no thread; ``but``: who gave it is told."""
+        with self._lock:
+            self._busy[work.whose] -= 1
+            self._busy += Counter()
+            self._waiting.appendleft(work)
+            self._waiting = deque(each for each in self._waiting if each.do is not but)
 
     def _run(self, work: _Work | None) -> None:
         while work is not None:

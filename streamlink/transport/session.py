@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
-from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
+    LocalProtocolError,
     ProtocolError,
     StreamAborted,
     StreamlinkError,
@@ -41,6 +41,7 @@ from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
+from streamlink.transport.pending_reply import PendingReply as PendingReply
 from streamlink.transport.pump import Pump
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
@@ -64,23 +65,6 @@ def agreed(config: LinkConfig, chunk_bytes: int) -> LinkConfig:
     """Return ``config`` with the chunk size both sides agreed on."""
     stream = config.stream.model_copy(update={"chunk_bytes": chunk_bytes})
     return config.model_copy(update={"stream": stream})
-
-
-class PendingReply(Future[Reply]):
-    """The answer to one request, once it is there."""
-
-    number = 0
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
-        self._is_done = clock.event()
-        self.add_done_callback(lambda _: self._is_done.set())
-
-    def result(self, timeout: float | None = None) -> Reply:
-        """Return the reply, or raise why there will be none; ``TimeoutError`` after ``timeout``."""
-        self._is_done.wait(timeout)
-        return super().result(0)
 
 
 class Session:
@@ -389,7 +373,7 @@ class Session:
             case RequestFailed(number, error):
                 self._settle(number, error)
             case RequestReceived(request) if self._on_request is not None:
-                self._on_request(self, request)
+                self._hand_over(self._on_request, request)
             case RequestReceived(request):
                 self.reply(
                     request, error=f"requests of topic {request.topic!r} are not answered here"
@@ -418,6 +402,16 @@ class Session:
                 self._end(
                     StreamAborted(AbortCode.GOODBYE, reason, by_peer=True, who=self.peer_name)
                 )
+
+    def _hand_over(self, serve: Callable[[Session, Request], None], request: Request) -> None:
+        try:
+            serve(self, request)
+        except Exception as error:
+            # Such as no thread left to serve it. This thread must not end with that: nobody would
+            # notice the end of the session any more, and the peer would wait for an answer.
+            logger.exception("request %r of %s failed", request.topic, self.peer_name)
+            with suppress(LocalProtocolError):  # it was answered before that
+                self.reply(request, error=f"it cannot be served: {type(error).__name__}: {error}")
 
     def _note_streams(self) -> None:
         """Tell the session where its streams have moved: breaks may follow faster than beats."""

@@ -126,6 +126,15 @@ def test_a_request_nobody_can_answer_is_answered_so(pair: Pair) -> None:
     assert reply.error == "requests of topic 'hello?' are not answered here"
 
 
+def test_a_request_that_cannot_be_served_costs_no_session(pair: Pair) -> None:
+    pair.server.request("train")
+    pair.asked.result(WAIT)
+    for _ in range(2):  # what takes requests there takes one only, and raises for any other
+        reply = pair.server.request("train").result(WAIT)
+        assert "it cannot be served: InvalidStateError" in reply.error
+    assert not pair.client.closed.is_set()
+
+
 def test_an_answer_that_does_not_come_is_a_timeout(pair: Pair) -> None:
     with pytest.raises(CommunicationTimeout) as named:
         pair.server.request("train").result(90.0)

@@ -1,0 +1,30 @@
+"""Work for a few threads, one peer's beside another's."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from streamlink.link.crew import Crew
+from tests.support.peers import WAIT
+
+
+class NoThread(threading.Thread):
+    """A thread for which the system has no room."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_work_without_a_thread_takes_no_place_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew, done = Crew("work", most=1, most_each=1), threading.Event()
+    monkeypatch.setattr(threading, "Thread", NoThread)
+    lost = threading.Event()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            crew.give("site-1", lost.set)
+    monkeypatch.undo()
+    assert crew.give("site-1", done.set), "its place is free"
+    assert done.wait(WAIT)
+    assert not lost.is_set(), "whoever gave it was told that it was not done"
