@@ -115,6 +115,33 @@ def test_many_gets_of_one_client_run_at_the_same_time(exchange: Exchange) -> Non
             assert_same(store.arrays, some_arrays(seed))
 
 
+def test_a_transfer_that_runs_when_its_object_expires_finishes() -> None:
+    clock = VirtualClock()
+
+    class Slow:
+        """A model each of whose ranges takes a minute."""
+
+        spec = ArrayModel(some_arrays()).spec
+        reads = 0
+
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            self.reads += 1
+            clock.event().wait(60)
+            return (memoryview(bytes(length)),)
+
+        def close(self) -> None:
+            pass
+
+    with clock.running(), Exchange(clock=clock) as exchange:
+        model, client, began = Slow(), exchange.client(), clock()
+        reference = exchange.server.put(model, ttl=30.0, digest="")
+        client.get(reference, MemoryStore())
+        assert clock() - began >= 60 * model.reads > 30
+        until(lambda: not len(exchange.server))
+        with pytest.raises(ObjectExpired):
+            client.get(reference, MemoryStore())
+
+
 # --- putting ----------------------------------------------------------------------------------
 
 

@@ -101,6 +101,7 @@ class When:
             self._act()
 
 
+@pytest.mark.slow
 def test_a_get_and_a_put_outlive_a_cut_within_their_session(tmp_path: Path) -> None:
     model, store, settings = pattern_model(SPEC), MemoryStore(), config(reconnect_timeout=WAIT)
     with joined(tmp_path / "spool", settings) as line:
@@ -126,6 +127,7 @@ def test_a_get_into_a_directory_goes_on_where_a_lost_session_stopped(
     )
 
 
+@pytest.mark.slow
 def test_a_get_into_memory_begins_again_after_a_lost_session(line: Line) -> None:
     model, store = pattern_model(SPEC), MemoryStore()
     reference = line.exchange.server.put(model, reads=1)
@@ -134,6 +136,7 @@ def test_a_get_into_memory_begins_again_after_a_lost_session(line: Line) -> None
     assert content(store.open()) == content(model)
 
 
+@pytest.mark.slow
 def test_a_put_goes_on_where_a_lost_session_stopped(line: Line) -> None:
     model = pattern_model(SPEC)
     reference = line.client().put(model, progress=When(0.6, line.lose_session))
@@ -143,6 +146,7 @@ def test_a_put_goes_on_where_a_lost_session_stopped(line: Line) -> None:
         assert content(source) == content(model)
 
 
+@pytest.mark.slow
 def test_a_lazy_reader_goes_on_after_a_lost_session(line: Line) -> None:
     model, client = pattern_model(SPEC), line.client()
     whole = content(model)

@@ -14,7 +14,8 @@ from streamlink.link import ClientLink, send_model
 from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Caller, Terms
 from streamlink.stores import ArrayModel, MemoryStore
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import SMALL, assert_same, config, until
+from tests.support.peers import SMALL, assert_same, until
+from tests.support.virtual_clock import VirtualClock
 
 WHO = {"identity": "model", **Caller("evil", "call").facts()}
 
@@ -40,7 +41,7 @@ class Hostile:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Iterator[Hostile]:
-    with Exchange(config=config(open_timeout=0.5), spool=tmp_path / "spool") as exchange:
+    with Exchange(spool=tmp_path / "spool") as exchange:
         with ClientLink(exchange.server.address, name="evil", config=SMALL) as link:
             yield Hostile(exchange, link)
 
@@ -95,12 +96,17 @@ def test_an_object_that_is_larger_than_announced_is_not_taken(hostile: Hostile) 
     hostile.require_unharmed()
 
 
-def test_room_that_is_asked_for_and_never_used_is_given_back(hostile: Hostile) -> None:
-    facts = {**WHO, **Terms(1 << 30, None, None, None).facts()}
-    answer = hostile.link.ask(PUT, metadata=facts)
-    assert hostile.exchange.server.nbytes == 1 << 30
-    hostile.require_unharmed()
-    answer.close()
+def test_room_that_is_asked_for_and_never_used_is_given_back(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with clock.running(), Exchange(spool=tmp_path / "spool", clock=clock) as exchange:
+        address = exchange.server.address
+        with ClientLink(address, name="evil", config=SMALL, clock=clock) as link:
+            facts = {**WHO, **Terms(1 << 30, None, None, None).facts()}
+            answer = link.ask(PUT, metadata=facts)
+            assert exchange.server.nbytes == 1 << 30
+            clock.event().wait(2 * SMALL.timeouts.open_timeout)
+            Hostile(exchange, link).require_unharmed()
+            answer.close()
 
 
 def test_what_one_client_puts_no_other_claims(hostile: Hostile) -> None:
