@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
@@ -50,6 +50,7 @@ class Answer:
         reply: Reply,
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
+        on_committed: Callable[[ReceiveTransfer], object] = lambda transfer: None,
     ) -> None:
         facts = dict(reply.metadata)
         self._sends = _stream_number(facts.pop(SENDS, ""), session.peer_name)
@@ -58,6 +59,7 @@ class Answer:
         """Small facts that came with the answer."""
         self._dialer, self._session, self._topic = dialer, session, topic
         self._known, self._on_transfer = known, on_transfer
+        self._on_committed = on_committed
         self._transfer: ReceiveTransfer | SendTransfer | None = None
 
     def receive(self, *, extent: Extent | None = None) -> ReceiveTransfer:
@@ -113,6 +115,8 @@ class Answer:
         if self._transfer is not None:
             if not is_complete(self._transfer):
                 self._transfer.abort(AbortCode.CANCELLED, reason)
+            elif isinstance(self._transfer, ReceiveTransfer):
+                self._on_committed(self._transfer)
             self._transfer.hand_to(self._session.withdraw)
 
     def __enter__(self) -> Self:

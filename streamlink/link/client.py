@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamT
 from streamlink.link.asking import Answer, ask_server
 from streamlink.link.assignment import Assignment
 from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_free
-from streamlink.link.receive_transfer import KnownSpecs
+from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import NO_ENTRIES, Request
 from streamlink.transport.connect import Dial, dial
@@ -81,6 +82,8 @@ class ClientLink:
         self._is_closing, self._is_over = clock.event(), clock.event()
         self._is_started = False
         self._error: StreamlinkError | None = None
+        # Models whose commit may be on its way to the server, which a goodbye would overtake.
+        self._committed: weakref.WeakSet[ReceiveTransfer] = weakref.WeakSet()
 
     def start(self) -> Self:
         """Connect, and return this client once the server has let it in.
@@ -165,7 +168,19 @@ class ClientLink:
             session = self._live_session(until, either)
             left = None if until is None else max(0.0, until - self._clock())
             reply = ask_server(session, topic, metadata, left, either)
-        return Answer(self._dialer, session, topic, reply, self._known, self._on_transfer)
+        return Answer(
+            self._dialer,
+            session,
+            topic,
+            reply,
+            self._known,
+            self._on_transfer,
+            on_committed=self._note_committed,
+        )
+
+    def _note_committed(self, transfer: ReceiveTransfer) -> None:
+        with self._changed:
+            self._committed.add(transfer)
 
     def _live_session(self, until: float | None, cancel: CancelToken) -> Session:
         """Return the session that stands, or the next one.
@@ -242,11 +257,20 @@ class ClientLink:
             self._close(reason, GOODBYE_SECONDS)
 
     def _close(self, reason: str, seconds: float) -> None:
+        self._wait_committed(self._clock() + min(seconds, _LAST_TRY_SECONDS))
         self._session.close(reason, seconds)
         # Joining again may be in its last try: it must not lose its connection halfway.
         self._clock.join(self._keeper, _LAST_TRY_SECONDS)
         self._dialer.close()
         self._clock.join(self._keeper, _LAST_SECONDS)
+
+    def _wait_committed(self, until: float) -> None:
+        """Let the server hear of the models that this client has; it would take them for failed."""
+        with self._changed:
+            committed = list(self._committed)
+        for transfer in committed:
+            if not self._session.is_disconnected:
+                transfer.wait_over(max(0.0, until - self._clock()))
 
     def __enter__(self) -> Self:
         return self.start()

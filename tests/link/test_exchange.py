@@ -7,7 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, Future, wait
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
 from streamlink.testing import FailingSource, memory_address
 from tests.support.models import pattern_model
-from tests.support.peers import ODD, SMALL, WAIT, Array, config, until
+from tests.support.peers import ODD, SMALL, WAIT, Array, until
 
 LARGE = (1 << 17,)  # more than all windows
 Serve = Callable[[Assignment], None]
@@ -248,16 +248,6 @@ def test_one_that_waits_for_its_turn_is_cancelled_at_once(asked: Asked) -> None:
     assert not any(done.cancelled() for done in before)
 
 
-def test_an_exchange_ends_when_its_time_is_over_and_says_how_far_it_was(asked: Asked) -> None:
-    stuck = Stuck()
-    peer = asked.peer(stuck)
-    with pytest.raises(ExchangeFailed, match=r"'add' with site-1 was not complete within 0.05 s"):
-        peer.ask("add", arrays(), into=arrays(), timeout=0.05).result(WAIT)
-    assert stuck.began.acquire(timeout=WAIT)
-    assert stuck.began.acquire(timeout=WAIT)
-    assert stuck.called_off == ["not complete within 0.05 s"]
-
-
 def test_waiting_for_a_while_does_not_end_it(asked: Asked) -> None:
     stuck = Stuck()
     done = asked.peer(stuck).ask("add", arrays(), into=arrays())
@@ -286,13 +276,13 @@ def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
         def write(self, offset: int, payload: memoryview) -> None:
             raise StoreFull("the disk has no room")
 
-    heard: list[Exception] = []
+    heard = Future[str]()
 
     def serve(assignment: Assignment) -> None:
         try:
             assignment.answer(arrays(1, LARGE))
         except StreamAborted as error:
-            heard.append(error)
+            heard.set_result(error.reason)
             raise
 
     store = MemoryStore()
@@ -300,7 +290,7 @@ def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
     with pytest.raises(ExchangeFailed, match="the disk has no room") as failed:
         done.result(WAIT)
     assert isinstance(failed.value.cause, StoreFull)
-    assert "the disk has no room" in str(heard[0])
+    assert "the disk has no room" in heard.result(WAIT)
 
 
 def test_a_source_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
@@ -363,18 +353,6 @@ def test_an_answer_with_other_tensors_is_refused(asked: Asked) -> None:
     with pytest.raises(ExchangeFailed) as failed:
         asked.peer(add_one).ask("add", arrays(), into=other).result(WAIT)
     assert isinstance(failed.value.cause, ModelError)
-
-
-def test_work_that_does_not_move_is_ended_by_its_deadline() -> None:
-    stuck = Stuck()
-    asked = Asked(config(communication_timeout=0.2))
-    try:
-        done = asked.peer(stuck).ask("add", into=arrays())
-        with pytest.raises(ExchangeFailed, match=r"stage processing: .* raise communication_t"):
-            done.result(WAIT)
-    finally:
-        stuck.may_end.set()
-        asked.close()
 
 
 def test_callbacks_are_called_with_the_exchange(asked: Asked) -> None:

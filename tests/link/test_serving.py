@@ -16,9 +16,7 @@ from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     Cancelled,
-    CommunicationTimeout,
     LocalProtocolError,
-    OpenTimeout,
     RequestRefused,
     StreamAborted,
 )
@@ -33,7 +31,7 @@ from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.testing import memory_address
 from tests.support.models import content, pattern_model
-from tests.support.peers import ODD, SMALL, WAIT, config, until
+from tests.support.peers import ODD, SMALL, WAIT
 
 
 class Asking:
@@ -220,35 +218,6 @@ def test_a_cancelled_request_ends_at_both_ends(asking: type[Asking]) -> None:
     with pytest.raises(Cancelled, match="enough"):
         asking(handler).ask(cancel=token)
     assert ended.wait(WAIT)
-
-
-def test_an_answer_that_does_not_come_in_time_is_an_error(asking: type[Asking]) -> None:
-    may_end = threading.Event()
-
-    def handler(asked: ClientRequest) -> None:
-        assert may_end.wait(WAIT)
-
-    site = asking(handler)
-    with pytest.raises(CommunicationTimeout, match=r"made no progress .* raise timeout"):
-        site.ask(timeout=0.01)
-    may_end.set()
-
-
-def test_a_client_that_never_sends_what_it_announced_does_not_keep_the_thread(
-    asking: type[Asking],
-) -> None:
-    failed: list[Exception] = []
-
-    def handler(asked: ClientRequest) -> None:
-        try:
-            asked.receive()
-        except OpenTimeout as error:
-            failed.append(error)
-            raise
-
-    asking(handler, config(open_timeout=0.2)).ask()
-    until(lambda: bool(failed))
-    assert "site-1 did not open the stream" in str(failed[0])
 
 
 def test_a_client_that_has_gone_is_no_more_asked_for(asking: type[Asking]) -> None:
