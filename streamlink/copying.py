@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
-from streamlink.config import LinkConfig
+from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
+from streamlink.model.beside import keeps_beside
+from streamlink.model.beside_ends import with_beside
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
@@ -257,8 +259,13 @@ def copy_model(
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
+    *,
+    files: bool = True,
 ) -> None:
     """Copy every byte of ``source`` into ``into`` and commit; a failure discards the copy.
+
+    From a directory of safetensors into another one the small files beside the tensors go with
+    them, such as ``config.json`` and the tokenizer, and the metadata of the headers.
 
     Args:
         source: see ``SourceLike``.
@@ -266,10 +273,12 @@ def copy_model(
         piece_bytes: how much is read at a time (bytes).
         progress: called with the bytes copied, then with that number plus the steps of the commit.
         cancel: ends the copy from another thread; a commit that has begun is not ended.
+        files: whether the small files go with it.
 
     Raises:
         Cancelled: ``cancel`` was called; the target keeps what it had.
-        ModelError: ``source`` cannot be read, or nothing can go into ``into``.
+        ModelError: ``source`` cannot be read, nothing can go into ``into``, or there are more than
+            64 small files, or they have more than 64 MiB.
         SpecMismatch: source and target have different tensors.
         StoreError: there is no model to read, or the disk is full or broken.
         ValueError: ``piece_bytes`` is not positive.
@@ -277,10 +286,11 @@ def copy_model(
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     sink_for = as_sink(into)
+    has_files = files and keeps_beside(as_target(into))
     with _opened(source) as opened:
-        total = opened.spec.nbytes
-        tell = _checked(progress, cancel, until=total)
-        copy.copy_model(opened, sink_for(opened.spec), piece_bytes, tell)
+        whole = _whole(opened) if has_files else opened
+        tell = _checked(progress, cancel, until=whole.spec.nbytes)
+        copy.copy_model(whole, sink_for(whole.spec), piece_bytes, tell)
 
 
 def digest_of(
@@ -288,28 +298,40 @@ def digest_of(
     piece_bytes: int = BLOCK_BYTES,
     progress: Progress | None = None,
     cancel: CancelToken | None = None,
+    *,
+    files: bool = True,
 ) -> str:
     """Read the whole source and return its digest in hexadecimal.
 
     The digest is a hash tree over blocks of 1 MiB (``model/digest.py``). It depends on the tensors
-    and their bytes, not on how the model is stored or travelled.
+    and their bytes, and on the small files and the metadata beside them, not on how the model is
+    stored or travelled. It is the digest of a ``Receipt``.
 
     Args:
         source: see ``SourceLike``.
         piece_bytes: how much is read at a time (bytes).
         progress: called with the bytes read.
         cancel: ends the reading from another thread.
+        files: whether the small files beside the tensors, and their metadata, are part of it.
 
     Raises:
         Cancelled: ``cancel`` was called.
-        ModelError: ``source`` cannot be read as a model.
+        ModelError: ``source`` cannot be read as a model, or has more than 64 small files, or they
+            have more than 64 MiB.
         StoreError: there is no model at the path or in the store, or it cannot be read.
         ValueError: ``piece_bytes`` is not positive.
     """
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     with _opened(source) as opened:
-        return digest.digest_of(opened, piece_bytes, _checked(progress, cancel))
+        whole = _whole(opened) if files else opened
+        return digest.digest_of(whole, piece_bytes, _checked(progress, cancel))
+
+
+def _whole(source: ModelSource) -> ModelSource:
+    """Return ``source`` with the small files beside it, if it has any."""
+    limits = LimitsConfig()
+    return with_beside(source, limits.max_side_files, limits.max_side_bytes)
 
 
 def _guarded(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import logging
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +14,13 @@ import typer
 from streamlink.cli.command import Common, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import COMPRESS, holds_model, model_digest, store_at, stored_bytes
+from streamlink.config import LimitsConfig
 from streamlink.copying import copy_model, digest_of
+from streamlink.errors import ModelError
 from streamlink.logs import escape
+from streamlink.model.beside_ends import BesideSource, with_beside
 from streamlink.model.compare import difference
+from streamlink.model.digest import HasBlockHashes
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.progress import LinkProgress
@@ -21,6 +28,8 @@ from streamlink.stores import open_model
 from streamlink.stores.registry import kind_by_suffix
 
 __all__ = ["export", "inspect"]
+
+logger = logging.getLogger("streamlink.command")
 
 _FIRST, _LAST = 12, 4
 _DIFFERENCES = 20
@@ -77,6 +86,14 @@ def export(
             help="Safetensors, or one compressed file [default: none; zstd where TO ends in .slz].",
         ),
     ] = None,
+    files: Annotated[
+        bool,
+        typer.Option(
+            "--files/--no-files",
+            help="Copy the small files too: config.json, tokenizer and such, at most 64 files and "
+            "64 MiB. A compressed file keeps the tensors alone.",
+        ),
+    ] = True,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a model at TO, when the copy is complete.")
     ] = False,
@@ -96,15 +113,17 @@ def export(
     with LinkProgress(common.console) as progress:
         copy_model(
             model,
-            store.begin(model.spec),
+            store,
             progress=lambda done: progress.update("export", "writing", min(done, total), total),
             cancel=common.cancel,
+            files=files,
         )
     made = store.open()
     kept = stored_bytes(made)
     share = f" ({kept / total:.1%})" if total else ""
     typer.echo(f"{target}: {_size(total)} stored as {_size(kept)}{share}")
-    typer.echo(f"digest {made.digest()}" if hasattr(made, "digest") else "")
+    whole = _whole(made)
+    typer.echo(f"digest {whole.digest()}" if isinstance(whole, HasBlockHashes) else "")
 
 
 # --- what is printed --------------------------------------------------------
@@ -115,6 +134,9 @@ def _describe(path: Path, model: ModelSource, show_all: bool) -> None:
     typer.echo(escape(str(path)))
     for line in _tensor_lines(spec, show_all):
         typer.echo(line)
+    if files := _files_of(model):
+        nbytes = sum(map(len, files.values()))
+        typer.echo(escape(f"  with {', '.join(files)} ({_size(nbytes)})"))
     kept = stored_bytes(model)
     packed = f", stored as {_size(kept)} ({kept / spec.nbytes:.1%})" if kept < spec.nbytes else ""
     typer.echo(
@@ -145,7 +167,7 @@ def _columns(tensors: list[TensorSpec]) -> list[str]:
 
 def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str | None:
     """Print the model's digest and return it; None: it is not stored and was not requested."""
-    stored = model_digest(model)
+    stored = model_digest(_whole(model))
     if not verify:
         typer.echo(f"digest: {stored or 'not stored; --verify reads the model and computes it'}")
         return stored
@@ -166,6 +188,30 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
     return found
 
 
+def _whole(model: ModelSource) -> ModelSource:
+    """Return ``model`` with the small files beside it; without them, where they are too large."""
+    limits = LimitsConfig()
+    try:
+        return with_beside(model, limits.max_side_files, limits.max_side_bytes)
+    except ModelError as error:
+        logger.warning("%s; the digest is of the tensors alone", error)
+        return model
+
+
+def _files_of(model: ModelSource) -> Mapping[str, bytes]:
+    whole = _whole(model)
+    return whole.content.files if isinstance(whole, BesideSource) else {}
+
+
+def _different_files(ours: ModelSource, theirs: ModelSource) -> list[str]:
+    """Return the small files that differ, one on a line; nothing where a model has none at all."""
+    first, second = _files_of(ours), _files_of(theirs)
+    if not first or not second:
+        return []
+    names = sorted(first.keys() | second.keys())
+    return [f"different file: {name}" for name in names if first.get(name) != second.get(name)]
+
+
 def _faults(
     ours: ModelSource, digest: str | None, theirs: ModelSource, other: str | None, show_all: bool
 ) -> list[str]:
@@ -175,7 +221,10 @@ def _faults(
     # Equal digests: nothing has to be read.
     if digest is not None and digest == other:
         return []
-    found = (f"different values: {each}" for each in difference(ours, theirs))
+    found = chain(
+        _different_files(ours, theirs),
+        (f"different values: {each}" for each in difference(ours, theirs)),
+    )
     if show_all:
         return list(found)
     # One more than shown: this tells whether there are more, without reading both models to the

@@ -203,6 +203,13 @@ class LimitsConfig(Settings):
     max_dimensions: int = Field(default=64, ge=1, le=255)
     """Most dimensions of a tensor accepted from a peer (count)."""
 
+    max_side_files: int = Field(default=64, ge=0, le=999)
+    """Most small files beside a model (``config.json``, tokenizer and such) that are sent with it,
+    or accepted from a peer (count); 0: none, which sends the tensors alone."""
+
+    max_side_bytes: Size = Field(default=64 * MiB, ge=0)
+    """Most bytes of such files in all. Price: this much memory at the sender."""
+
     max_open_requests: int = Field(default=64, ge=1)
     """Most unanswered requests of one peer at the same time (count). Price at a client: a thread
     each."""

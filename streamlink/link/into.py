@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamlink.config import LinkConfig
+from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.errors import CorruptStore, ModelError, StoreError, StreamlinkError
 from streamlink.link.receive_model import Resume
+from streamlink.model.beside import keeps_beside, require_bounded, split
+from streamlink.model.beside_ends import TensorsOnly
 from streamlink.model.interfaces import (
     Expiring,
     ModelInPlace,
@@ -37,14 +39,20 @@ def resume_in(into: Into, identity: str) -> Resume:
     return lambda spec_digest: None
 
 
-def sink_in(spec: ModelSpec, into: Into, identity: str) -> ModelSink:
+def sink_in(spec: ModelSpec, into: Into, identity: str, limits: LimitsConfig) -> ModelSink:
     """Return where a model of ``spec`` goes, or raise the error that the sender gets.
+
+    What is beside its tensors goes where it can be kept, and is dropped elsewhere.
 
     Raises:
         ModelError: it has other tensors than ``into`` takes, or does not fit into memory.
     """
     try:
-        return _sink_in(spec, into, identity)
+        model, entries = split(spec)
+        require_bounded(entries, limits.max_side_files, limits.max_side_bytes, "the sender")
+        if not entries or keeps_beside(into):
+            return _sink_in(spec, into, identity)
+        return TensorsOnly(spec, _sink_in(model, into, identity))
     except (MemoryError, OverflowError) as error:
         raise ModelError(
             f"a model of {spec.nbytes} bytes does not fit into the receiver's memory"

@@ -37,6 +37,7 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
+from streamlink.model.beside_ends import with_beside
 from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.connect import hub_at
@@ -170,7 +171,7 @@ def _take(
     try:
         receipt = receive_model(
             incoming,
-            lambda model: sink_in(model.spec, into, identity),
+            lambda model: sink_in(model.spec, into, identity, session.config.limits),
             resume_in(into, identity),
             lambda phase, done: progress(claim.peer_name, phase, done, incoming.spec.nbytes),
         )
@@ -244,6 +245,8 @@ class _Sending:
         progress: TransferProgress,
         on_transfer: OnTransfer | None,
     ) -> None:
+        limits = line.config.limits
+        model = with_beside(model, limits.max_side_files, limits.max_side_bytes)
         self._model, self._line = model, line
         self._progress, self._on_transfer = progress, on_transfer
         known = model.identity() if isinstance(model, HasIdentity) else ""

@@ -37,6 +37,7 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer, TransferNotice
+from streamlink.model.beside_ends import with_beside
 from streamlink.model.interfaces import HasIdentity, ModelSink, ModelSource, watch
 from streamlink.protocol.frames import Request
 from streamlink.transport.addresses import listening_at
@@ -105,6 +106,8 @@ def serve(
     config, cancel = config or LinkConfig(), cancel or CancelToken()
     require_known(config.stream.encodings)
     desk = desk or FetchDesk(count=count, most=fetchers, clock=clock)
+    limits = config.limits
+    model = with_beside(model, limits.max_side_files, limits.max_side_bytes)
     serving = _Serving(model, desk, progress, on_transfer)
     hub = serving.hub = hub_at(
         listen, config, clock=clock, on_request=serving.on_request, traffic=traffic
@@ -325,4 +328,4 @@ class _Fetching:
     def _sink(self, model: ReceiveTransfer, identity: str) -> ModelSink:
         # A plain sink is discarded with the attempt, so it cannot be filled by another.
         self._is_spent = is_plain(self._into)
-        return sink_in(model.spec, self._into, identity)
+        return sink_in(model.spec, self._into, identity, self._line.config.limits)

@@ -16,6 +16,7 @@ from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
 from streamlink.stores.expiry import is_regular, remove_if_expired, remove_paths, unless_in_use
 from streamlink.stores.files import disk_errors
+from streamlink.stores.safetensors.beside import finish_placing
 from streamlink.stores.safetensors.index import INDEX_NAME, ShardIndex, generation_of
 
 __all__ = ["expire_partials", "expire_updates"]
@@ -35,6 +36,8 @@ def expire_partials(directory: Path, seconds: float) -> None:
             # The lock is held while files are removed: no writer can begin to resume one of them
             # meanwhile.
             with unless_in_use(directory) as is_free:
+                if is_free:
+                    finish_placing(directory)
                 for names in _partials(directory) if is_free else ():
                     paths = [directory / name for name in names]
                     remove_if_expired("a partial model", paths, seconds, remove_paths)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from streamlink.errors import CorruptStore, ModelError, StoreError, UnsupportedDtype
@@ -27,6 +28,7 @@ MAX_HEADER_BYTES = 100_000_000
 # The widest element. The data begins behind 8 bytes and the padded JSON, at a multiple of 8.
 _ALIGNMENT = 8
 _METADATA = "__metadata__"
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,12 @@ class ShardHeader:
     Attributes:
         tensors: in the order of the JSON.
         offsets: where each tensor's bytes begin in the file.
+        metadata: free text of the tool that wrote it, such as ``{"format": "pt"}``.
     """
 
     tensors: tuple[TensorSpec, ...]
     offsets: tuple[int, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_header(fd: int, path: Path) -> ShardHeader:
@@ -52,18 +56,21 @@ def read_header(fd: int, path: Path) -> ShardHeader:
     file_bytes = os.fstat(fd).st_size
     length = _header_length(fd, file_bytes, path)
     entries = parse_json(read_bytes(fd, length, 8, path), path)
-    # Free text of the tool that wrote the file. Nothing here depends on it.
-    entries.pop(_METADATA, None)
+    # Nothing here depends on it, so what is no text is left out and is no error.
+    metadata = _texts(entries.pop(_METADATA, None))
     tensors, ranges = [], []
     for name, entry in entries.items():
         tensor, begin, end = _parse_entry(name, entry, path)
         tensors.append(tensor)
         ranges.append((begin, end))
     _check_cover(tensors, ranges, file_bytes - 8 - length, path)
-    return ShardHeader(tuple(tensors), tuple(8 + length + begin for begin, _ in ranges))
+    offsets = tuple(8 + length + begin for begin, _ in ranges)
+    return ShardHeader(tuple(tensors), offsets, metadata)
 
 
-def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]]:
+def encode_header(
+    tensors: Sequence[TensorSpec], metadata: Mapping[str, str] = NO_METADATA
+) -> tuple[bytes, tuple[int, ...]]:
     """Return (header, file offset of each tensor) of a file that holds ``tensors``.
 
     Tensors with wider elements come first in the file, so that every tensor is aligned to its
@@ -83,10 +90,16 @@ def encode_header(tensors: Sequence[TensorSpec]) -> tuple[bytes, tuple[int, ...]
     }
     if _METADATA in entries:
         raise StoreError(f"safetensors reserves the name {_METADATA!r}; rename the tensor")
-    text = json.dumps(entries, separators=(",", ":")).encode()
+    facts = {_METADATA: dict(metadata)} if metadata else {}
+    text = json.dumps({**facts, **entries}, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     start = 8 + len(text)
     return struct.pack("<Q", len(text)) + text, tuple(start + begin for begin in begins)
+
+
+def _texts(metadata: Any) -> dict[str, str]:
+    found = metadata if isinstance(metadata, dict) else {}
+    return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def _header_length(fd: int, file_bytes: int, path: Path) -> int:

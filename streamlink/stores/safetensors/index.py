@@ -30,6 +30,7 @@ from streamlink.stores.checked_json import parse_json
 from streamlink.stores.files import read_bytes, remove, replace, write_all
 
 __all__ = [
+    "ADAPTER_NAME",
     "INDEX_NAME",
     "SINGLE_NAME",
     "ShardIndex",
@@ -40,19 +41,24 @@ __all__ = [
     "read_block_hashes",
     "remove_dead_files",
     "shard_name",
+    "superseded_files",
     "write_block_hashes",
 ]
 
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
+ADAPTER_NAME = "adapter_model.safetensors"
+"""How PEFT calls the one file of an adapter."""
 
+_BESIDE = ".beside"
 _DIGESTS, _CHECKSUM = "streamlink_digests", "streamlink_checksum"
 
 # Only what matches this is ever removed, unless the old index names it. So it is strict: the exact
 # forms that this package writes, and nothing that another tool would.
 _OURS = re.compile(
     r"model-([0-9a-f]{8})"
-    r"(-\d{5,}-of-\d{5,}\.safetensors(\.part)?|\.digests|\.partial|\.index\.json\.part)"
+    r"(-\d{5,}-of-\d{5,}\.safetensors(\.part)?|\.digests|\.partial|\.index\.json\.part"
+    r"|\.beside(-\d{3,})?(\.part)?)"
 )
 
 
@@ -175,12 +181,25 @@ def remove_dead_files(
         alive = set()
     except CorruptStore:
         return
+    living = {generation_of(name) for name in alive} - {""}
     for name in patiently(os.listdir, directory):
         ours = _OURS.fullmatch(name)
         # The present index has the last word: it may still name a file that is called superseded.
         is_spared = name in alive or (ours is not None and ours[1] == spared)
+        # What the present model's commit has still to place is no leftover.
+        is_spared = is_spared or (_BESIDE in name and generation_of(name) in living)
         if (name in superseded or ours) and not is_spared:
             remove(directory / name)
+
+
+def superseded_files(directory: Path) -> set[str]:
+    """Return the names of files that a new index supersedes.
+
+    ``model.safetensors`` is one of them, because many tools prefer it to an index.
+    """
+    if not (directory / INDEX_NAME).exists():
+        return {SINGLE_NAME}
+    return ShardIndex.read(directory).files | {SINGLE_NAME}
 
 
 def write_block_hashes(path: Path, spec: ModelSpec, hashes: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The shard files of a model that is being written: their names, places, and descriptors."""
+"""The files of a model that is being written, shards and small files: their names and bytes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
 from streamlink.model.block_hashes import block_range
+from streamlink.model.digest import (
+    BLOCK_BYTES,
+    BLOCK_HASH_BYTES,
+    block_count,
+    block_hash_of,
+)
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.files import Flusher, Steps, read_into, sync_data, write_all
-from streamlink.stores.safetensors.header import encode_header
-from streamlink.stores.safetensors.index import shard_name
-from streamlink.stores.safetensors.layout import Layout, split_into_shards
+from streamlink.stores.safetensors.beside import require_placeable
+from streamlink.stores.safetensors.plan import planned
 
 __all__ = ["ShardFiles"]
 
@@ -46,23 +51,9 @@ class ShardFiles:
         self._directory, self._spec, self._fds = directory, spec, fds
         self._suffix = _PART if is_partial else ""
         self._flushers: list[Flusher] = []
-        shards = split_into_shards(spec.tensors, shard_bytes)
-        self._names = [shard_name(generation, number, len(shards)) for number in range(len(shards))]
-        self._headers: list[bytes] = []
-        self._sizes: list[int] = []
-        places: list[tuple[int, int]] = []
-        for number, tensors in enumerate(shards):
-            header, offsets = encode_header(tensors)
-            self._headers.append(header)
-            self._sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
-            places.extend((number, offset) for offset in offsets)
-        self.weight_map = {
-            tensor.name: name
-            for name, tensors in zip(self._names, shards, strict=True)
-            for tensor in tensors
-        }
-        """Tensor to the final name of its file, as the index has it."""
-        self._layout = Layout(spec, places)
+        self.plan = planned(directory, generation, spec, shard_bytes)
+        require_placeable(directory, self.plan.placing)
+        self._names, self._layout = self.plan.names, self.plan.layout
 
     # --- files --------------------------------------------------------------------------
 
@@ -97,13 +88,19 @@ class ShardFiles:
             self._fds.append(patiently(os.open, path, os.O_RDWR))
 
     def take_final_names(self) -> None:
-        """Rename the files of a partial model to the names that the index has."""
+        """Rename the files of a partial model to the names that the index has.
+
+        The list of what is placed after the index comes with them.
+        """
         for name in self._names if self._suffix else ():
             os.replace(self._directory / (name + self._suffix), self._directory / name)
+        if self.plan.placing:
+            self.plan.placing.write(self._directory)
 
     def all_names(self) -> set[str]:
         """Return every name that one of the files may have."""
-        return {*self._names, *(name + self._suffix for name in self._names)}
+        partial = (name + self._suffix for name in self._names)
+        return {*self._names, *partial, self.plan.placing.name}
 
     # --- bytes --------------------------------------------------------------------------
 
@@ -113,7 +110,7 @@ class ShardFiles:
 
     def write_headers(self) -> None:
         """Write what makes a shard a safetensors file."""
-        for fd, header in zip(self._fds, self._headers, strict=True):
+        for fd, header in zip(self._fds, self.plan.headers, strict=True):
             write_all(fd, header, 0)
 
     def write(self, offset: int, payload: memoryview) -> None:
@@ -126,7 +123,21 @@ class ShardFiles:
 
     def read_back(self, block: int, buffer: memoryview) -> memoryview:
         """Return a block as it is in the files, in ``buffer``."""
-        start, stop = block_range(block, self._spec.nbytes)
+        return self._read_range(*block_range(block, self._spec.nbytes), buffer)
+
+    def hashes_of_tensors(self, hashes: bytes) -> bytes:
+        """Return the block hashes of the tensors alone; ``hashes`` are those of all."""
+        nbytes = self.plan.model.nbytes
+        if nbytes == self._spec.nbytes:
+            return hashes
+        whole = nbytes - nbytes % BLOCK_BYTES
+        hashes = hashes[: block_count(whole) * BLOCK_HASH_BYTES]
+        if whole == nbytes:
+            return hashes
+        last = self._read_range(whole, nbytes, memoryview(bytearray(nbytes - whole)))
+        return hashes + block_hash_of(last)
+
+    def _read_range(self, start: int, stop: int, buffer: memoryview) -> memoryview:
         view, filled = buffer[: stop - start], 0
         for shard, place, length in self._layout.pieces(start, stop - start):
             path = self._directory / (self._names[shard] + self._suffix)
@@ -146,5 +157,5 @@ class ShardFiles:
             steps.done()
 
     def _files(self) -> Iterator[tuple[Path, int]]:
-        for name, size in zip(self._names, self._sizes, strict=True):
+        for name, size in zip(self._names, self.plan.sizes, strict=True):
             yield self._directory / (name + self._suffix), size

@@ -7,6 +7,9 @@ killed at any point leaves either the old or the new model, and files that the n
 An attempt with an ``identity`` can be resumed: ``journal`` records which bytes are durable, and a
 later process continues from there. The shards of such an attempt end in ``.part`` and get their
 headers last, so that no tool takes them for a model.
+
+A model may bring small files, such as ``config.json``: they are written as shards are, and get
+their own names after the index (``beside``).
 """
 
 from __future__ import annotations
@@ -39,14 +42,14 @@ from streamlink.stores.files import (
     require_free,
     sync_directory,
 )
+from streamlink.stores.safetensors.beside import finish_placing
 from streamlink.stores.safetensors.index import (
-    INDEX_NAME,
-    SINGLE_NAME,
     ShardIndex,
     new_generation,
     next_index_name,
     publish_index,
     remove_dead_files,
+    superseded_files,
     write_block_hashes,
 )
 from streamlink.stores.safetensors.journal import Journal, Partial, find_partials, partial_name
@@ -198,6 +201,7 @@ class SafetensorsSink(TwoStepSink):
         # First of all: what follows removes files that, without the lock, another writer may still
         # fill.
         self._take_lock()
+        finish_placing(self._directory)
         self._make_room(partial)
         # After the check for free space: a hostile spec of petabytes must not allocate memory.
         self._tracker = BlockHashTracker(self._spec.nbytes)
@@ -333,22 +337,24 @@ class SafetensorsSink(TwoStepSink):
         # fails, the index names our files already, and a discard must not remove them.
         self._is_publishing = True
         publish_index(self._directory, self._generation)
+        finish_placing(self._directory)
         # The journal is among the dead files now: the index does not name it. A crash before this
         # line leaves both, and ``find_partials`` ignores the journal of a committed model.
         remove_dead_files(self._directory, self._superseded)
 
     def _take_names(self) -> None:
         """Give all files their final names, which the present index does not mention yet."""
-        digests = f"model-{self._generation}.digests"
-        write_block_hashes(self._directory / digests, self._spec, self._tracker.hashes)
+        model, digests = self._shards.plan.model, f"model-{self._generation}.digests"
+        hashes = self._shards.hashes_of_tensors(self._tracker.hashes)
+        write_block_hashes(self._directory / digests, model, hashes)
         self._shards.take_final_names()
         # The names of shards and sidecar must be durable before the index that refers to them. Else
         # a power failure could keep the index and lose a shard.
         sync_directory(self._directory)
         # Read now: once the index is replaced, nothing names the old files any more, and other
         # tools give theirs names that we could not recognize.
-        self._superseded = _files_of_present_model(self._directory)
-        index = ShardIndex(self._shards.weight_map, self._spec.nbytes, digests)
+        self._superseded = superseded_files(self._directory)
+        index = ShardIndex(self._shards.plan.weight_map, model.nbytes, digests)
         index.prepare(self._directory, self._generation)
 
     def _remove_own(self) -> None:
@@ -370,16 +376,6 @@ class SafetensorsSink(TwoStepSink):
         if self._journal is not None:
             self._journal.close()
         self._closer()
-
-
-def _files_of_present_model(directory: Path) -> set[str]:
-    """Return the names of files that a new index supersedes.
-
-    ``model.safetensors`` is one of them, because many tools prefer it to an index.
-    """
-    if not (directory / INDEX_NAME).exists():
-        return {SINGLE_NAME}
-    return ShardIndex.read(directory).files | {SINGLE_NAME}
 
 
 def _close_both(shards: list[int], lock_of_writer: list[int]) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, StoreError
+from streamlink.errors import CorruptStore, SourceChanged, StoreError
+from streamlink.model.beside import Beside
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import BLOCK_HASH_BYTES, digest_of, root_hash
 from streamlink.model.interfaces import Check, Payload
@@ -21,8 +22,10 @@ from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.block_cache import BlockCache, verify
 from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_into
+from streamlink.stores.safetensors.beside import read_beside, unfinished
 from streamlink.stores.safetensors.header import ShardHeader, read_header
 from streamlink.stores.safetensors.index import (
+    ADAPTER_NAME,
     INDEX_NAME,
     SINGLE_NAME,
     ShardIndex,
@@ -64,6 +67,8 @@ class SafetensorsSource:
         # The list and not ``self``: a finalizer that referred to the source would keep it alive.
         self._closer = weakref.finalize(self, close_all, self._fds)
         self._hashes: bytes | None = None
+        self._metadata: dict[str, str] = {}
+        self._index: ShardIndex | None = None
         try:
             with disk_errors(self._path, "opening the model"):
                 self._open()
@@ -118,6 +123,29 @@ class SafetensorsSource:
         ]
         return "files " + hashlib.sha256(repr(about).encode()).hexdigest()
 
+    def beside(self, most_files: int, most_bytes: int) -> Beside:
+        """Return the small files in the model's directory, and the metadata of its headers.
+
+        Raises:
+            ModelError: there are more than ``most_files``, or of more than ``most_bytes``.
+            SourceChanged: another model has replaced this one since it was opened.
+        """
+        if not self._path.is_dir():
+            return Beside(metadata=self._metadata)
+        placing = unfinished(self._path) if self._index is not None else None
+        files = read_beside(self._path, placing, most_files, most_bytes)
+        # After the files were read: then they are of the model that was opened.
+        self._require_current()
+        return Beside(files, self._metadata)
+
+    def _require_current(self) -> None:
+        if self._index is None:
+            self._check()
+        elif ShardIndex.read(self._path) != self._index:
+            raise SourceChanged(
+                "another model has replaced it since it was opened", path=str(self._path)
+            )
+
     def watch(self) -> Check:
         """Return a check for changes since the files were opened.
 
@@ -138,7 +166,11 @@ class SafetensorsSource:
         if self._path.is_dir() and (self._path / INDEX_NAME).exists():
             self._open_indexed()
             return
-        file = self._path / SINGLE_NAME if self._path.is_dir() else self._path
+        file = self._path
+        if file.is_dir():
+            names = (SINGLE_NAME, ADAPTER_NAME)
+            found = (file / name for name in names if (file / name).exists())
+            file = next(found, file / SINGLE_NAME)
         if not file.exists():
             raise StoreError(f"{self._path}: there is no safetensors model here")
         header = self._open_file(file)
@@ -153,7 +185,8 @@ class SafetensorsSource:
         otherwise it starts again with the new index.
         """
         while True:
-            index = ShardIndex.read(self._path)
+            index = self._index = ShardIndex.read(self._path)
+            self._metadata = {}
             try:
                 self._open_shards(index)
                 return
@@ -210,7 +243,9 @@ class SafetensorsSource:
         fd = patiently(os.open, file, os.O_RDONLY)
         self._fds.append(fd)
         self._identities.append(FileIdentity.of(fd))
-        return read_header(fd, file)
+        header = read_header(fd, file)
+        self._metadata = {**header.metadata, **self._metadata}
+        return header
 
     def _index_mismatch(self, index: ShardIndex, found: Iterable[tuple[str, str]]) -> CorruptStore:
         named = set(index.weight_map.items())

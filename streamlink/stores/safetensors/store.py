@@ -14,7 +14,7 @@ from streamlink.stores.files import disk_errors
 from streamlink.stores.kind import StoreKind
 from streamlink.stores.preflight import require_writable
 from streamlink.stores.safetensors.expiry import expire_partials
-from streamlink.stores.safetensors.index import INDEX_NAME, SINGLE_NAME
+from streamlink.stores.safetensors.index import ADAPTER_NAME, INDEX_NAME, SINGLE_NAME
 from streamlink.stores.safetensors.journal import Partial, find_partials
 from streamlink.stores.safetensors.sink import SafetensorsSink
 from streamlink.stores.safetensors.source import SafetensorsSource
@@ -71,6 +71,11 @@ class SafetensorsStore:
             self._directory, spec, self._shard_bytes, self._reserve, identity=identity
         )
 
+    @property
+    def keeps_beside(self) -> bool:
+        """Whether sinks take the small files beside a model: config, tokenizer and such."""
+        return True
+
     def check_writable(self) -> None:
         """Raise ``StoreError`` if a model cannot be stored here."""
         require_writable(self._directory, "no model can be stored here")
@@ -110,6 +115,8 @@ class SafetensorsStore:
             return None
 
 
+_MODELS = (INDEX_NAME, SINGLE_NAME, ADAPTER_NAME)
+
 KIND = StoreKind(
     name="none",
     title="safetensors",
@@ -117,6 +124,6 @@ KIND = StoreKind(
     recognizes=lambda head: False,  # the format has no magic number
     open_source=SafetensorsSource,
     make_store=lambda path, reserve: SafetensorsStore(path, reserve_bytes=reserve or 0),
-    holds_model=lambda path: any((path / name).exists() for name in (INDEX_NAME, SINGLE_NAME)),
+    holds_model=lambda path: any((path / name).exists() for name in _MODELS),
 )
 """How ``registry`` opens such a store."""

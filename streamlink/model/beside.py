@@ -1,0 +1,202 @@
+"""The small files beside a model's tensors, such as ``config.json``, and its safetensors metadata.
+
+On its way, and in its digest, a model has them as entries behind its own tensors: a file as a
+tensor of bytes, a fact of the metadata as an empty tensor whose name holds it. So they are
+described, bounded, hashed and resumed as all else is, and no carrier, frame or machine knows them.
+The names begin with ``PREFIX``, which has the version of this form.
+
+What a peer sends is hostile until it was checked: ``split`` refuses every name that is not of the
+plain kinds below. No entry can name a path, a weight file, an index or a program.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+from streamlink.errors import ModelError
+from streamlink.model.spec import ModelSpec, TensorSpec
+
+__all__ = [
+    "PREFIX",
+    "Beside",
+    "Entries",
+    "HasBeside",
+    "KeepsBeside",
+    "is_beside",
+    "joined",
+    "keeps_beside",
+    "require_bounded",
+    "split",
+]
+
+PREFIX = "__streamlink_beside_1__/"
+_FILE, _FACT = PREFIX + "file/", PREFIX + "metadata/"
+
+MAX_ENTRY_BYTES = 1024
+"""Longest name of an entry: the default of ``limits.max_name_bytes``."""
+
+# What the tools of Hugging Face load beside the weights, and nothing that they would run. A name
+# begins with a letter, so none is hidden, and has no separator.
+_FILES = re.compile(
+    r"(?=.{1,255}\Z)"
+    r"(config|\w[\w.-]*_config|tokenizer[\w.-]*|vocab[\w.-]*|special_tokens_map|added_tokens"
+    r"|chat_template[\w.-]*|modules)\.json"
+    r"|(?=.{1,255}\Z)[A-Za-z][\w.-]*\.(txt|model|jinja|tiktoken)",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The small files beside a model.
+
+    Attributes:
+        files: name → content.
+        metadata: the free text of its safetensors headers, such as ``{"format": "pt"}``.
+    """
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> Entries:
+        """What describes them. By name, so that a digest does not depend on any other order."""
+        sizes = {name: len(data) for name, data in sorted(self.files.items())}
+        return Entries(sizes, self.metadata)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The description of what is beside a model.
+
+    Attributes:
+        files: name → bytes, in the order in which they travel.
+        metadata: see ``Beside``.
+    """
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return bool(self.files or self.metadata)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Of all files."""
+        return sum(self.files.values())
+
+    def tensors(self) -> Iterator[TensorSpec]:
+        """Yield the entries behind the model's own tensors; facts that are too long are left out.
+
+        The metadata is free text of other tools, which nothing needs that is so long.
+        """
+        for key, value in sorted(self.metadata.items()):
+            name = _FACT + json.dumps([key, value])
+            if len(name) <= MAX_ENTRY_BYTES:  # ASCII, by ``json.dumps``
+                yield TensorSpec(name, "U8", (0,))
+        for name, nbytes in self.files.items():
+            yield TensorSpec(_FILE + name, "U8", (nbytes,))
+
+
+@runtime_checkable
+class HasBeside(Protocol):
+    """A source that has small files beside its tensors."""
+
+    def beside(self, most_files: int, most_bytes: int) -> Beside:
+        """Return them.
+
+        Raises:
+            ModelError: there are more; says what to do.
+            SourceChanged: they belong to another model by now.
+        """
+
+
+@runtime_checkable
+class KeepsBeside(Protocol):
+    """A store whose sinks take what is beside a model, as entries behind its tensors."""
+
+    @property
+    def keeps_beside(self) -> bool:
+        """Whether they do."""
+
+
+def keeps_beside(store: object) -> bool:
+    """Return whether ``store`` takes what is beside a model."""
+    return isinstance(store, KeepsBeside) and store.keeps_beside
+
+
+def is_beside(name: str) -> bool:
+    """Return whether a file of that name, in a model's directory, goes with the model."""
+    return _FILES.fullmatch(name) is not None
+
+
+def joined(spec: ModelSpec, entries: Entries) -> ModelSpec:
+    """Return the description of a model with what is beside it."""
+    return ModelSpec((*spec.tensors, *entries.tensors())) if entries else spec
+
+
+def split(spec: ModelSpec) -> tuple[ModelSpec, Entries]:
+    """Return the description of the model alone, and of what is beside it.
+
+    Raises:
+        ModelError: an entry is not of this form, or names a file that may not be beside a model.
+    """
+    count = len(spec.tensors)
+    while count and spec.tensors[count - 1].name.startswith(PREFIX):
+        count -= 1
+    if count == len(spec.tensors):
+        return spec, Entries()
+    files: dict[str, int] = {}
+    metadata: dict[str, str] = {}
+    for tensor in spec.tensors[count:]:
+        if tensor.dtype != "U8" or len(tensor.shape) != 1:
+            raise ModelError(f"{tensor.name!r} is no small file: its tensor is not of bytes")
+        if tensor.name.startswith(_FILE):
+            files[_checked_file(tensor.name.removeprefix(_FILE))] = tensor.nbytes
+        else:
+            key, value = _checked_fact(tensor)
+            metadata[key] = value
+    return ModelSpec(spec.tensors[:count]), Entries(files, metadata)
+
+
+def require_bounded(entries: Entries, most_files: int, most_bytes: int, who: str) -> None:
+    """Check the files beside a model against the limits of this end.
+
+    Raises:
+        ModelError: there are too many, or they are too large; says what to do.
+    """
+    for what, found, most, limit in (
+        ("files", len(entries.files), most_files, "max_side_files"),
+        ("bytes", entries.nbytes, most_bytes, "max_side_bytes"),
+    ):
+        if found > most:
+            raise ModelError(
+                f"{who} has {found} {what} of small files beside the model, and limits.{limit} "
+                f"is {most}; raise it, or set limits.max_side_files to 0 where the model is, which "
+                "sends the tensors alone"
+            )
+
+
+def _checked_file(name: str) -> str:
+    if not is_beside(name):
+        raise ModelError(
+            f"{name[:255]!r} is not the name of a small file that may be beside a model, such as "
+            "config.json"
+        )
+    return name
+
+
+def _checked_fact(tensor: TensorSpec) -> tuple[str, str]:
+    try:
+        key, value = json.loads(tensor.name.removeprefix(_FACT))
+    except ValueError:
+        key = value = None
+    if not (isinstance(key, str) and isinstance(value, str)) or tensor.nbytes:
+        raise ModelError(f"{tensor.name[:255]!r} is not a fact of a model's metadata")
+    return key, value

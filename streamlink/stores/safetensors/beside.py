@@ -1,0 +1,246 @@
+"""The small files beside a model in a directory of safetensors: which there are, and placing them.
+
+They have fixed names, so no single rename can switch all of them and the index. They are written
+under names of their attempt, as shards are, with a *placing list* beside them. Publishing the index
+is the commit; then each is renamed to its own name, and the list is removed last. A process that is
+killed in between leaves the list, and the next one that opens or writes the store goes on with it:
+a redo log of renames.
+
+Tools that load adapters do not read an index, but ``adapter_model.safetensors``. Where there is an
+``adapter_config.json``, the placing gives the one shard that name, too: a hard link, and no second
+copy.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamlink.descriptors import patiently
+from streamlink.errors import CorruptStore, ModelError, StoreError
+from streamlink.model.beside import Entries, is_beside, require_bounded
+from streamlink.stores.checked_json import parse_json
+from streamlink.stores.files import disk_errors, remove, sync_directory, write_all
+from streamlink.stores.safetensors.header import read_header
+from streamlink.stores.safetensors.index import (
+    ADAPTER_NAME,
+    SINGLE_NAME,
+    ShardIndex,
+    generation_of,
+)
+
+__all__ = [
+    "Placing",
+    "finish_placing",
+    "is_adapter",
+    "metadata_of",
+    "read_beside",
+    "require_placeable",
+    "side_file_name",
+    "unfinished",
+]
+
+logger = logging.getLogger("streamlink.stores")
+
+_ADAPTER_CONFIG = "adapter_config.json"
+_LIST = ".beside"
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What is renamed once the index is published.
+
+    Attributes:
+        generation: of the attempt.
+        files: the names of the small files, in the order of their temporary names.
+        brings: whether the model brings small files of its own, which replace those there are.
+        shard: the file that is an adapter's; empty: it is no adapter.
+    """
+
+    generation: str
+    files: tuple[str, ...]
+    brings: bool
+    shard: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of the file with the list."""
+        return f"model-{self.generation}{_LIST}"
+
+    def __bool__(self) -> bool:
+        """Whether anything is to be placed."""
+        return self.brings or bool(self.shard)
+
+    def write(self, directory: Path) -> None:
+        """Write the list, durably but for its name."""
+        # O_TRUNC: a resumed attempt may find the list of its interrupted commit.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        fd = patiently(os.open, directory / self.name, flags, 0o644)
+        try:
+            facts = {"files": self.files, "brings": self.brings, "shard": self.shard}
+            write_all(fd, json.dumps(facts).encode(), 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def metadata_of(directory: Path) -> Mapping[str, str]:
+    """Return the metadata of the present model's first file; none: there is no such model."""
+    try:
+        names = [*ShardIndex.read(directory).weight_map.values()][:1]
+    except (FileNotFoundError, CorruptStore):
+        names = [SINGLE_NAME, ADAPTER_NAME]
+    for name in names:
+        with suppress(FileNotFoundError, CorruptStore):
+            fd = patiently(os.open, directory / name, os.O_RDONLY)
+            try:
+                return read_header(fd, directory / name).metadata
+            finally:
+                os.close(fd)
+    return {}
+
+
+def side_file_name(generation: str, number: int) -> str:
+    """Return the temporary name of a small file, until the index is published."""
+    return f"model-{generation}{_LIST}-{number:03d}"
+
+
+def is_adapter(directory: Path, entries: Entries) -> bool:
+    """Return whether a model that is written here is an adapter.
+
+    Its own files decide that, or those that are there if it brings none.
+    """
+    if entries.files:
+        return _ADAPTER_CONFIG in entries.files
+    return any((directory / name).exists() for name in (_ADAPTER_CONFIG, ADAPTER_NAME))
+
+
+def unfinished(directory: Path) -> Placing | None:
+    """Return what a commit has left to be placed: the index names files of the same attempt.
+
+    Raises:
+        CorruptStore: the list is damaged.
+    """
+    try:
+        alive = ShardIndex.read(directory).files
+    except (FileNotFoundError, CorruptStore):
+        return None
+    for generation in {generation_of(name) for name in alive} - {""}:
+        path = directory / f"model-{generation}{_LIST}"
+        try:
+            facts = parse_json(patiently(path.read_bytes), path)
+        except FileNotFoundError:
+            continue
+        files = tuple(str(name) for name in facts.get("files", ()))
+        shard = str(facts.get("shard", ""))
+        if not all(map(is_beside, files)) or not (shard == "" or shard in alive):
+            raise CorruptStore("it does not list small files of this model", path=str(path))
+        return Placing(generation, files, bool(facts.get("brings")), shard)
+    return None
+
+
+def finish_placing(directory: Path) -> None:
+    """Give each small file of the present model its own name, if a commit has not done that.
+
+    The caller holds the writer's lock. Nothing is done where the index is missing or damaged.
+    """
+    placing = unfinished(directory)
+    if placing is not None:
+        _place(directory, placing)
+
+
+def _place(directory: Path, placing: Placing) -> None:
+    for number, name in enumerate(placing.files):
+        written = directory / side_file_name(placing.generation, number)
+        if written.exists():  # else an interrupted call has renamed it
+            os.replace(written, directory / name)
+    if placing.brings:
+        for name in _files_in(directory):
+            if name not in placing.files:
+                remove(directory / name)
+    if placing.shard:
+        _link(directory / placing.shard, directory / ADAPTER_NAME, placing.generation)
+    elif placing.brings:
+        remove(directory / ADAPTER_NAME)
+    # The names first: a list that is gone says that they are durable.
+    sync_directory(directory)
+    remove(directory / placing.name)
+
+
+def read_beside(
+    directory: Path, placing: Placing | None, most_files: int, most_bytes: int
+) -> dict[str, bytes]:
+    """Return the small files in ``directory``, by name. Links are not followed.
+
+    Args:
+        directory: of the model.
+        placing: what a commit has left to be placed.
+        most_files: how many there may be.
+        most_bytes: how large they may be together.
+
+    Raises:
+        ModelError: there are more; nothing more is read then.
+    """
+    with disk_errors(directory, "reading the small files beside the model"):
+        paths = {name: directory / name for name in _files_in(directory)}
+        if placing is not None:
+            there = {} if placing.brings else paths
+            paths = {**there, **{name: paths[name] for name in placing.files if name in paths}}
+            for number, name in enumerate(placing.files):
+                written = directory / side_file_name(placing.generation, number)
+                if written.exists():
+                    paths[name] = written
+        sizes = {name: path.stat().st_size for name, path in sorted(paths.items())}
+        require_bounded(Entries(sizes), most_files, most_bytes, f"{directory}")
+        return {name: _read(paths[name], nbytes) for name, nbytes in sizes.items()}
+
+
+def require_placeable(directory: Path, placing: Placing) -> None:
+    """Check that the small files of a model can have their names.
+
+    Raises:
+        StoreError: a directory has one of them.
+    """
+    for name in placing.files:
+        if (directory / name).is_dir() and not (directory / name).is_symlink():
+            raise StoreError(
+                f"{directory / name}: this is a directory, and the model brings a file of that name"
+            )
+
+
+def _files_in(directory: Path) -> Iterator[str]:
+    for name in sorted(patiently(os.listdir, directory)):
+        if is_beside(name):
+            path = directory / name
+            if path.is_symlink():
+                logger.warning("%s is a link, so it does not go with the model", path)
+            elif path.is_file():
+                yield name
+
+
+def _read(path: Path, nbytes: int) -> bytes:
+    fd = patiently(os.open, path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(fd, "rb") as file:
+        # One more than there were: a file that grows is refused, whatever its size is by now.
+        data = file.read(nbytes + 1)
+    if len(data) != nbytes:
+        raise ModelError(f"{path}: it was changed while it was read; try again")
+    return data
+
+
+def _link(shard: Path, name: Path, generation: str) -> None:
+    temporary = shard.with_name(f"model-{generation}{_LIST}.part")
+    remove(temporary)
+    try:
+        os.link(shard, temporary)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(shard, temporary)
+    os.replace(temporary, name)
+    # Where both are one file already, ``rename`` does nothing and leaves the other name.
+    remove(temporary)

@@ -1,0 +1,289 @@
+"""Small files in a directory of safetensors: they appear with their model, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import safetensors.numpy
+
+from streamlink.copying import copy_model, digest_of
+from streamlink.errors import ModelError, SourceChanged, StoreError
+from streamlink.model.beside import Beside
+from streamlink.model.beside_ends import BesideSource
+from streamlink.model.interfaces import ModelSource
+from streamlink.stores import MemoryStore, SafetensorsStore, open_model
+from streamlink.stores.safetensors import SafetensorsSource
+from streamlink.stores.safetensors.index import ADAPTER_NAME, INDEX_NAME, ShardIndex
+from tests.support.models import arrays_of, content, float_spec, pattern_model, save
+
+SPEC = float_spec(70_001, 11)
+OLD = {"config.json": b'{"v": 1}', "tokenizer.json": b"[1]", "merges.txt": b"old"}
+NEW = {"config.json": b'{"v": 22}', "chat_template.jinja": b"", "tokenizer.json": b"[2, 2]"}
+PT = {"format": "pt"}
+
+
+def whole(seed: int, files: dict[str, bytes], metadata: dict[str, str] = PT) -> BesideSource:
+    return BesideSource(pattern_model(SPEC, seed=seed), Beside(files, metadata))
+
+
+def beside(directory: Path) -> Beside:
+    return SafetensorsSource(directory).beside(64, 1 << 20)
+
+
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Return the small files as any tool sees them."""
+    return {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if not path.name.startswith("model")
+    }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "model"
+
+
+# --- with their model ---------------------------------------------------------------------------
+
+
+def test_small_files_are_stored_with_their_model_and_read_with_it(place: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    assert files_in(place) == OLD
+    assert beside(place) == Beside(OLD, PT)
+    stored = open_model(place)
+    assert stored.spec == SPEC
+    assert content(stored) == content(pattern_model(SPEC))
+    assert stored.digest() == digest_of(pattern_model(SPEC))  # type: ignore[attr-defined]
+    assert digest_of(place) == digest_of(whole(0, OLD))
+
+
+def test_a_model_with_files_replaces_those_of_the_one_before(place: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    (place / "notes.md").write_bytes(b"mine")
+    save(SafetensorsStore(place), whole(1, NEW, {"format": "np"}))
+    assert files_in(place) == {**NEW, "notes.md": b"mine"}
+    assert beside(place) == Beside(NEW, {"format": "np"})
+    names = {path.name for path in place.iterdir()}
+    assert names == {*NEW, "notes.md", INDEX_NAME, *ShardIndex.read(place).files}
+
+
+def test_a_model_without_files_keeps_those_that_are_there(place: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    for seed in (1, 2):  # such as the mean of a round
+        save(SafetensorsStore(place), pattern_model(SPEC, seed=seed))
+    assert beside(place) == Beside(OLD, PT)
+    assert content(open_model(place)) == content(pattern_model(SPEC, seed=2))
+
+
+def test_the_metadata_is_in_each_shard_where_other_tools_look_for_it(place: Path) -> None:
+    save(SafetensorsStore(place, shard_bytes=100_000), whole(0, OLD))
+    save(SafetensorsStore(place, shard_bytes=100_000), pattern_model(SPEC, seed=1))
+    shards = sorted(place.glob("*.safetensors"))
+    assert len(shards) == 2
+    for shard in shards:
+        with safetensors.safe_open(shard, "np") as opened:
+            assert opened.metadata() == PT
+
+
+def test_a_file_of_another_tool_brings_its_metadata(tmp_path: Path, place: Path) -> None:
+    file = tmp_path / "one.safetensors"
+    arrays = arrays_of(SPEC, content(pattern_model(SPEC)))
+    safetensors.numpy.save_file(arrays, file, metadata={"format": "pt", "by": "me"})
+    (tmp_path / "config.json").write_bytes(b"of another model, perhaps")
+    copy_model(file, place)
+    assert beside(place) == Beside({}, {"format": "pt", "by": "me"})
+    assert digest_of(place) == digest_of(file)
+
+
+def test_files_end_where_the_last_block_of_the_tensors_ends_or_does_not(tmp_path: Path) -> None:
+    for number, count in enumerate((1 << 18, (1 << 18) + 1, 1 << 17)):
+        model = pattern_model(float_spec(count))
+        place = tmp_path / str(number)
+        save(SafetensorsStore(place), BesideSource(model, Beside(OLD)))
+        stored = SafetensorsSource(place)
+        assert (stored.digest(), content(stored)) == (digest_of(model), content(model))
+
+
+# --- all at once ------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Ends what runs, as a signal would: nothing in the store cleans up after it."""
+
+
+def steps(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[None]:
+    """Let the ``at``-th change of a name end the process."""
+    left = [at]
+
+    def dying(name: str) -> Any:
+        original = getattr(os, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if left[0] <= 0:
+                raise Killed
+            left[0] -= 1
+            return original(*args, **kwargs)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("replace", "unlink", "link"):
+            patch.setattr(os, name, dying(name))
+        yield
+
+
+@pytest.mark.parametrize("files", [NEW, {**NEW, "adapter_config.json": b"{}"}], ids=["", "adapter"])
+@pytest.mark.parametrize("identity", ["", "m"])
+def test_a_process_that_is_killed_at_any_rename_leaves_the_old_model_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], identity: str
+) -> None:
+    for at in range(40):
+        place = tmp_path / str(at)
+        save(SafetensorsStore(place), whole(0, OLD))
+        model, is_killed = whole(1, files), False
+        sink = SafetensorsStore(place).begin(model.spec, identity)
+        sink.write(0, memoryview(content(model)))
+        for _ in steps(monkeypatch, at):
+            try:
+                sink.commit()
+            except Killed:
+                is_killed = True
+        sink._close()  # as the end of a process does
+        seen = beside(place), content(open_model(place))
+        old = (Beside(OLD, PT), content(pattern_model(SPEC)))
+        new = (Beside(dict(sorted(files.items())), PT), content(pattern_model(SPEC, seed=1)))
+        assert seen in (old, new)
+        # Whoever writes next, or looks for leftovers, goes on with it.
+        SafetensorsStore(place).expire(1e9)
+        assert files_in_plain(place) == (OLD if seen == old else files)
+        assert (place / ADAPTER_NAME).exists() == (seen == new and len(files) == 4)
+        if not is_killed:
+            break
+    else:
+        pytest.fail("the commit has more steps than were tried")
+    assert seen == new
+
+
+def files_in_plain(place: Path) -> dict[str, bytes]:
+    return {name: data for name, data in files_in(place).items() if name != ADAPTER_NAME}
+
+
+def test_an_attempt_that_is_discarded_leaves_no_file(place: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    before = {path.name for path in place.iterdir()}
+    for identity in ("", "m"):
+        SafetensorsStore(place).begin(whole(1, NEW).spec, identity).discard()
+    assert {path.name for path in place.iterdir()} == before
+
+
+def test_a_directory_in_the_place_of_a_file_is_refused_before_a_byte_came(place: Path) -> None:
+    (place / "config.json").mkdir(parents=True)
+    with pytest.raises(StoreError, match="this is a directory, and the model brings a file"):
+        SafetensorsStore(place).begin(whole(0, OLD).spec)
+    assert [path.name for path in place.iterdir()] == ["config.json"]
+
+
+# --- adapters -----------------------------------------------------------------------------------
+
+
+def test_an_adapter_is_a_model_and_stays_one(tmp_path: Path, place: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    arrays = arrays_of(SPEC, content(pattern_model(SPEC)))
+    safetensors.numpy.save_file(arrays, theirs / ADAPTER_NAME, metadata=PT)
+    (theirs / "adapter_config.json").write_bytes(b"{}")
+    copy_model(theirs, SafetensorsStore(place, shard_bytes=1000))
+    assert set(files_in(place)) == {"adapter_config.json", ADAPTER_NAME}
+    loaded = safetensors.numpy.load_file(place / ADAPTER_NAME)
+    assert all((loaded[name] == arrays[name]).all() for name in arrays)
+    # A round replaces the tensors, and whoever loads the adapter gets these.
+    save(SafetensorsStore(place), pattern_model(SPEC, seed=1))
+    fresh = arrays_of(SPEC, content(pattern_model(SPEC, seed=1)))
+    loaded = safetensors.numpy.load_file(place / ADAPTER_NAME)
+    assert all((loaded[name] == fresh[name]).all() for name in fresh)
+    assert os.stat(place / ADAPTER_NAME).st_nlink == 2  # no second copy
+    save(SafetensorsStore(place), whole(2, NEW))
+    assert not (place / ADAPTER_NAME).exists()
+
+
+def test_a_round_can_begin_with_an_adapter_of_another_tool(place: Path) -> None:
+    place.mkdir()
+    arrays = arrays_of(SPEC, content(pattern_model(SPEC)))
+    safetensors.numpy.save_file(arrays, place / ADAPTER_NAME, metadata=PT)
+    (place / "adapter_config.json").write_bytes(b"{}")
+    save(SafetensorsStore(place), pattern_model(SPEC, seed=1))
+    assert beside(place) == Beside({"adapter_config.json": b"{}"}, PT)
+    with safetensors.safe_open(place / ADAPTER_NAME, "np") as opened:
+        assert opened.metadata() == PT
+
+
+def test_without_hard_links_an_adapter_is_copied(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*args: Any) -> None:
+        raise OSError("not here")
+
+    monkeypatch.setattr(os, "link", none)
+    save(SafetensorsStore(place), whole(0, {"adapter_config.json": b"{}"}))
+    loaded = safetensors.numpy.load_file(place / ADAPTER_NAME)
+    assert loaded.keys() == {each.name for each in SPEC.tensors}
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_links_hidden_files_and_programs_do_not_go_with_a_model(
+    place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    (tmp_path / "secret").write_bytes(b"secret")
+    (place / "added_tokens.json").symlink_to(tmp_path / "secret")
+    for name in (".netrc", "modeling.py", "optimizer.pt", "secrets.json"):
+        (place / name).write_bytes(b"secret")
+    (place / "vocab.txt").mkdir()
+    assert beside(place).files == OLD
+    assert "added_tokens.json is a link, so it does not go with the model" in caplog.text
+
+
+def test_a_directory_with_more_than_the_limits_is_refused_in_words(place: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    with pytest.raises(ModelError, match=r"has 3 files of small files"):
+        SafetensorsSource(place).beside(2, 1 << 20)
+    with pytest.raises(ModelError, match=r"limits.max_side_bytes is 3; raise it"):
+        SafetensorsSource(place).beside(3, 3)
+
+
+def test_files_of_a_later_model_are_not_taken_for_those_of_the_one_that_was_opened(
+    place: Path,
+) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    opened: ModelSource = open_model(place)
+    save(SafetensorsStore(place), whole(1, NEW))
+    with pytest.raises(SourceChanged, match="another model has replaced it"):
+        opened.beside(64, 1 << 20)  # type: ignore[attr-defined]
+
+
+def test_other_targets_get_the_tensors_alone(place: Path, tmp_path: Path) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    store = MemoryStore()
+    for target in (store, tmp_path / "m.slz"):
+        copy_model(place, target)
+    assert content(store.open()) == content(open_model(tmp_path / "m.slz"))
+    copy_model(place, tmp_path / "bare", files=False)
+    assert not files_in(tmp_path / "bare")
+
+
+def test_the_index_fits_the_shards_that_are_written_here(tmp_path: Path, place: Path) -> None:
+    theirs = tmp_path / "theirs"
+    save(SafetensorsStore(theirs, shard_bytes=1000), whole(0, OLD))
+    copy_model(theirs, place)
+    index = json.loads((place / INDEX_NAME).read_text())
+    assert index["metadata"]["total_size"] == SPEC.nbytes
+    assert set(index["weight_map"].values()) == {p.name for p in place.glob("*.safetensors")}
