@@ -208,7 +208,7 @@ class LimitsConfig(Settings):
     or accepted from a peer (count); 0: none, which sends the tensors alone."""
 
     max_side_bytes: Size = Field(default=64 * MiB, ge=0)
-    """Most bytes of such files in all. Price: this much memory at the sender."""
+    """Largest size of such files together (bytes). Price: this much memory at the sender."""
 
     max_open_requests: int = Field(default=64, ge=1)
     """Most unanswered requests of one peer at the same time (count). Price at a client: a thread

@@ -9,6 +9,7 @@ Everything here is free of threads, files and network.
 """
 
 from streamlink.extent import Extent
+from streamlink.model.beside import Beside, HasBeside, KeepsBeside
 from streamlink.model.computed import (
     Fill,
     GeneratedModel,
@@ -37,13 +38,16 @@ from streamlink.model.interfaces import (
 from streamlink.model.spec import ModelSpec, Segment, TensorSpec
 
 __all__ = [
+    "Beside",
     "Check",
     "ChecksWriting",
     "Expiring",
     "Extent",
     "Fill",
     "GeneratedModel",
+    "HasBeside",
     "HasIdentity",
+    "KeepsBeside",
     "Lending",
     "MappedSource",
     "ModelInPlace",
