@@ -27,6 +27,7 @@ __all__ = [
     "Entries",
     "HasBeside",
     "KeepsBeside",
+    "entries_of",
     "is_beside",
     "joined",
     "keeps_beside",
@@ -63,12 +64,6 @@ class Beside:
     files: Mapping[str, bytes] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def entries(self) -> Entries:
-        """What describes them. By name, so that a digest does not depend on any other order."""
-        sizes = {name: len(data) for name, data in sorted(self.files.items())}
-        return Entries(sizes, self.metadata)
-
 
 @dataclass(frozen=True)
 class Entries:
@@ -102,6 +97,12 @@ class Entries:
                 yield TensorSpec(name, "U8", (0,))
         for name, nbytes in self.files.items():
             yield TensorSpec(_FILE + name, "U8", (nbytes,))
+
+
+def entries_of(beside: Beside) -> Entries:
+    """Return what describes them, by name: a digest does not depend on any other order."""
+    sizes = {name: len(data) for name, data in sorted(beside.files.items())}
+    return Entries(sizes, beside.metadata)
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from streamlink.model.beside import Beside, HasBeside, joined, require_bounded
+from streamlink.model.beside import Beside, HasBeside, entries_of, joined, require_bounded
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import (
     BLOCK_BYTES,
@@ -38,8 +38,8 @@ def with_beside(source: ModelSource, most_files: int, most_bytes: int) -> ModelS
     if not most_files or not isinstance(source, HasBeside):
         return source
     beside = source.beside(most_files, most_bytes)
-    require_bounded(beside.entries, most_files, most_bytes, "the sender")
-    return BesideSource(source, beside) if beside.entries else source
+    require_bounded(entries_of(beside), most_files, most_bytes, "the sender")
+    return BesideSource(source, beside) if entries_of(beside) else source
 
 
 class BesideSource:
@@ -54,7 +54,7 @@ class BesideSource:
         self._source = source
         self.content = beside
         """The small files, and the metadata."""
-        entries = beside.entries
+        entries = entries_of(beside)
         self._files = memoryview(b"".join(beside.files[name] for name in entries.files))
         self._start = source.spec.nbytes
         self.spec = joined(source.spec, entries)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamlink.errors import ModelError
-from streamlink.model.beside import PREFIX, Beside, Entries, is_beside, joined, split
+from streamlink.model.beside import PREFIX, Beside, Entries, entries_of, is_beside, joined, split
 from streamlink.model.beside_ends import BesideSource, TensorsOnly, with_beside
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import BLOCK_BYTES, digest_of
@@ -28,11 +28,11 @@ def source() -> BesideSource:
 
 
 def test_a_description_with_files_is_split_into_what_it_was_made_of() -> None:
-    whole = joined(SPEC, BESIDE.entries)
-    assert split(whole) == (SPEC, BESIDE.entries)
+    whole = joined(SPEC, entries_of(BESIDE))
+    assert split(whole) == (SPEC, entries_of(BESIDE))
     assert split(SPEC) == (SPEC, Entries())
     assert joined(SPEC, Entries()) is SPEC
-    assert whole.nbytes == SPEC.nbytes + BESIDE.entries.nbytes
+    assert whole.nbytes == SPEC.nbytes + entries_of(BESIDE).nbytes
 
 
 def test_a_fact_that_is_too_long_is_left_out_and_the_others_are_not() -> None:

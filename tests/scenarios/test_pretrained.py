@@ -15,7 +15,12 @@ from tests.link.test_directories import pulled, pushed
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-pytestmark = pytest.mark.slow
+# Their own libraries warn each other of what will be removed.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 
 def copied(source: Path, target: Path) -> str:
