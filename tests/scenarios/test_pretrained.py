@@ -10,7 +10,7 @@ import pytest
 
 import streamlink as sl
 from streamlink.testing import run_job
-from tests.link.test_directories import pulled, pushed
+from tests.scenarios.link.test_directories import pulled, pushed
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
