@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamlink.errors import (
     AbortCode,
+    ObjectLimit,
     ObjectRefused,
     StreamAborted,
     StreamlinkError,
@@ -21,6 +22,7 @@ from streamlink.objects.wire import Facts
 
 __all__ = ["Sending"]
 
+_MOST_LAZY_READS = 1000  # of one client (count): about 1 KiB each
 _SOON_SECONDS = 1.0  # what a thread may need that only has to end
 
 
@@ -52,6 +54,10 @@ class Sending:
         lease = self._lease(facts.reference, _holder(asked, facts), goes_on=True)
         with self._changed:
             self._askers[lease] = asked
+            count = sum(each.holder.reader == asked.peer_name for each in self._askers)
+        if count > _MOST_LAZY_READS:
+            self._end(lease, is_complete=False)
+            raise ObjectLimit(f"this client has {count - 1} objects open; close some first")
         with self._holding.reading(lease) as source:
             extent = _inside(facts.extent, source.spec)
             outgoing = asked.send(source.spec, extent=extent)
@@ -84,7 +90,7 @@ class Sending:
         with self._changed:
             askers = list(self._askers.items())
         for lease, asked in askers:
-            if not lease.is_open or _has_left(asked):
+            if not lease.is_of_use or _has_left(asked):
                 self._end(lease, is_complete=False)
 
     def close(self, reason: str) -> None:

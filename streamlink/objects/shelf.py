@@ -95,6 +95,11 @@ class Lease(Generic[T]):
         return len(self.had) > _MOST_RANGES or (nbytes > 0 and self.had.is_complete(nbytes))
 
     @property
+    def is_of_use(self) -> bool:
+        """Whether its reader may go on: it is open, and the object is here."""
+        return self.is_open and self.held.gone is None
+
+    @property
     def content(self) -> T:
         """The content of the object."""
         return self.held.content

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.errors import RequestRefused, StreamAborted
+from streamlink.extent import Extent
 from streamlink.link import ClientLink, send_model
 from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Caller, Terms
 from streamlink.stores import ArrayModel, MemoryStore
@@ -119,3 +120,26 @@ def test_what_one_client_puts_no_other_claims(hostile: Hostile) -> None:
             other.ask(REFERENCE, metadata=WHO)
     with hostile.link.ask(REFERENCE, metadata=WHO) as answer:
         hostile.exchange.server.drop(answer.metadata["ref"])
+
+
+@pytest.mark.slow
+def test_a_client_cannot_open_objects_without_end(hostile: Hostile) -> None:
+    reference = hostile.exchange.server.put(some_arrays())
+    facts = {"ref": str(reference), "start": "0", "stop": "0", "client": "evil"}
+
+    def open_one(number: int) -> None:
+        extent = Extent(0, 0)
+        with hostile.link.ask(READ, metadata={**facts, "call": str(number)}) as answer:
+            incoming = answer.receive(extent=extent)
+            assert incoming.open()
+            while not incoming.is_complete:
+                incoming.read_chunk()
+            incoming.commit()
+
+    for number in range(1000):
+        open_one(number)
+    with pytest.raises(RequestRefused, match="close some first"):
+        open_one(1000)
+    open_one(7)  # what it has open goes on
+    hostile.exchange.server.drop(reference)
+    hostile.require_unharmed()
