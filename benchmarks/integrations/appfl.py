@@ -35,10 +35,17 @@ def run(running: Running) -> None:
     server, sites = started(running)
     for site in sites:
         running.finish(site)
-    running.finish(server)
+    finish(running, server)
     held = running.marks("ended", "server")[-1]["objects"]
     if held:
         raise CaseFailed(f"the server has {held} objects left")
+
+
+def finish(running: Running, server: Process) -> None:
+    """Wait for the server's end; without us it may abort in gRPC's threads after its last line."""
+    status = running.end_of(server)
+    if status and (running.case.line != "bare" or not running.marks("ended", "server")):
+        raise CaseFailed(f"the server ended with status {status}")
 
 
 def start_server(running: Running, port: int) -> Process:

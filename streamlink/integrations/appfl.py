@@ -81,7 +81,8 @@ def link_config(grpc_configs: Mapping[str, Any], **tokens: Path) -> LinkConfig:
             raise ValueError(f"{theirs} is given as bytes; write it to a file and pass its path")
         if value:
             security[ours] = Path(value)
-    return LinkConfig(security=SecurityConfig(**security))
+    # A server that was started again has lost its job: its clients need not wait for it for long.
+    return LinkConfig(security=SecurityConfig(**security), timeouts={"rejoin_timeout": 60.0})
 
 
 class _Wrapper:
@@ -277,8 +278,7 @@ class StreamlinkClientCommunicator(_Wrapper):
     def update_global_model(self, local_model: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Send the local model, and return the new global one, and metadata with its status."""
         if not isinstance(local_model, Mapping):
-            what = type(local_model).__name__
-            raise TypeError(f"the local model is {what}, not name → tensor; turn compression off")
+            raise TypeError(f"the local model is {type(local_model).__name__}, not name → tensor")
         reference = self._session().put(local_model, readers=(), reads=1, timeout=self._timeout)
         kwargs[KEY] = str(reference)
         model, metadata = self._wrapped.update_global_model({}, **kwargs)

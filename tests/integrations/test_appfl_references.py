@@ -249,7 +249,7 @@ def test_a_compressed_local_model_is_refused(server: StreamlinkServerAgent) -> N
 
 def test_the_certificates_of_appfl_are_used_where_it_has_tls(tmp_path: Path) -> None:
     files = {name: str(tmp_path / name) for name in ("root_certificate", "server_certificate")}
-    assert link_config({**files, "use_ssl": False}) == sl.LinkConfig()
+    assert link_config({**files, "use_ssl": False}).security == sl.SecurityConfig()
     assert link_config({**files, "use_ssl": True, "server_certificate_key": "k"}).security == (
         sl.SecurityConfig(
             ca=tmp_path / "root_certificate",
