@@ -8,16 +8,20 @@ TLS between them. The job is hello-numpy's shape: FLARE's FedAvg, a script that 
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
+import threading
 from pathlib import Path
+
+import psutil
 
 from benchmarks.integrations.command import main
 from benchmarks.integrations.running import CaseFailed, Running
 
 APP = "benchmarks.integrations.nvflare_app.job"
-PROJECT = "example_project"
+DEAD_SECONDS = 20.0
 
 
 def run(running: Running) -> None:
@@ -54,11 +58,23 @@ def _run_poc(running: Running) -> None:
     port = _free_port()
     running.finish(running.start("setup", [python, "-m", APP, "provision", folder, port], env=env))
     kits = next((folder / "poc").glob("*/prod_00"))
+    if running.case.failure:
+        _expect_failures(kits / "server")
+    if running.case.failure == "cut":
+        relay = running.relay("127.0.0.2:1")
+        relay.redirect("127.0.0.2", relay.port)  # sites dial the relay, which has the same port
+        relay.cut_after(running.case.size_bytes // 2)
+        env |= {
+            "NVFLARE_STREAMLINK_LISTEN": "127.0.0.2",
+            "NVFLARE_STREAMLINK_PORTS": str(relay.port),
+        }
     server = _start(running, "server", kits / "server", env)
     sites = [
         _start(running, f"site-{number}", kits / f"site-{number}", env)
         for number in range(1, running.case.clients + 1)
     ]
+    if running.case.failure:
+        threading.Thread(target=_disturb, args=(running, server, sites), daemon=True).start()
     parents = ",".join(f"{running.side_of(each)}={each.pid}" for each in (server, *sites))
     admin = running.start("setup", [python, "-m", APP, "submit", folder, parents], env=env)
     running.finish(admin, seconds=3600)
@@ -73,6 +89,27 @@ def _run_poc(running: Running) -> None:
             process.kill()
     if running.case.failure is None and ended["status"] != "FINISHED:COMPLETED":
         raise CaseFailed(running.said)
+
+
+def _expect_failures(server: Path) -> None:
+    """Let FLARE notice a dead site after seconds; its own default is ten minutes."""
+    for path in (server / "local").glob("resources.json*"):
+        config = json.loads(path.read_text())
+        config["servers"][0]["heart_beat_timeout"] = DEAD_SECONDS
+        path.write_text(json.dumps(config))
+
+
+def _disturb(
+    running: Running, server: subprocess.Popen[bytes], sites: list[subprocess.Popen[bytes]]
+) -> None:
+    """Make the case's failure happen, in the first round."""
+    if running.case.failure in ("killed", "stopped"):
+        running.until("received", "site-2", seconds=300.0)
+        (running.kill if running.case.failure == "killed" else running.stop)(sites[-1])
+    elif running.case.failure == "restarted":  # the object server is in the job's process
+        running.until("received", seconds=300.0)
+        for each in psutil.Process(server.pid).children(recursive=True):
+            each.kill()
 
 
 def _start(running: Running, side: str, kit: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -1,0 +1,167 @@
+"""NVIDIA FLARE on streamlink: what can be said without FLARE, and jobs in its own environment."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import subprocess
+import sys
+import tokenize
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from benchmarks.integrations import nvflare
+from benchmarks.integrations.cases import Case, Outcome
+from benchmarks.integrations.environments import NoEnvironment, build
+from benchmarks.integrations.running import run_case
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "streamlink" / "integrations" / "nvflare"
+EXAMPLES = ROOT / "examples" / "nvflare"
+SMALL = 16_000_000
+
+
+def test_to_import_the_package_imports_nothing_of_flare() -> None:
+    import streamlink.integrations.nvflare  # noqa: F401
+
+    assert not [name for name in sys.modules if name.split(".")[0] == "nvflare"]
+
+
+def test_the_integration_is_short() -> None:
+    """Lines of code: without those that are empty, comments or docstrings."""
+    assert sum(lines_of_code(path) for path in PACKAGE.rglob("*.py")) <= 440
+
+
+def lines_of_code(path: Path) -> int:
+    text = path.read_text("utf-8")
+    empty = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    used = [each for each in tokens if each.type not in {*empty, tokenize.ENDMARKER}]
+    lines = {line for each in used for line in range(each.start[0], each.end[0] + 1)}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+# --- in FLARE's own environment ---------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    try:
+        return build("nvflare")
+    except NoEnvironment as error:
+        pytest.skip(str(error))
+
+
+def in_flare(
+    python: Path, words: Sequence[object], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in FLARE's environment, with the one variable of the integration."""
+    here = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+        "TMPDIR": str(folder),
+        "NVFLARE_SIMULATOR_WORKSPACE_ROOT": str(folder / "simulation"),
+        "NVFLARE_NVFLARE_DECOMPOSERS": "streamlink.integrations.nvflare",
+        "NVFLARE_STREAMLINK_MIN_BYTES": "1",
+    }
+    return subprocess.run(
+        [str(python), *map(str, words)], env=here, capture_output=True, text=True, timeout=400
+    )
+
+
+in_its_environment = [
+    pytest.mark.integrations,
+    pytest.mark.processes,
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(params=[pytest.param(None, marks=in_its_environment)])
+def flare(request: pytest.FixtureRequest) -> Path:
+    """The python of FLARE's environment; marks the test that wants it."""
+    found: Path = request.getfixturevalue("python")
+    return found
+
+
+LOAD = """
+from nvflare.private.fed.utils.fed_utils import register_decomposer_module
+{before}
+register_decomposer_module("streamlink.integrations.nvflare")
+print("installed")
+"""
+
+
+def test_what_is_replaced_in_flare_is_what_we_know(flare: Path, tmp_path: Path) -> None:
+    done = in_flare(flare, ["-c", LOAD.format(before="")], tmp_path)
+    assert done.stdout.strip() == "installed", done.stderr
+
+
+def test_another_flare_is_refused_by_what_differs_and_what_to_do(
+    flare: Path, tmp_path: Path
+) -> None:
+    before = (
+        "from nvflare.fuel.utils.fobs.decomposers.via_downloader import ViaDownloaderDecomposer\n"
+        "ViaDownloaderDecomposer.download = lambda self, where: None"
+    )
+    done = in_flare(flare, ["-c", LOAD.format(before=before)], tmp_path)
+    assert done.returncode == 1
+    assert "download(where) was download(from_fqcn" in done.stderr
+    assert "Install nvflare==2.9.0, or unset NVFLARE_NVFLARE_DECOMPOSERS" in done.stderr
+
+
+def test_a_numpy_job_runs_in_the_simulator_without_a_line_about_us(
+    flare: Path, tmp_path: Path
+) -> None:
+    done = in_flare(flare, [EXAMPLES / "hello_numpy" / "job.py"], tmp_path)
+    said = done.stdout + done.stderr
+    assert "objects are served at 127.0.0.1" in said
+    assert "site-2: round 2: {'weight_mean': 8.0}" in said, said[-3000:]
+
+
+def test_a_job_that_stores_its_model_gives_the_same(flare: Path, tmp_path: Path) -> None:
+    job = EXAMPLES / "hello_numpy" / "job.py"
+    said = in_flare(flare, [job, "--stored", tmp_path / "first"], tmp_path).stdout
+    assert "site-2: round 2: {'weight_mean': 8.0}" in said, said[-3000:]
+    assert [path.name for path in (tmp_path / "first-jobs").iterdir()] == ["simulate_job"]
+
+
+def test_a_torch_job_trains_the_same_with_and_without_us(flare: Path, tmp_path: Path) -> None:
+    said = in_flare(flare, [EXAMPLES / "hello_pt" / "job.py"], tmp_path).stdout
+    losses = [line.split(" - ")[-1] for line in said.splitlines() if ": loss " in line]
+    assert "objects are served at 127.0.0.1" in said
+    assert len(losses) == 4, said[-3000:]
+
+
+def run(python: Path, line: str, failure: str | None = None, **more: object) -> Outcome:
+    case = Case("nvflare", SMALL, 4, line, rounds=2, failure=failure, **more)  # type: ignore[arg-type]
+    return run_case(case, nvflare.run, python, limit_bytes=8_000_000_000, timeout=600.0)
+
+
+@pytest.mark.parametrize("line", ["first", "second"])
+def test_every_element_is_exact_in_poc_mode(flare: Path, line: str) -> None:
+    outcome = run(flare, line)
+    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
+    assert outcome.left_behind == []
+
+
+def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(flare: Path) -> None:
+    outcome = run(flare, "first", "cut")
+    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
+    assert "FINISHED:COMPLETED" in outcome.said
+    assert outcome.left_behind == []
+
+
+@pytest.mark.parametrize("failure", ["killed", "stopped", "restarted"])
+def test_the_job_ends_as_flare_ends_it_and_leaves_no_process(flare: Path, failure: str) -> None:
+    """A site that is dead or stopped, and the job's process at the server: FLARE fails the job."""
+    outcome = run(flare, "first", failure)
+    assert outcome.ended == "done", outcome.said
+    assert "the job ended as FINISHED:" in outcome.said
+    assert outcome.left_behind == []
