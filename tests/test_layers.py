@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.transport.carrier_modules import CONTROL_CARRIERS, DATA_CARRIERS
-from tests.support.parsing import read
+from tests.support.parsing import nodes, read
 from tests.support.private_names import broken
 from tests.support.public_types import public_names
 
@@ -190,7 +190,7 @@ def part_of(path: Path) -> str:
 
 def imports(tree: ast.AST, package: str = "") -> Iterator[str]:
     """Yield the dotted name of everything imported: ``from a import b`` yields ``a.b``."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
@@ -235,7 +235,7 @@ def parts_in(names: AbstractSet[str]) -> set[str]:
 
 
 def threading_used(tree: ast.Module) -> set[str]:
-    names = {dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names = {dotted(node) for node in nodes(tree) if isinstance(node, ast.Attribute)}
     return {name for name in names | set(imports(tree)) if name.startswith("threading.")}
 
 
@@ -248,7 +248,7 @@ def reaches_through(tree: ast.AST) -> list[str]:
     """Return where ``tree`` takes the pump, or the stream, of an object; a setting is neither."""
     return [
         f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute)
         and (node.attr in {"pump", "_pump"} or (node.attr == "stream" and is_no_setting(node)))
     ]
@@ -261,7 +261,7 @@ def is_no_setting(node: ast.Attribute) -> bool:
 def pickling(tree: ast.Module) -> list[str]:
     """Return what in ``tree`` could read or write a pickle."""
     faults = [name for name in imports(tree) if is_under(name, *PICKLES, *LOADS)]
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) and dotted(node) in LOADS:
             faults.append(f"line {node.lineno}: {dotted(node)}")
         if isinstance(node, ast.Call):
@@ -276,10 +276,10 @@ def pickling(tree: ast.Module) -> list[str]:
 
 def clocks_used(tree: ast.Module) -> set[str]:
     """Return what here goes by the real time; a type (``threading.Event``) does not."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    called = {id(node.func) for node in nodes(tree) if isinstance(node, ast.Call)}
     used = {
         dotted(node)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute) and (id(node) in called or dotted(node) in TIMES)
     }
     return (used | set(imports(tree))) & (TIMES | WAITS) | joins_with_time(tree)
@@ -289,7 +289,7 @@ def joins_with_time(tree: ast.Module) -> set[str]:
     """Return the joins of threads here, which name no text to join."""
     return {
         f"line {node.lineno}: join"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "join"
@@ -301,7 +301,7 @@ def taken_from_thread(tree: ast.Module) -> set[str]:
     """Return what subclasses of ``Thread`` set that some CPython keeps under the same name."""
     threads = [
         node
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.ClassDef)
         and {dotted(base) for base in node.bases} & {"Thread", "threading.Thread"}
     ]
@@ -408,8 +408,8 @@ def test_nothing_is_pickled(path: Path) -> None:
 def test_the_environment_is_read_on_the_command_line_only(path: Path) -> None:
     if part_of(path) in {"cli", "__main__"}:
         return
-    nodes = [node for node in ast.walk(read(path)) if isinstance(node, ast.Attribute)]
-    assert not [n.lineno for n in nodes if dotted(n) in {"os.environ", "os.getenv", "os.environb"}]
+    used = [node for node in nodes(read(path)) if isinstance(node, ast.Attribute)]
+    assert not [n.lineno for n in used if dotted(n) in {"os.environ", "os.getenv", "os.environb"}]
 
 
 @every("streamlink")
@@ -424,7 +424,7 @@ def test_a_thread_of_ours_takes_no_attribute_of_the_interpreters_own(path: Path)
 
 @every("streamlink", "benchmarks", "examples", "tests")
 def test_a_class_says_what_it_is(path: Path) -> None:
-    classes = [node.name for node in ast.walk(read(path)) if isinstance(node, ast.ClassDef)]
+    classes = [node.name for node in nodes(read(path)) if isinstance(node, ast.ClassDef)]
     assert not [name for name in classes if name.endswith(VAGUE)]
 
 

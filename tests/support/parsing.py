@@ -7,7 +7,7 @@ import gc
 from functools import cache
 from pathlib import Path
 
-__all__ = ["read"]
+__all__ = ["nodes", "read"]
 
 
 @cache
@@ -18,3 +18,9 @@ def read(path: Path) -> ast.Module:
         return ast.parse(path.read_text("utf-8"), str(path))
     finally:
         gc.enable()
+
+
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return all nodes of a tree; each file is judged by many tests, and walking it is slow."""
+    return tuple(ast.walk(tree))

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.parsing import read
+from tests.support.parsing import nodes, read
 
 __all__ = ["broken"]
 
@@ -56,7 +56,7 @@ def sources() -> list[Path]:
 def faults(tree: ast.Module) -> Iterator[str]:
     """Yield every private name of somebody else, and everything of ours that is patched."""
     own = set(defined(tree))
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.Attribute(value=value, attr=name) if is_private(name) and name not in own:
                 yield f"line {node.lineno}: {ast.unparse(value)}.{name}"
@@ -69,7 +69,7 @@ def faults(tree: ast.Module) -> Iterator[str]:
 
 def defined(tree: ast.Module) -> Iterator[str]:
     """Yield the names that this file gives to what is its own."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
