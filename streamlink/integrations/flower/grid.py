@@ -201,8 +201,7 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
         return reply
 
     def _open(self, record: ArrayRecord) -> ArrayRecord:
-        text = records.reference_in(record)
-        if text is None:
+        if (text := records.reference_in(record)) is None:
             return record
         return records.SourceRecord(_Received(self.objects.open(text)))
 

@@ -59,7 +59,8 @@ def _fetched(client: ObjectClient, stack: ExitStack, record: ArrayRecord) -> Arr
     text = records.reference_in(record)
     if text is None:
         return record
-    return records.SourceRecord(stack.enter_context(client.open(text)))
+    # Whole models arrive in the arrays' own memory, with `get`; single arrays through `open`.
+    return records.SourceRecord(stack.enter_context(client.open(text)), partial(client.get, text))
 
 
 def _sent(client: ObjectClient, record: ArrayRecord) -> ArrayRecord:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -51,12 +52,17 @@ class SourceArray(Array):  # type: ignore[misc]  # untyped
 
 
 class SourceRecord(ArrayRecord):  # type: ignore[misc]
-    """An ``ArrayRecord`` whose arrays stay in ``source`` until they are asked for."""
+    """An ``ArrayRecord`` whose arrays stay in ``source`` until they are asked for.
 
-    def __init__(self, source: ModelSource) -> None:
+    Args:
+        source: the model.
+        get: fills a model in memory with all of it; by default it is copied.
+    """
+
+    def __init__(self, source: ModelSource, get: Callable[[ArrayModel], Any] | None = None) -> None:
         super().__init__()
         opened = OpenObject(source, lambda _: source.close())  # reads a tensor by its name
-        self.__dict__.update(source=source, opened=opened)
+        self.__dict__.update(source=source, opened=opened, get=get or partial(copy_model, source))
         for tensor in source.spec.tensors:
             self[tensor.name] = SourceArray(opened, tensor)
 
@@ -82,7 +88,7 @@ class SourceRecord(ArrayRecord):  # type: ignore[misc]
         if self.is_whole():
             tensors = self.source.spec.tensors
             arrays = {each.name: np.empty(each.shape, each.numpy_dtype) for each in tensors}
-            copy_model(self.source, ArrayModel(arrays))
+            self.__dict__["get"](ArrayModel(arrays))
         else:
             arrays = {name: array.numpy() for name, array in self.items()}
         if not keep_input:
