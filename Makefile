@@ -39,8 +39,8 @@ test: lint ## style, types, and the tests of minutes: all but most real processe
 test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
 	$(PYTEST) -m "not integrations and (hypothesis or sampled or not ($(QUICK)))" --hypothesis-profile=full
 
-test-integrations: venv ## FLARE, Flower and APPFL, each in an environment of its own, with and without us; SMALL=1
-	$(BIN)/pytest -q -n 1 -m integrations tests/integrations $(if $(SMALL),-k "not large")
+test-integrations: venv ## FLARE, Flower and APPFL with and without us (hours; goes on if interrupted); SMALL=1: minutes
+	$(if $(SMALL),,$(BIN)/pytest -q -n 1 -m integrations tests/integrations)
 	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small)
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted

@@ -110,7 +110,7 @@ class Running:
         """
         give_up_at = time.monotonic() + seconds
         while len(found := self.marks(event, side)) < count:
-            for each in self._processes.get(side, []):
+            for each in self._processes.get(side, [])[-1:]:  # an earlier one may be killed
                 if each.poll() and len(self.marks(event, side)) < count:
                     raise CaseFailed(f"{side} ended with {each.returncode} before {event!r}")
             if time.monotonic() > give_up_at or self._closing:
