@@ -50,7 +50,7 @@ class FetchDesk:
     """Admits fetchers; the sessions' threads call ``admit``, each fetch's own ``release``.
 
     A fetcher for which there is no room is refused, and tries again by itself. One that has lost
-    its connection gives up its place to a newer one.
+    its connection gives up its place to a newer one, if there is no other. A session has one place.
 
     Args:
         count: how many fetches to serve in all; None: without an end.
@@ -94,8 +94,8 @@ class FetchDesk:
         fetch, replaced = Fetch(session, request), None
         with self._changed:
             if refused := self._obstacle(session):
-                replaced = next((each for each in self._here if each.is_away), None)
-            is_free = not refused or (replaced is not None and self._error is None)
+                replaced = self._replaceable(session)
+            is_free = not refused or replaced is not None
             if is_free:
                 if replaced is not None:
                     self._here.remove(replaced)
@@ -120,6 +120,14 @@ class FetchDesk:
         if here >= self._most:
             return f"it is busy with {here} fetchers, the most at a time; try again later"
         return ""
+
+    def _replaceable(self, session: Session) -> Fetch | None:
+        """Return the fetch whose place ``session`` may take; None: it has to try again."""
+        if self._error is not None:
+            return None
+        # A session has one place: its second request never takes another fetcher's.
+        own = [each for each in self._here if each.session is session]
+        return next((each for each in own or self._here if each.is_away), None)
 
     def release(self, fetch: Fetch, *, is_served: bool) -> None:
         """Let another fetcher have the place."""
