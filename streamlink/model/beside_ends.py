@@ -11,6 +11,7 @@ from streamlink.model.digest import (
     HasBlockHashes,
     block_count,
     block_hash_of,
+    digest_of,
     root_hash,
 )
 from streamlink.model.interfaces import (
@@ -26,7 +27,7 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec
 
-__all__ = ["BesideSource", "TensorsOnly", "with_beside"]
+__all__ = ["BesideSource", "TensorsOnly", "beside_source", "with_beside"]
 
 
 def with_beside(source: ModelSource, most_files: int, most_bytes: int) -> ModelSource:
@@ -39,7 +40,13 @@ def with_beside(source: ModelSource, most_files: int, most_bytes: int) -> ModelS
         return source
     beside = source.beside(most_files, most_bytes)
     require_bounded(entries_of(beside), most_files, most_bytes, "the sender")
-    return BesideSource(source, beside) if entries_of(beside) else source
+    return beside_source(source, beside) if entries_of(beside) else source
+
+
+def beside_source(source: ModelSource, beside: Beside) -> BesideSource:
+    """Return ``source`` with ``beside`` behind its tensors; with block hashes, if it has them."""
+    kind = _HashedBesideSource if isinstance(source, HasBlockHashes) else BesideSource
+    return kind(source, beside)
 
 
 class BesideSource:
@@ -71,23 +78,6 @@ class BesideSource:
             tensors = self._source.read(offset, self._start - offset)
         return (*tensors, self._files[max(0, offset - self._start) : stop - self._start])
 
-    def block_hash(self, block: int) -> bytes | None:
-        """Return a block's stored hash; None: the source has none."""
-        source = self._source
-        if not isinstance(source, HasBlockHashes) or not self._start:
-            return None
-        start, stop = block_range(block, self.spec.nbytes)
-        if stop <= self._start and stop - start == BLOCK_BYTES:
-            return source.block_hash(block)
-        if source.block_hash(0) is None:
-            return None
-        return block_hash_of(b"".join(self.read(start, stop - start)))
-
-    def digest(self) -> str:
-        """Return the digest of tensors and files, from the block hashes of the source."""
-        hashes = (self.block_hash(block) for block in range(block_count(self.spec.nbytes)))
-        return root_hash(self.spec, (each or b"" for each in hashes))
-
     def identity(self) -> str:
         """Return a name for the content, with that of the files in it; empty: it has none."""
         known = self._source.identity() if isinstance(self._source, HasIdentity) else ""
@@ -105,6 +95,29 @@ class BesideSource:
     def close(self) -> None:
         """Close the source."""
         self._source.close()
+
+
+class _HashedBesideSource(BesideSource):
+    """The same for a source that stores its block hashes."""
+
+    def block_hash(self, block: int) -> bytes | None:
+        """Return a block's hash; None: the source was stored without them."""
+        source = self._source
+        assert isinstance(source, HasBlockHashes)
+        # Without bytes of tensors there is no block that could be asked for, and nothing to read.
+        if not self.spec.nbytes or (self._start and source.block_hash(0) is None):
+            return None
+        start, stop = block_range(block, self.spec.nbytes)
+        if stop <= self._start and stop - start == BLOCK_BYTES:
+            return source.block_hash(block)
+        return block_hash_of(b"".join(self.read(start, stop - start)))
+
+    def digest(self) -> str:
+        """Return the digest of tensors and files: from the block hashes, or else by reading all."""
+        if self.block_hash(0) is None:
+            return digest_of(self)
+        hashes = (self.block_hash(block) for block in range(block_count(self.spec.nbytes)))
+        return root_hash(self.spec, (each or b"" for each in hashes))
 
 
 class TensorsOnly:

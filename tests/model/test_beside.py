@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from streamlink.errors import ModelError
 from streamlink.model.beside import PREFIX, Beside, Entries, entries_of, is_beside, joined, split
-from streamlink.model.beside_ends import BesideSource, TensorsOnly, with_beside
+from streamlink.model.beside_ends import BesideSource, TensorsOnly, beside_source, with_beside
 from streamlink.model.copy import copy_model
-from streamlink.model.digest import BLOCK_BYTES, digest_of
+from streamlink.model.digest import BLOCK_BYTES, HasBlockHashes, digest_of
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.stores import ArrayModel, MemoryStore
+from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore
 from tests.support.models import content, float_spec, pattern_model
 
 SPEC = float_spec(BLOCK_BYTES // 4 + 7, 11)
@@ -115,11 +116,29 @@ def test_files_are_part_of_the_digest_and_of_the_name_of_a_model() -> None:
     builder = DigestBuilder(inner.spec, lambda block, value: hashes.update({block: value}))
     for view in inner.read(0, inner.spec.nbytes):
         builder.update(view)
-    first, second = BesideSource(inner, BESIDE), BesideSource(inner, other)
+    first, second = beside_source(inner, BESIDE), beside_source(inner, other)
+    assert isinstance(first, HasBlockHashes)
+    assert isinstance(second, HasBlockHashes)
     assert first.digest() == digest_of(first) != digest_of(inner)
     assert first.digest() != second.digest()
     assert first.identity() != second.identity()
     assert BesideSource(pattern_model(SPEC), BESIDE).identity() == ""
+
+
+def test_only_a_source_with_block_hashes_has_them_with_its_files() -> None:
+    assert not isinstance(source(), HasBlockHashes)
+    assert not isinstance(beside_source(pattern_model(SPEC), BESIDE), HasBlockHashes)
+
+
+@pytest.mark.parametrize("files", [BESIDE, Beside(metadata={"format": "pt"})])
+def test_a_stored_model_without_a_byte_of_tensors_has_a_digest(
+    tmp_path: Path, files: Beside
+) -> None:
+    store, empty = SafetensorsStore(tmp_path), ArrayModel({"w": np.zeros(0, "f4")})
+    copy_model(whole := beside_source(empty, files), store.begin(whole.spec))
+    stored = with_beside(store.open(), 64, BLOCK_BYTES * 2)
+    assert isinstance(stored, HasBlockHashes)
+    assert stored.digest() == digest_of(stored) == digest_of(whole)
 
 
 def test_a_sink_without_a_place_for_files_gets_the_tensors_alone() -> None:
