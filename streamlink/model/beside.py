@@ -92,8 +92,8 @@ class Entries:
         The metadata is free text of other tools, which nothing needs that is so long.
         """
         for key, value in sorted(self.metadata.items()):
-            name = _FACT + json.dumps([key, value])
-            if len(name) <= MAX_ENTRY_BYTES:  # ASCII, by ``json.dumps``
+            name = _FACT + json.dumps([key, value])  # in ASCII
+            if len(name) <= MAX_ENTRY_BYTES and _is_unicode(key + value):
                 yield TensorSpec(name, "U8", (0,))
         for name, nbytes in self.files.items():
             yield TensorSpec(_FILE + name, "U8", (nbytes,))
@@ -162,6 +162,8 @@ def split(spec: ModelSpec) -> tuple[ModelSpec, Entries]:
             files[_checked_file(tensor.name.removeprefix(_FILE))] = tensor.nbytes
         else:
             key, value = _checked_fact(tensor)
+            if key in metadata:
+                raise ModelError(f"the model's metadata has two values for {key[:255]!r}")
             metadata[key] = value
     return ModelSpec(spec.tensors[:count]), Entries(files, metadata)
 
@@ -194,10 +196,25 @@ def _checked_file(name: str) -> str:
 
 
 def _checked_fact(tensor: TensorSpec) -> tuple[str, str]:
+    text = tensor.name.removeprefix(_FACT)
     try:
-        key, value = json.loads(tensor.name.removeprefix(_FACT))
-    except ValueError:
-        key = value = None
-    if not (isinstance(key, str) and isinstance(value, str)) or tensor.nbytes:
+        fact = json.loads(text)
+        # Our own writing and no other: then a name means one fact, and a fact has one name.
+        is_fact = tensor.nbytes == 0 and _is_pair(fact) and json.dumps(fact) == text
+    except (ValueError, RecursionError):  # hostile text may be nested as deeply as a name is long
+        is_fact = False
+    if not is_fact:
         raise ModelError(f"{tensor.name[:255]!r} is not a fact of a model's metadata")
+    key, value = fact
     return key, value
+
+
+def _is_pair(fact: object) -> bool:
+    if not (isinstance(fact, list) and len(fact) == 2):
+        return False
+    return all(isinstance(each, str) and _is_unicode(each) for each in fact)
+
+
+def _is_unicode(text: str) -> bool:
+    # JSON can write one half of a surrogate pair, which no header of safetensors may hold.
+    return not any("\ud800" <= each <= "\udfff" for each in text)

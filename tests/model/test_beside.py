@@ -36,8 +36,9 @@ def test_a_description_with_files_is_split_into_what_it_was_made_of() -> None:
     assert whole.nbytes == SPEC.nbytes + entries_of(BESIDE).nbytes
 
 
-def test_a_fact_that_is_too_long_is_left_out_and_the_others_are_not() -> None:
-    entries = Entries(metadata={"long": "x" * 2000, "format": "pt"})
+def test_a_fact_that_is_too_long_or_no_text_is_left_out_and_the_others_are_not() -> None:
+    facts = {"long": "x" * 2000, "half": "\ud800", "format": "pt"}
+    entries = Entries(metadata=facts)
     assert split(joined(SPEC, entries))[1].metadata == {"format": "pt"}
 
 
@@ -82,6 +83,24 @@ def test_no_other_name_can_be_beside_a_model(name: str) -> None:
 def test_an_entry_of_another_form_is_refused(entry: TensorSpec) -> None:
     with pytest.raises(ModelError, match=r"no small file|is not a fact"):
         split(ModelSpec((*SPEC.tensors, entry)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["5", "null", "true", '"ab"', '["a", ["b"]]', '{"a": 1, "b": 2}', "[" * 985,
+     r'["\ud800", "x"]', r'["x", "\udfff"]', '["a","b"]', ' ["a", "b"]', '["\u00e9", "b"]', ""],
+    ids=lambda text: text[:20],
+)  # fmt: skip
+def test_a_hostile_fact_is_refused_as_a_model_is(text: str) -> None:
+    spec = ModelSpec((*SPEC.tensors, TensorSpec(f"{PREFIX}metadata/{text}", "U8", (0,))))
+    with pytest.raises(ModelError, match="is not a fact of a model's metadata"):
+        split(spec)
+
+
+def test_a_fact_with_two_values_is_refused() -> None:
+    facts = [TensorSpec(f"{PREFIX}metadata/{json.dumps(['a', each])}", "U8", (0,)) for each in "bc"]
+    with pytest.raises(ModelError, match="has two values for 'a'"):
+        split(ModelSpec((*SPEC.tensors, *facts)))
 
 
 def test_a_source_gives_the_files_behind_its_tensors() -> None:

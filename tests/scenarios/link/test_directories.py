@@ -166,8 +166,8 @@ def test_with_another_file_beside_it_a_model_begins_at_its_start(
 class Hostile:
     """A model with an entry that no honest sender makes."""
 
-    def __init__(self, name: str) -> None:
-        entry = TensorSpec(f"{PREFIX}file/{name}", "U8", (8,))
+    def __init__(self, name: str, nbytes: int = 8) -> None:
+        entry = TensorSpec(PREFIX + name, "U8", (nbytes,))
         self.spec = ModelSpec((TensorSpec("w", "F32", (2,)), entry))
 
     def read(self, offset: int, length: int) -> Payload:
@@ -185,9 +185,20 @@ def test_a_file_that_may_not_be_beside_a_model_is_refused_before_its_first_byte(
 ) -> None:
     receiver = Receiver(SafetensorsStore(tmp_path / "target"))
     with pytest.raises(StreamAborted, match="is not the name of a small file") as caught:
-        send(Hostile(name), receiver.address, config=FAST, retry=WAIT)
+        send(Hostile(f"file/{name}"), receiver.address, config=FAST, retry=WAIT)
     assert caught.value.code is AbortCode.SPEC_MISMATCH
     assert not list(tmp_path.rglob("*.*"))
+
+
+@pytest.mark.parametrize("text", ["5", "[" * 985], ids=["number", "nested"])
+def test_a_receiver_refuses_a_hostile_fact_and_takes_the_next_model(
+    source: Path, tmp_path: Path, text: str
+) -> None:
+    receiver = Receiver(SafetensorsStore(tmp_path / "target"))
+    with pytest.raises(StreamAborted, match="is not a fact of a model's metadata"):
+        send(Hostile(f"metadata/{text}", 0), receiver.address, config=FAST, retry=0)
+    sent = sl.send(source, receiver.address, config=FAST)
+    assert receiver.done.result(WAIT).digest == sent.digest
 
 
 def test_more_files_than_the_receiver_takes_are_refused_in_words(
