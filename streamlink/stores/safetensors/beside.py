@@ -40,6 +40,7 @@ __all__ = [
     "finish_placing",
     "is_adapter",
     "metadata_of",
+    "placed_before",
     "read_beside",
     "require_placeable",
     "side_file_name",
@@ -59,14 +60,14 @@ class Placing:
     Attributes:
         generation: of the attempt.
         files: the names of the small files, in the order of their temporary names.
-        brings: whether the model brings small files of its own, which replace those there are.
         shard: the file that is an adapter's; empty: it is no adapter.
+        removed: the names of what models before this one brought here, and this one does not.
     """
 
     generation: str
     files: tuple[str, ...]
-    brings: bool
     shard: str = ""
+    removed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,7 +76,12 @@ class Placing:
 
     def __bool__(self) -> bool:
         """Whether anything is to be placed."""
-        return self.brings or bool(self.shard)
+        return bool(self.files or self.shard or self.removed)
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The names that this model takes."""
+        return (*self.files, *([ADAPTER_NAME] if self.shard else []))
 
     def write(self, directory: Path) -> None:
         """Write the list, durably but for its name."""
@@ -83,7 +89,7 @@ class Placing:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         fd = patiently(os.open, directory / self.name, flags, 0o644)
         try:
-            facts = {"files": self.files, "brings": self.brings, "shard": self.shard}
+            facts = {"files": self.files, "shard": self.shard, "removed": self.removed}
             write_all(fd, json.dumps(facts).encode(), 0)
             os.fsync(fd)
         finally:
@@ -104,6 +110,20 @@ def metadata_of(directory: Path) -> Mapping[str, str]:
             finally:
                 os.close(fd)
     return {}
+
+
+def placed_before(directory: Path) -> tuple[str, ...]:
+    """Return the names of what the present model, or one before it, has brought here.
+
+    An adapter that is the whole model here is replaced as all tensors are, whoever has written it.
+    """
+    try:
+        return ShardIndex.read(directory).placed
+    except CorruptStore:
+        return ()
+    except FileNotFoundError:
+        is_model = _is_plain(directory / ADAPTER_NAME) and not (directory / SINGLE_NAME).exists()
+        return (ADAPTER_NAME,) if is_model else ()
 
 
 def side_file_name(generation: str, number: int) -> str:
@@ -138,10 +158,12 @@ def unfinished(directory: Path) -> Placing | None:
         except FileNotFoundError:
             continue
         files = tuple(str(name) for name in facts.get("files", ()))
+        removed = tuple(str(name) for name in facts.get("removed", ()))
         shard = str(facts.get("shard", ""))
-        if not all(map(is_beside, files)) or not (shard == "" or shard in alive):
+        names = {*files, *removed} - {ADAPTER_NAME}
+        if not all(map(is_beside, names)) or not (shard == "" or shard in alive):
             raise CorruptStore("it does not list small files of this model", path=str(path))
-        return Placing(generation, files, bool(facts.get("brings")), shard)
+        return Placing(generation, files, shard, removed)
     return None
 
 
@@ -160,14 +182,11 @@ def _place(directory: Path, placing: Placing) -> None:
         written = directory / side_file_name(placing.generation, number)
         if written.exists():  # else an interrupted call has renamed it
             os.replace(written, directory / name)
-    if placing.brings:
-        for name in _files_in(directory):
-            if name not in placing.files:
-                remove(directory / name)
+    for name in placing.removed:
+        if _is_plain(directory / name):
+            remove(directory / name)
     if placing.shard:
         _link(directory / placing.shard, directory / ADAPTER_NAME, placing.generation)
-    elif placing.brings:
-        remove(directory / ADAPTER_NAME)
     # The names first: a list that is gone says that they are durable.
     sync_directory(directory)
     remove(directory / placing.name)
@@ -190,8 +209,7 @@ def read_beside(
     with disk_errors(directory, "reading the small files beside the model"):
         paths = {name: directory / name for name in _files_in(directory)}
         if placing is not None:
-            there = {} if placing.brings else paths
-            paths = {**there, **{name: paths[name] for name in placing.files if name in paths}}
+            paths = {name: path for name, path in paths.items() if name not in placing.removed}
             for number, name in enumerate(placing.files):
                 written = directory / side_file_name(placing.generation, number)
                 if written.exists():
@@ -222,6 +240,10 @@ def _files_in(directory: Path) -> Iterator[str]:
                 logger.warning("%s is a link, so it does not go with the model", path)
             elif path.is_file():
                 yield name
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _read(path: Path, nbytes: int) -> bytes:

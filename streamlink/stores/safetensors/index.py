@@ -24,6 +24,7 @@ import xxhash
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
+from streamlink.model.beside import is_beside
 from streamlink.model.digest import BLOCK_HASH_BYTES, block_count
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.checked_json import parse_json
@@ -52,6 +53,7 @@ ADAPTER_NAME = "adapter_model.safetensors"
 
 _BESIDE = ".beside"
 _DIGESTS, _CHECKSUM = "streamlink_digests", "streamlink_checksum"
+_PLACED = "streamlink_placed"
 
 # Only what matches this is ever removed, unless the old index names it. So it is strict: the exact
 # forms that this package writes, and nothing that another tool would.
@@ -75,11 +77,14 @@ class ShardIndex:
         weight_map: tensor → file name, in logical order.
         total_bytes: bytes of all tensors.
         digests: name of the sidecar with the block hashes, ``""`` for none.
+        placed: names of the small files that a model brought here, and of an adapter's file: these
+            are the store's to remove, and no others.
     """
 
     weight_map: Mapping[str, str]
     total_bytes: int = 0
     digests: str = ""
+    placed: tuple[str, ...] = ()
 
     @property
     def files(self) -> set[str]:
@@ -106,13 +111,14 @@ class ShardIndex:
         names = {*map(_checked_type, weight_map.values()), _checked_type(digests)} - {""}
         for name in names:
             _require_plain_name(name, path)
-        # Three signs, so that a bit that flips in one key cannot switch the check off.
-        is_ours = _DIGESTS in facts or _CHECKSUM in facts or any(map(_OURS.fullmatch, names))
+        # Several signs, so that a bit that flips in one key cannot switch the check off.
+        is_ours = not facts.keys().isdisjoint((_DIGESTS, _CHECKSUM, _PLACED))
+        is_ours = is_ours or any(map(_OURS.fullmatch, names))
         if is_ours and facts.get(_CHECKSUM) != _checksum(weight_map, facts):
             raise CorruptStore(
                 "the index is damaged: its checksum is wrong or missing", path=str(path)
             )
-        return cls(weight_map, digests=digests)
+        return cls(weight_map, digests=digests, placed=_placed(facts, path))
 
     def write(self, directory: Path, generation: str) -> None:
         """Replace the directory's index, atomically and durably."""
@@ -123,6 +129,8 @@ class ShardIndex:
         """Write the next index to the disk under a temporary name, for ``publish_index``."""
         temporary = directory / next_index_name(generation)
         metadata: dict[str, Any] = {"total_size": self.total_bytes, _DIGESTS: self.digests}
+        if self.placed:
+            metadata[_PLACED] = list(self.placed)
         metadata[_CHECKSUM] = _checksum(self.weight_map, metadata)
         text = json.dumps({"metadata": metadata, "weight_map": dict(self.weight_map)}, indent=1)
         # O_TRUNC and not O_EXCL: a resumed attempt keeps its generation, and may find the file that
@@ -241,7 +249,21 @@ def _checksum(weight_map: Mapping[str, str], facts: Mapping[str, Any]) -> str:
     """Return the checksum of an index's content, which does not depend on white space."""
     # A list of pairs: the order of the tensors is part of what is protected.
     content = [list(weight_map.items()), facts.get("total_size"), facts.get(_DIGESTS)]
+    if _PLACED in facts:
+        content.append(facts[_PLACED])
     return xxhash.xxh3_128_hexdigest(json.dumps(content).encode())
+
+
+def _placed(facts: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    names = facts.get(_PLACED, [])
+    # These are removed when the next model comes, so the index must not be able to name others.
+    if not isinstance(names, list) or not all(map(_may_be_placed, names)):
+        raise CorruptStore("it names files that no model brings", path=str(path))
+    return tuple(names)
+
+
+def _may_be_placed(name: object) -> bool:
+    return isinstance(name, str) and (name == ADAPTER_NAME or is_beside(name))
 
 
 def _checked_type(name: object) -> str:

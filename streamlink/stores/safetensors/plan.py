@@ -6,12 +6,18 @@ The shards come first, each with its header; behind them each small file is one 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streamlink.model.beside import split
 from streamlink.model.spec import ModelSpec
-from streamlink.stores.safetensors.beside import Placing, is_adapter, metadata_of, side_file_name
+from streamlink.stores.safetensors.beside import (
+    Placing,
+    is_adapter,
+    metadata_of,
+    placed_before,
+    side_file_name,
+)
 from streamlink.stores.safetensors.header import encode_header
 from streamlink.stores.safetensors.index import shard_name
 from streamlink.stores.safetensors.layout import Layout, split_into_shards
@@ -31,6 +37,7 @@ class Plan:
         weight_map: tensor → shard.
         layout: of all bytes, those of the small files behind those of the tensors.
         placing: what is renamed after the commit.
+        placed: the names that are the store's to remove from then on.
     """
 
     model: ModelSpec
@@ -40,6 +47,7 @@ class Plan:
     weight_map: dict[str, str]
     layout: Layout
     placing: Placing
+    placed: tuple[str, ...]
 
 
 def planned(directory: Path, generation: str, spec: ModelSpec, shard_bytes: int) -> Plan:
@@ -66,16 +74,18 @@ def planned(directory: Path, generation: str, spec: ModelSpec, shard_bytes: int)
     weight_map = {
         tensor.name: name for name, tensors in zip(names, shards, strict=True) for tensor in tensors
     }
-    placing = Placing(
-        generation,
-        tuple(entries.files),
-        brings=bool(entries.files),
-        shard=names[0] if adapter and len(shards) == 1 else "",
-    )
+    shard = names[0] if adapter and len(shards) == 1 else ""
+    placing = Placing(generation, tuple(entries.files), shard)
+    before = [name for name in placed_before(directory) if name not in placing.placed]
+    placed = placing.placed
+    if entries.files:
+        placing = replace(placing, removed=tuple(before))
+    else:
+        placed = (*before, *placed)
     # Facts of the metadata have no bytes, so any place will do.
     places += [(0, 0)] * (len(spec.tensors) - len(model.tensors) - len(entries.files))
     places += [(len(shards) + number, 0) for number in range(len(entries.files))]
     names += [side_file_name(generation, number) for number in range(len(entries.files))]
     headers += [b""] * len(entries.files)
     sizes += entries.files.values()
-    return Plan(model, names, headers, sizes, weight_map, Layout(spec, places), placing)
+    return Plan(model, names, headers, sizes, weight_map, Layout(spec, places), placing, placed)

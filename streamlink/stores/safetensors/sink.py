@@ -354,7 +354,8 @@ class SafetensorsSink(TwoStepSink):
         # Read now: once the index is replaced, nothing names the old files any more, and other
         # tools give theirs names that we could not recognize.
         self._superseded = superseded_files(self._directory)
-        index = ShardIndex(self._shards.plan.weight_map, model.nbytes, digests)
+        plan = self._shards.plan
+        index = ShardIndex(plan.weight_map, model.nbytes, digests, plan.placed)
         index.prepare(self._directory, self._generation)
 
     def _remove_own(self) -> None:

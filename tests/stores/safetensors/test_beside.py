@@ -13,13 +13,13 @@ import safetensors
 import safetensors.numpy
 
 from streamlink.copying import copy_model, digest_of
-from streamlink.errors import ModelError, SourceChanged, StoreError
+from streamlink.errors import CorruptStore, ModelError, SourceChanged, StoreError
 from streamlink.model.beside import Beside
 from streamlink.model.beside_ends import BesideSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.stores import MemoryStore, SafetensorsStore, open_model
 from streamlink.stores.safetensors import SafetensorsSource
-from streamlink.stores.safetensors.index import ADAPTER_NAME, INDEX_NAME, ShardIndex
+from streamlink.stores.safetensors.index import ADAPTER_NAME, INDEX_NAME, ShardIndex, _checksum
 from tests.support.models import arrays_of, content, float_spec, pattern_model, save
 
 SPEC = float_spec(70_001, 11)
@@ -72,6 +72,39 @@ def test_a_model_with_files_replaces_those_of_the_one_before(place: Path) -> Non
     assert beside(place) == Beside(NEW, {"format": "np"})
     names = {path.name for path in place.iterdir()}
     assert names == {*NEW, "notes.md", INDEX_NAME, *ShardIndex.read(place).files}
+
+
+def test_files_that_no_model_has_brought_stay(place: Path) -> None:
+    mine = {"requirements.txt": b"mine", "notes.txt": b"mine", "vocab.json": b"mine"}
+    place.mkdir()
+    for name in (*mine, "config.json"):
+        (place / name).write_bytes(b"mine")
+    save(SafetensorsStore(place), whole(0, OLD))
+    assert files_in(place) == {**OLD, **mine}
+    # Between the two, a round: what the first model has brought is still known.
+    save(SafetensorsStore(place), pattern_model(SPEC, seed=1))
+    save(SafetensorsStore(place), whole(2, NEW))
+    assert files_in(place) == {**NEW, **mine}
+
+
+def test_an_adapter_that_is_the_model_is_replaced_as_tensors_are(place: Path) -> None:
+    place.mkdir()
+    arrays = arrays_of(SPEC, content(pattern_model(SPEC)))
+    safetensors.numpy.save_file(arrays, place / ADAPTER_NAME)
+    save(SafetensorsStore(place), whole(0, OLD))
+    assert files_in(place) == OLD
+
+
+@pytest.mark.parametrize("name", ["model-secret.safetensors", "a/b.txt", "../config.json", 5])
+def test_an_index_cannot_have_other_files_removed(place: Path, name: object) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    index = json.loads((place / INDEX_NAME).read_text())
+    facts = index["metadata"]
+    facts["streamlink_placed"] = [name]
+    facts["streamlink_checksum"] = _checksum(index["weight_map"], facts)
+    (place / INDEX_NAME).write_text(json.dumps(index))
+    with pytest.raises(CorruptStore, match="it names files that no model brings"):
+        ShardIndex.read(place)
 
 
 def test_a_model_without_files_keeps_those_that_are_there(place: Path) -> None:
