@@ -26,7 +26,7 @@ from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, ModelError, StoreError
 from streamlink.model.beside import Entries, is_beside, require_bounded
 from streamlink.stores.checked_json import parse_json
-from streamlink.stores.files import disk_errors, remove, sync_directory, write_all
+from streamlink.stores.files import remove, sync_directory, write_all
 from streamlink.stores.safetensors.header import read_header
 from streamlink.stores.safetensors.index import (
     ADAPTER_NAME,
@@ -205,18 +205,23 @@ def read_beside(
 
     Raises:
         ModelError: there are more; nothing more is read then.
+        FileNotFoundError: one has got another name, or is gone, since they were listed.
     """
-    with disk_errors(directory, "reading the small files beside the model"):
-        paths = {name: directory / name for name in _files_in(directory)}
-        if placing is not None:
-            paths = {name: path for name, path in paths.items() if name not in placing.removed}
-            for number, name in enumerate(placing.files):
-                written = directory / side_file_name(placing.generation, number)
-                if written.exists():
-                    paths[name] = written
-        sizes = {name: path.stat().st_size for name, path in sorted(paths.items())}
-        require_bounded(Entries(sizes), most_files, most_bytes, f"{directory}")
-        return {name: _read(paths[name], nbytes) for name, nbytes in sizes.items()}
+    paths = {name: directory / name for name in _files_in(directory)}
+    if placing is not None:
+        paths = {name: path for name, path in paths.items() if name not in placing.removed}
+        for number, name in enumerate(placing.files):
+            # In this order: a file that has no longer the first name has the second one, though
+            # the list above may be from before it had.
+            written = directory / side_file_name(placing.generation, number)
+            final = directory / name
+            if written.exists():
+                paths[name] = written
+            elif _is_plain(final):
+                paths[name] = final
+    sizes = {name: path.stat().st_size for name, path in sorted(paths.items())}
+    require_bounded(Entries(sizes), most_files, most_bytes, f"{directory}")
+    return {name: _read(paths[name], nbytes) for name, nbytes in sizes.items()}
 
 
 def require_placeable(directory: Path, placing: Placing) -> None:

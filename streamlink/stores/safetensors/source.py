@@ -22,7 +22,7 @@ from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.block_cache import BlockCache, verify
 from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_into
-from streamlink.stores.safetensors.beside import read_beside, unfinished
+from streamlink.stores.safetensors.beside import Placing, read_beside, unfinished
 from streamlink.stores.safetensors.header import ShardHeader, read_header
 from streamlink.stores.safetensors.index import (
     ADAPTER_NAME,
@@ -38,6 +38,8 @@ __all__ = ["SafetensorsSource"]
 logger = logging.getLogger("streamlink.stores")
 
 _IDLE_BUFFER_BYTES = 8 << 20
+_MOST_READS = 5
+"""How often the small files are read again: one commit renames them once."""
 
 
 class SafetensorsSource:
@@ -132,16 +134,39 @@ class SafetensorsSource:
         """
         if not self._path.is_dir():
             return Beside(metadata=self._metadata)
-        placing = unfinished(self._path) if self._index is not None else None
-        files = read_beside(self._path, placing, most_files, most_bytes)
-        # After the files were read: then they are of the model that was opened.
-        self._require_current()
-        return Beside(files, self._metadata)
+        with disk_errors(self._path, "reading the small files beside the model"):
+            for _ in range(_MOST_READS):
+                files = self._read_beside(most_files, most_bytes)
+                # After the files were read: then they are of the model that was opened.
+                self._require_current()
+                if files is not None:
+                    return Beside(files, self._metadata)
+        raise SourceChanged(
+            "the small files beside the model changed each time they were read; try again when "
+            "nothing writes to them",
+            path=str(self._path),
+        )
+
+    def _read_beside(self, most_files: int, most_bytes: int) -> dict[str, bytes] | None:
+        """Return the small files; None: they were renamed meanwhile, so some may be missing."""
+        placing = self._unfinished()
+        try:
+            files = read_beside(self._path, placing, most_files, most_bytes)
+        except FileNotFoundError:
+            return None
+        return files if self._unfinished() == placing else None
+
+    def _unfinished(self) -> Placing | None:
+        return None if self._index is None else unfinished(self._path)
 
     def _require_current(self) -> None:
         if self._index is None:
             self._check()
-        elif ShardIndex.read(self._path) != self._index:
+            # A commit removes ``model.safetensors``, which is no change to whoever reads it.
+            is_current = not (self._path / INDEX_NAME).exists()
+        else:
+            is_current = ShardIndex.read(self._path) == self._index
+        if not is_current:
             raise SourceChanged(
                 "another model has replaced it since it was opened", path=str(self._path)
             )

@@ -18,7 +18,8 @@ from streamlink.model.beside import Beside
 from streamlink.model.beside_ends import BesideSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.stores import MemoryStore, SafetensorsStore, open_model
-from streamlink.stores.safetensors import SafetensorsSource
+from streamlink.stores.safetensors import SafetensorsSource, sink, source
+from streamlink.stores.safetensors import beside as placing
 from streamlink.stores.safetensors.index import ADAPTER_NAME, INDEX_NAME, ShardIndex, _checksum
 from tests.support.models import arrays_of, content, float_spec, pattern_model, save
 
@@ -301,6 +302,59 @@ def test_files_of_a_later_model_are_not_taken_for_those_of_the_one_that_was_open
     save(SafetensorsStore(place), whole(1, NEW))
     with pytest.raises(SourceChanged, match="another model has replaced it"):
         opened.beside(64, 1 << 20)  # type: ignore[attr-defined]
+
+
+def half_placed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a commit end between its index and the first rename of a small file."""
+    save(SafetensorsStore(place), whole(0, OLD))
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "finish_placing", lambda directory: None)
+        save(SafetensorsStore(place), whole(1, NEW))
+
+
+@pytest.mark.parametrize("name", ["_files_in", "require_bounded"])
+def test_files_that_get_their_names_while_they_are_read_are_read_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    half_placed(place, monkeypatch)
+    opened = SafetensorsSource(place)
+    reads, original = list[int](), getattr(placing, name)
+
+    def meanwhile(*args: Any) -> Any:
+        found = original(*args)
+        found = list(found) if found is not None else None  # listed before, not after
+        if not reads:
+            placing.finish_placing(place)  # lists the directory no more
+        reads.append(0)
+        return found
+
+    monkeypatch.setattr(placing, name, meanwhile)
+    assert opened.beside(64, 1 << 20) == Beside(dict(sorted(NEW.items())), PT)
+    assert len(reads) == 2
+
+
+def test_files_that_change_each_time_they_are_read_are_refused(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    opened = SafetensorsSource(place)
+
+    def gone(*args: Any) -> None:
+        raise FileNotFoundError("it was there a moment ago")
+
+    monkeypatch.setattr(source, "read_beside", gone)
+    with pytest.raises(SourceChanged, match="changed each time they were read"):
+        opened.beside(64, 1 << 20)
+
+
+def test_files_of_a_commit_are_not_those_of_a_file_that_was_open(place: Path) -> None:
+    place.mkdir()
+    arrays = arrays_of(SPEC, content(pattern_model(SPEC)))
+    safetensors.numpy.save_file(arrays, place / "model.safetensors")
+    opened = SafetensorsSource(place)
+    save(SafetensorsStore(place), whole(1, NEW))
+    with pytest.raises(SourceChanged, match="another model has replaced it"):
+        opened.beside(64, 1 << 20)
 
 
 def test_other_targets_get_the_tensors_alone(place: Path, tmp_path: Path) -> None:
