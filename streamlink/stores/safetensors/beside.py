@@ -30,6 +30,7 @@ from streamlink.stores.files import remove, sync_directory, write_all
 from streamlink.stores.safetensors.header import read_header
 from streamlink.stores.safetensors.index import (
     ADAPTER_NAME,
+    INDEX_NAME,
     SINGLE_NAME,
     ShardIndex,
     generation_of,
@@ -103,7 +104,8 @@ def metadata_of(directory: Path) -> Mapping[str, str]:
     except (FileNotFoundError, CorruptStore):
         names = [SINGLE_NAME, ADAPTER_NAME]
     for name in names:
-        with suppress(FileNotFoundError, CorruptStore):
+        # A model that is about to be replaced need not be one that can be read.
+        with suppress(FileNotFoundError, IsADirectoryError, StoreError, ModelError):
             fd = patiently(os.open, directory / name, os.O_RDONLY)
             try:
                 return read_header(fd, directory / name).metadata
@@ -138,7 +140,7 @@ def is_adapter(directory: Path, entries: Entries) -> bool:
     """
     if entries.files:
         return _ADAPTER_CONFIG in entries.files
-    return any((directory / name).exists() for name in (_ADAPTER_CONFIG, ADAPTER_NAME))
+    return any((directory / name).is_file() for name in (_ADAPTER_CONFIG, ADAPTER_NAME))
 
 
 def unfinished(directory: Path) -> Placing | None:
@@ -225,15 +227,16 @@ def read_beside(
 
 
 def require_placeable(directory: Path, placing: Placing) -> None:
-    """Check that the small files of a model can have their names.
+    """Check that a model's files can have their names: after its commit it would be too late.
 
     Raises:
         StoreError: a directory has one of them.
     """
-    for name in placing.files:
+    for name in (INDEX_NAME, SINGLE_NAME, *placing.placed):
         if (directory / name).is_dir() and not (directory / name).is_symlink():
             raise StoreError(
-                f"{directory / name}: this is a directory, and the model brings a file of that name"
+                f"{directory / name}: this is a directory, and the model brings a file of that "
+                "name; rename the directory, or name another place for the model"
             )
 
 
@@ -267,7 +270,17 @@ def _link(shard: Path, name: Path, generation: str) -> None:
     try:
         os.link(shard, temporary)
     except OSError:  # a file system without hard links
-        shutil.copyfile(shard, temporary)
+        _copy(shard, temporary)
     os.replace(temporary, name)
     # Where both are one file already, ``rename`` does nothing and leaves the other name.
     remove(temporary)
+
+
+def _copy(shard: Path, temporary: Path) -> None:
+    shutil.copyfile(shard, temporary)
+    fd = patiently(os.open, temporary, os.O_RDONLY)
+    try:
+        # Once the list is gone, nobody copies it again.
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,15 @@ def test_a_model_without_files_keeps_those_that_are_there(place: Path) -> None:
     assert content(open_model(place)) == content(pattern_model(SPEC, seed=2))
 
 
+def test_an_old_model_that_cannot_be_read_does_not_block_the_next_one(place: Path) -> None:
+    header = json.dumps({"q": {"dtype": "F4", "shape": [2], "data_offsets": [0, 1]}}).encode()
+    place.mkdir()
+    (place / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0")
+    save(SafetensorsStore(place), pattern_model(SPEC))
+    assert content(open_model(place)) == content(pattern_model(SPEC))
+    assert not (place / "model.safetensors").exists()
+
+
 def test_the_metadata_is_in_each_shard_where_other_tools_look_for_it(place: Path) -> None:
     save(SafetensorsStore(place, shard_bytes=100_000), whole(0, OLD))
     save(SafetensorsStore(place, shard_bytes=100_000), pattern_model(SPEC, seed=1))
@@ -217,11 +227,20 @@ def test_an_attempt_that_is_discarded_leaves_no_file(place: Path) -> None:
     assert {path.name for path in place.iterdir()} == before
 
 
-def test_a_directory_in_the_place_of_a_file_is_refused_before_a_byte_came(place: Path) -> None:
-    (place / "config.json").mkdir(parents=True)
+@pytest.mark.parametrize("name", ["config.json", ADAPTER_NAME, "model.safetensors"])
+def test_a_directory_in_the_place_of_a_file_is_refused_before_a_byte_came(
+    place: Path, name: str
+) -> None:
+    (place / name).mkdir(parents=True)
     with pytest.raises(StoreError, match="this is a directory, and the model brings a file"):
-        SafetensorsStore(place).begin(whole(0, OLD).spec)
-    assert [path.name for path in place.iterdir()] == ["config.json"]
+        SafetensorsStore(place).begin(whole(0, {**OLD, "adapter_config.json": b"{}"}).spec)
+    assert [path.name for path in place.iterdir()] == [name]
+
+
+def test_a_directory_with_an_adapters_name_is_no_adapter(place: Path) -> None:
+    (place / ADAPTER_NAME).mkdir(parents=True)
+    save(SafetensorsStore(place), pattern_model(SPEC))
+    assert content(open_model(place)) == content(pattern_model(SPEC))
 
 
 # --- adapters -----------------------------------------------------------------------------------
@@ -264,8 +283,16 @@ def test_without_hard_links_an_adapter_is_copied(
     def none(*args: Any) -> None:
         raise OSError("not here")
 
+    synced, original = set[int](), os.fsync
+
+    def noted(fd: int) -> None:
+        synced.add(os.fstat(fd).st_ino)
+        original(fd)
+
     monkeypatch.setattr(os, "link", none)
+    monkeypatch.setattr(os, "fsync", noted)
     save(SafetensorsStore(place), whole(0, {"adapter_config.json": b"{}"}))
+    assert (place / ADAPTER_NAME).stat().st_ino in synced  # durable before the list is gone
     loaded = safetensors.numpy.load_file(place / ADAPTER_NAME)
     assert loaded.keys() == {each.name for each in SPEC.tensors}
 
