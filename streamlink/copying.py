@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LimitsConfig, LinkConfig
+from streamlink.errors import ModelError
 from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
@@ -24,7 +25,7 @@ from streamlink.model.interfaces import ModelSource, Progress
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
 from streamlink.stores.guarded import GuardedSource
 
-__all__ = ["copy_model", "digest_of", "fetch", "receive", "send", "serve"]
+__all__ = ["copy_model", "digest_of", "fetch", "receive", "send", "serve", "with_files"]
 
 
 def send(
@@ -288,7 +289,7 @@ def copy_model(
     sink_for = as_sink(into)
     has_files = files and keeps_beside(as_target(into))
     with _opened(source) as opened:
-        whole = _whole(opened) if has_files else opened
+        whole = with_files(opened) if has_files else opened
         tell = _checked(progress, cancel, until=whole.spec.nbytes)
         copy.copy_model(whole, sink_for(whole.spec), piece_bytes, tell)
 
@@ -324,14 +325,29 @@ def digest_of(
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     with _opened(source) as opened:
-        whole = _whole(opened) if files else opened
+        whole = with_files(opened) if files else opened
         return digest.digest_of(whole, piece_bytes, _checked(progress, cancel))
 
 
-def _whole(source: ModelSource) -> ModelSource:
-    """Return ``source`` with the small files beside it, if it has any."""
-    limits = LimitsConfig()
-    return with_beside(source, limits.max_side_files, limits.max_side_bytes)
+def with_files(source: ModelSource) -> ModelSource:
+    """Return ``source`` with the small files beside it, if it has any.
+
+    Raises:
+        ModelError: there are more than can be copied, or they were changed meanwhile.
+    """
+    most = LimitsConfig()
+    try:
+        return with_beside(source, most.max_side_files, most.max_side_bytes)
+    except ModelError as error:
+        if "limits." not in str(error):
+            raise
+        # That text names settings of a transfer, which a call on this machine does not take.
+        raise ModelError(
+            "more small files are beside the model than go with it (at most "
+            f"{most.max_side_files}, of {most.max_side_bytes} bytes in all); "
+            "leave them out (files=False, or export --no-files), or move those elsewhere that do "
+            "not belong to the model"
+        ) from error
 
 
 def _guarded(

@@ -20,7 +20,7 @@ from streamlink.cli.checks import (
 )
 from streamlink.cli.command import Common, command
 from streamlink.cli.errors import CommandError, JobFailed, sentence
-from streamlink.cli.paths import ADDRESS, COMPRESS, check_address, store_at
+from streamlink.cli.paths import ADDRESS, COMPRESS, check_address, model_digest, store_at
 from streamlink.cli.services import (
     Control,
     Metrics,
@@ -35,6 +35,8 @@ from streamlink.link.oneshot_wire import PUSH
 from streamlink.link.receive_slot import ReceiveSlot
 from streamlink.link.transfer import Receipt, TransferProgress
 from streamlink.logs import escape
+from streamlink.model.beside import keeps_beside
+from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import Memory, TransferOperator
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
@@ -131,7 +133,7 @@ def receive(
             raise  # the command was wrong, not the transfer
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
-    typer.echo(outcome(f"{target}: received", receipt))
+    typer.echo(outcome(f"{target}: received", receipt, store))
 
 
 @command(*LINK, *VISITING)
@@ -202,8 +204,11 @@ def _both(first: TransferProgress, second: TransferProgress) -> TransferProgress
     return told
 
 
-def outcome(what: str, receipt: Receipt) -> str:
-    """Return the lines that end a copy: what moved and how fast, and the model's digest."""
+def outcome(what: str, receipt: Receipt, store: ModelStore | None = None) -> str:
+    """Return the lines that end a copy: what moved and how fast, and the model's digest.
+
+    Where ``store`` has kept the tensors alone of a model with small files, also their digest.
+    """
     total = receipt.stats.total_bytes
     moved = total - receipt.resumed_at
     # The time in which bytes moved; it is unknown if all arrived at once.
@@ -211,7 +216,11 @@ def outcome(what: str, receipt: Receipt) -> str:
     how = f" in {seconds:.3g} s, {rate / 1e6:.4g} MB/s" if rate is not None else ""
     before = f", after {receipt.resumed_at} that were there" if receipt.resumed_at else ""
     saved = f", {receipt.stats.wire_bytes} on the way" if receipt.stats.saved_bytes else ""
-    return f"{escape(f'{what}: {moved} bytes{saved}{how}{before}')}\ndigest {receipt.digest}"
+    own = None if store is None or keeps_beside(store) else model_digest(store.open())
+    kept = ""
+    if own not in (None, receipt.digest):
+        kept = f"\ncovers: tensors and small files; the tensors alone, as stored, have {own}"
+    return f"{escape(f'{what}: {moved} bytes{saved}{how}{before}')}\ndigest {receipt.digest}{kept}"
 
 
 def require_seconds(option: str, seconds: float | None) -> None:

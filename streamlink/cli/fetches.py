@@ -206,7 +206,7 @@ def fetch(
             raise
         except (StreamlinkError, OSError) as error:
             raise JobFailed(sentence(error)) from error
-    typer.echo(outcome(f"{target}: fetched from {address}", receipt))
+    typer.echo(outcome(f"{target}: fetched from {address}", receipt, store))
 
 
 def _require_positive(option: str, number: int | None) -> None:

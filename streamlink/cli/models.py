@@ -14,11 +14,11 @@ import typer
 from streamlink.cli.command import Common, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import COMPRESS, holds_model, model_digest, store_at, stored_bytes
-from streamlink.config import LimitsConfig
-from streamlink.copying import copy_model, digest_of
+from streamlink.copying import copy_model, digest_of, with_files
 from streamlink.errors import ModelError
 from streamlink.logs import escape
-from streamlink.model.beside_ends import BesideSource, with_beside
+from streamlink.model.beside import Beside, HasBeside, split
+from streamlink.model.beside_ends import BesideSource
 from streamlink.model.compare import difference
 from streamlink.model.digest import HasBlockHashes
 from streamlink.model.interfaces import ModelSource
@@ -69,7 +69,7 @@ def inspect(
         for fault in faults:
             typer.echo(escape(fault))
         raise typer.Exit(1)
-    typer.echo("the models are equal")
+    typer.echo(escape(_verdict(path, model, other, second)))
 
 
 @command()
@@ -123,7 +123,8 @@ def export(
     share = f" ({kept / total:.1%})" if total else ""
     typer.echo(f"{target}: {_size(total)} stored as {_size(kept)}{share}")
     whole = _whole(made)
-    typer.echo(f"digest {whole.digest()}" if isinstance(whole, HasBlockHashes) else "")
+    if isinstance(whole, HasBlockHashes):
+        typer.echo(f"digest {whole.digest()}\ncovers: {_coverage(made)}")
 
 
 # --- what is printed --------------------------------------------------------
@@ -134,7 +135,7 @@ def _describe(path: Path, model: ModelSource, show_all: bool) -> None:
     typer.echo(escape(str(path)))
     for line in _tensor_lines(spec, show_all):
         typer.echo(line)
-    if files := _files_of(model):
+    if (beside := _content_of(model)) and (files := beside.files):
         nbytes = sum(map(len, files.values()))
         typer.echo(escape(f"  with {', '.join(files)} ({_size(nbytes)})"))
     kept = stored_bytes(model)
@@ -167,16 +168,20 @@ def _columns(tensors: list[TensorSpec]) -> list[str]:
 
 def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str | None:
     """Print the model's digest and return it; None: it is not stored and was not requested."""
-    stored = model_digest(_whole(model))
+    whole = _whole(model)
+    stored = model_digest(whole)
     if not verify:
         typer.echo(f"digest: {stored or 'not stored; --verify reads the model and computes it'}")
+        if stored:
+            typer.echo(f"covers: {_coverage(model)}")
         return stored
     total = model.spec.nbytes
     with LinkProgress(common.console) as progress:
         found = digest_of(
-            model,
+            whole,
             progress=lambda done: progress.update(str(path), "verifying", done, total),
             cancel=common.cancel,
+            files=False,  # they are in it, unless there are too many
         )
     # Compared here, too: a store without a hash of each block cannot notice damage while it reads.
     if stored is not None and stored != found:
@@ -184,32 +189,79 @@ def _digest(path: Path, model: ModelSource, verify: bool, common: Common) -> str
             f"{path}: the model is damaged: its digest is {found}, but {stored} was stored"
         )
     typer.echo(f"digest: {found}")
+    typer.echo(f"covers: {_coverage(model)}")
     typer.echo("verified: every byte is what was stored" if stored else "read: every byte")
     return found
 
 
 def _whole(model: ModelSource) -> ModelSource:
     """Return ``model`` with the small files beside it; without them, where they are too large."""
-    limits = LimitsConfig()
     try:
-        return with_beside(model, limits.max_side_files, limits.max_side_bytes)
+        return with_files(model)
     except ModelError as error:
         logger.warning("%s; the digest is of the tensors alone", error)
         return model
 
 
-def _files_of(model: ModelSource) -> Mapping[str, bytes]:
-    whole = _whole(model)
-    return whole.content.files if isinstance(whole, BesideSource) else {}
+def _content_of(model: ModelSource) -> Beside | None:
+    """Return what is beside the tensors; None: it has no place for it, or has too much."""
+    if not isinstance(model, HasBeside):
+        return None
+    try:
+        whole = with_files(model)
+    except ModelError:
+        return None
+    if not isinstance(whole, BesideSource):
+        return Beside()
+    # Of the description, and not of the headers: facts that are too long do not travel.
+    return Beside(whole.content.files, split(whole.spec)[1].metadata)
 
 
-def _different_files(ours: ModelSource, theirs: ModelSource) -> list[str]:
-    """Return the small files that differ, one on a line; nothing where a model has none at all."""
-    first, second = _files_of(ours), _files_of(theirs)
-    if not first or not second:
+def _coverage(model: ModelSource) -> str:
+    """Return what the digest of a model covers."""
+    beside = _content_of(model) or Beside()
+    files, facts = len(beside.files), len(beside.metadata)
+    words = ["tensors"]
+    if files:
+        words.append(f"{files} small file{'s' if files > 1 else ''}")
+    if facts:
+        words.append("metadata")
+    return "tensors alone" if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _different_beside(ours: ModelSource, theirs: ModelSource) -> list[str]:
+    """Return the small files and the metadata that differ, one on a line."""
+    first, second = _content_of(ours), _content_of(theirs)
+    if first is None or second is None:
         return []
-    names = sorted(first.keys() | second.keys())
-    return [f"different file: {name}" for name in names if first.get(name) != second.get(name)]
+    return [
+        *_different("file", first.files, second.files),
+        *_different("metadata", first.metadata, second.metadata),
+    ]
+
+
+def _different(what: str, first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
+    lines = []
+    for name in sorted(first.keys() | second.keys()):
+        if name not in second:
+            lines.append(f"{what} only in the first model: {name}")
+        elif name not in first:
+            lines.append(f"{what} only in the second model: {name}")
+        elif first[name] != second[name]:
+            lines.append(f"different {what}: {name}")
+    return lines
+
+
+def _verdict(path: Path, ours: ModelSource, other: Path, theirs: ModelSource) -> str:
+    """Return how much of two models without a difference was compared."""
+    known = {path: _content_of(ours), other: _content_of(theirs)}
+    sides = ((path, ours, other), (other, theirs, path))
+    for where, model, against in sides:
+        if known[where] is None and isinstance(model, HasBeside):
+            return f"the tensors are equal; {where} has too many small files to compare them"
+        if known[where] is None and known[against] not in (None, Beside()):
+            return f"the tensors are equal; {where} cannot hold the small files of {against}"
+    return "the models are equal"
 
 
 def _faults(
@@ -222,7 +274,7 @@ def _faults(
     if digest is not None and digest == other:
         return []
     found = chain(
-        _different_files(ours, theirs),
+        _different_beside(ours, theirs),
         (f"different values: {each}" for each in difference(ours, theirs)),
     )
     if show_all:

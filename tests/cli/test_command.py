@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,12 @@ from streamlink import (
     digest_of,
     open_model,
     open_store,
+    serve,
 )
 from streamlink.cli import app
 from streamlink.cli.settings import LINK, ROUNDS, config_from, spelled
 from streamlink.config import JobConfig, RoundConfig
+from streamlink.errors import ModelError
 from streamlink.stores import ArrayModel, MemoryStore
 from tests.support.commands import Command, environment, streamlink
 from tests.support.models import float_spec, pattern_model
@@ -349,7 +353,64 @@ def test_inspect_tells_names_dtypes_shapes_sizes_and_digest(place: Path) -> None
         "  t1  F32       5     20 B",
         "total: 2 tensors, 300005 elements, 1200020 bytes (1.20 MB)",
         f"digest: {digest}",
+        "covers: tensors alone",
     ]
+
+
+def beside(place: Path, name: str, **files: str) -> str:
+    """Give the model ``g`` a twin of that name, with small files."""
+    shutil.copytree(place / "g", place / name)
+    for key, text in files.items():
+        (place / name / f"{key}.json").write_text(text)
+    return name
+
+
+def test_inspect_and_export_tell_what_a_digest_covers(place: Path) -> None:
+    name = beside(place, "whole", config="{}", tokenizer="{}")
+    assert "\ncovers: tensors and 2 small files\n" in Outcome("inspect", name).out
+    assert "\ncovers: tensors alone\n" in Outcome("inspect", "z.slz").out
+    assert "\ncovers: tensors and 2 small files\n" in Outcome("export", name, "copy").out
+    packed = Outcome("export", name, "packed.slz").out
+    assert f"digest {digest_of(place / 'g')}\ncovers: tensors alone\n" in packed
+
+
+def test_models_with_other_small_files_differ(place: Path) -> None:
+    first = beside(place, "first", config="{}", tokenizer="{}")
+    second = beside(place, "second", config='{"a": 1}', vocab="{}")
+    outcome = Outcome("inspect", first, second)
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[-3:] == [
+        "different file: config.json",
+        "file only in the first model: tokenizer.json",
+        "file only in the second model: vocab.json",
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--verify",)])
+def test_a_model_without_the_small_files_of_another_is_not_equal(
+    place: Path, options: tuple[str, ...]
+) -> None:
+    outcome = Outcome("inspect", beside(place, "whole", config="{}"), "g", *options)
+    assert outcome.code == 1
+    assert outcome.out.splitlines()[-1] == "file only in the first model: config.json"
+
+
+def test_a_compressed_file_is_compared_by_its_tensors_which_is_told(place: Path) -> None:
+    outcome = Outcome("inspect", beside(place, "whole", config="{}"), "z.slz")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1] == (
+        "the tensors are equal; z.slz cannot hold the small files of whole"
+    )
+
+
+def test_too_many_small_files_are_refused_with_what_can_be_done(place: Path) -> None:
+    name = beside(place, "many", **{f"{number}_config": "{}" for number in range(65)})
+    with pytest.raises(ModelError, match=r"\(at most 64, .*leave them out \(files=False"):
+        digest_of(place / name)
+    assert "export --no-files" in Outcome("export", name, "copy").error
+    assert Outcome("export", name, "copy", "--no-files").code == 0
+    shown = Outcome("inspect", name, "--verify")
+    assert (shown.code, "covers: tensors alone" in shown.out) == (0, True)
 
 
 def test_a_long_list_is_shortened_unless_all_of_it_is_wanted(place: Path) -> None:
@@ -366,7 +427,10 @@ def test_a_model_without_stored_leaves_has_its_digest_told_by_verify(place: Path
     ours = next((place / "g").glob("*.safetensors")).rename(place / "plain.safetensors")
     assert "digest: not stored; --verify" in Outcome("inspect", ours).out
     verified = Outcome("inspect", ours, "--verify").out
-    assert f"digest: {digest_of(open_model(ours))}\nread: every byte" in verified
+    assert (
+        f"digest: {digest_of(open_model(ours))}\ncovers: tensors alone\nread: every byte"
+        in verified
+    )
 
 
 def test_a_model_with_stored_leaves_is_verified_against_them(place: Path) -> None:
@@ -405,6 +469,21 @@ def test_a_name_with_control_characters_does_not_reach_the_terminal(place: Path)
     out = Outcome("inspect", "odd").out
     assert "\x1b" not in out
     assert "a\\x1b[2Jb" in out
+
+
+def test_a_compressed_copy_of_a_model_with_small_files_is_told_with_both_digests(
+    place: Path,
+) -> None:
+    whole, port = place / beside(place, "whole", config="{}"), Future[int]()
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve, whole, "127.0.0.1:0", count=1, on_listening=port.set_result)
+        got = Outcome("fetch", f"127.0.0.1:{port.result(60)}", "got.slz")
+        assert served.result(60) == 1
+    whole_digest, own = digest_of(whole), digest_of(place / "got.slz")
+    assert got.out.splitlines()[-2:] == [
+        f"digest {whole_digest}",
+        f"covers: tensors and small files; the tensors alone, as stored, have {own}",
+    ]
 
 
 # --- export -----------------------------------------------------------------
