@@ -87,3 +87,5 @@ def _free(content: Content) -> None:
         content.release()
     except (StreamlinkError, OSError) as error:
         logger.warning("an object could not be removed: %s", error)
+    except Exception:  # of a model that the owner put: nobody else's call may fail with it
+        logger.exception("an object could not be released")

@@ -9,6 +9,7 @@ from streamlink.errors import (
     ModelError,
     ObjectLimit,
     ObjectRefused,
+    StreamlinkError,
     UnknownObject,
 )
 from streamlink.link import ClientRequest, Receipt, receive_model
@@ -100,6 +101,8 @@ class Receiving:
         for upload in over:
             logger.info("an object that was put halfway has expired")
             self._remove(upload)
+        if self.spool is not None:
+            self.spool.remove_left()
 
     def close(self, reason: str) -> None:
         """End all transfers; the spool is removed by its owner."""
@@ -227,10 +230,16 @@ class Receiving:
             self._remove(upload)
 
     def _remove(self, upload: Upload) -> None:
-        """Free what is held of it, on the disk or in memory."""
+        """Free what is held of it, on the disk or in memory.
+
+        A disk that refuses is nobody's error: whoever calls this may work for another client.
+        """
         kept, upload.kept = upload.kept, None
         if kept is not None:
-            kept.discard()
+            try:
+                kept.discard()
+            except (StreamlinkError, OSError) as error:
+                logger.warning("an object that was put halfway could not be removed: %s", error)
         with self._changed:
             self._uploads.remove(upload)
             if self.spool is None:

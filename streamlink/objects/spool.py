@@ -7,6 +7,7 @@ releases it when the process dies.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,8 @@ from streamlink.errors import StoreError
 from streamlink.stores.files import disk_errors, lock, remove_tree
 
 __all__ = ["Spool"]
+
+logger = logging.getLogger("streamlink.objects")
 
 _LOCK = ".streamlink-objects"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
@@ -33,6 +36,7 @@ class Spool:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._left: set[str] = set()  # what was removed and is still there
         with disk_errors(directory, "opening the spool of objects"):
             directory.mkdir(parents=True, exist_ok=True)
             # Not followed if it is a link: it may lead out of the directory.
@@ -60,8 +64,22 @@ class Spool:
         return self._directory / object_id
 
     def remove(self, object_id: str) -> None:
-        """Remove an object; harmless where there is none."""
-        remove_tree(self.path_of(object_id))
+        """Remove an object; harmless where there is none.
+
+        What the disk does not let go of is tried again by ``remove_left``.
+        """
+        path = self.path_of(object_id)
+        remove_tree(path)
+        if not os.path.lexists(path):
+            self._left.discard(object_id)
+        elif object_id not in self._left:
+            self._left.add(object_id)
+            logger.warning("%s: could not be removed; it is tried again every minute", path)
+
+    def remove_left(self) -> None:
+        """Try again to remove what could not be removed before."""
+        for object_id in tuple(self._left):
+            self.remove(object_id)
 
     def close(self) -> None:
         """Remove what is left, and let another server have the directory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamlink.cancel import CancelToken
 from streamlink.config import ObjectLimits
 from streamlink.copying import copy_model, digest_of
 from streamlink.errors import (
+    Cancelled,
     ChecksumError,
     InvalidReference,
     ModelError,
@@ -23,8 +27,9 @@ from streamlink.errors import (
 )
 from streamlink.objects import Reference
 from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore
+from tests.support.models import pattern_model
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import assert_same, until
+from tests.support.peers import ODD, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -243,6 +248,31 @@ def test_what_expires_while_nobody_reads_it_leaves_the_disk(tmp_path: Path) -> N
         assert not folders(tmp_path)
         with pytest.raises(ObjectExpired):
             exchange.server.open(reference)
+
+
+def test_a_disk_that_refuses_to_remove_fails_no_other_put_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    clock = VirtualClock()
+    with clock.running(), Exchange(spool=tmp_path / "spool", clock=clock) as exchange:
+        cancel = CancelToken()
+        with pytest.raises(Cancelled):
+            exchange.client().put(
+                pattern_model(ODD), ttl=50.0, cancel=cancel, progress=lambda *_: cancel.cancel()
+            )
+        # Any thread of the server may be the one that finds the expiry, so the disk refuses all.
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "unlink", refuse)
+            clock.event().wait(51)
+            other = exchange.client("site-2").put(some_arrays(), ttl=50.0)
+        (left,) = (folder for folder in folders(tmp_path) if folder.name != other.id)
+        clock.event().wait(200)
+        assert not left.exists()
+        assert not folders(tmp_path)
+        assert not len(exchange.server)
 
 
 def test_a_model_that_changes_while_it_is_put_is_not_kept(taking: Exchange, tmp_path: Path) -> None:
