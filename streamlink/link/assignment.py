@@ -30,6 +30,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_ENTRIES, NO_METRICS, Attempt, Request, Update
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source
 from streamlink.transport.dialer import Dialer
+from streamlink.transport.facts import require_sendable
 from streamlink.transport.session import Session
 
 __all__ = ["Assignment", "TurnLock"]
@@ -172,7 +173,8 @@ class Assignment:
             The receipt of the model that the server has committed.
 
         Raises:
-            LocalProtocolError: the server wants no model back.
+            LocalProtocolError: the server wants no model back, or a fact is no text, or there is
+                too much of it.
             ModelError: ``model`` cannot be read.
             StoreError: there is no model at the path, or it cannot be read.
             StreamlinkError: the transfer failed, or the request was called off.
@@ -180,6 +182,7 @@ class Assignment:
                 finite number.
         """
         facts = to_metadata(metadata, metrics)
+        require_sendable(facts)  # before the model has gone
         self.check()
         receipt = None if model is None else self._send(model, metrics)
         self.reply(metadata=facts)

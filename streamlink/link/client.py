@@ -155,6 +155,7 @@ class ClientLink:
             Facts, and a model to receive or to send. Close it, or use it in a ``with`` block.
 
         Raises:
+            LocalProtocolError: a fact or the topic is no text, or there is too much of it.
             RequestRefused: the server does not answer this topic, or its handler failed.
             CommunicationTimeout: there was no answer in time.
             StreamAborted: the session was lost or ended meanwhile. Whether the server has done

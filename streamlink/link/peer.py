@@ -148,14 +148,15 @@ class Peer:
         Raises:
             ModelError: ``model`` cannot be read, or no model can go into ``into``.
             StoreError: there is no model at the path, or no store can be there.
-            LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
+            LocalProtocolError: a fact in ``metadata`` or the topic is no text, or there is too much
+                of it.
             ValueError: a name in ``metadata`` begins with ``streamlink.``, or a metric is not a
                 finite number.
             Cancelled: the server's token was cancelled.
         """
         self._cancel.check()
         facts = to_metadata(metadata, metrics)
-        require_sendable(facts)
+        require_sendable(facts, topic=topic)
         sink_for = None if into is None else as_sink(into)
         source = None if model is None else as_source(model)
 

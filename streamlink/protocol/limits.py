@@ -21,6 +21,9 @@ PAGE_OVERHEAD_BYTES = 64
 MAX_TEXT_BYTES = 8 * 1024
 """Longest single text in a frame: a reason, an id, a metadata value (bytes)."""
 
+MAX_ENTRIES = 1024
+"""Facts, numbers or patterns that one frame may have (count each)."""
+
 MAX_DIGEST_BYTES = 64
 """Longest digest of a description (bytes)."""
 

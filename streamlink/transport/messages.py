@@ -21,6 +21,7 @@ from streamlink.protocol.limits import (
     MAX_CARRIER_NAME,
     MAX_DATA_PORTS,
     MAX_ENCODINGS,
+    MAX_ENTRIES,
     MAX_TEXT_BYTES,
 )
 from streamlink.transport._generated import streamlink_pb2 as pb
@@ -32,7 +33,7 @@ _CHECK_TAG = 0x79
 _NUMBER = struct.Struct("<Q")
 
 _MAX_TEXT = MAX_TEXT_BYTES
-_MAX_ENTRIES = 1024
+_MAX_ENTRIES = MAX_ENTRIES
 _LARGEST_PORT = 65535
 _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message limit
 

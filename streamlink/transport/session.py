@@ -197,9 +197,10 @@ class Session:
         ``extents`` are the bytes of the two models that travel; None: all.
 
         Raises:
-            LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
+            LocalProtocolError: a fact in ``metadata`` or the topic is no text, or there is too much
+                of it.
         """
-        require_sendable(metadata, part)
+        require_sendable(metadata, part, topic)
         pending = PendingReply(self.clock)
         # Both until it is noted: a quick reply would find nothing that waits for it.
         with self._lock, self._pump.locked() as (machine, now):
@@ -247,7 +248,7 @@ class Session:
         """Answer a request of the peer's.
 
         Raises:
-            LocalProtocolError: a fact in ``metadata`` is no text.
+            LocalProtocolError: a fact in ``metadata`` is no text, or there is too much of it.
         """
         require_sendable(metadata)
         with self._pump.locked() as (machine, _):

@@ -220,6 +220,17 @@ def test_many_peers_are_asked_at_once(asked: Asked) -> None:
     assert [answer["w"][-1] for answer in answers] == [1, 2, 3, 4, 5]
 
 
+def test_an_answer_with_too_many_facts_is_refused_before_its_model_goes(asked: Asked) -> None:
+    def serve(assignment: Assignment) -> None:
+        with pytest.raises(LocalProtocolError, match="takes 1024"):
+            assignment.answer(arrays(), metrics={str(n): 0.0 for n in range(1025)})
+        assignment.answer(arrays(3))
+
+    answer = arrays(0)
+    asked.peer(serve).ask("get", into=answer).result(WAIT)
+    assert answer["w"][0] == 3
+
+
 # --- how it ends ----------------------------------------------------------------------------------
 
 
@@ -342,6 +353,12 @@ def test_what_cannot_be_sent_or_filled_is_refused_before_anything_is_sent(asked:
         peer.ask("add", into=wrong)
     with pytest.raises(LocalProtocolError, match="must be text"):
         peer.ask("add", metadata={"n": wrong})
+    with pytest.raises(LocalProtocolError, match="no valid Unicode"):
+        peer.ask("add", metadata={"n": "\udcff"})
+    with pytest.raises(LocalProtocolError, match="no valid Unicode"):
+        peer.ask("\udcff")
+    with pytest.raises(LocalProtocolError, match="takes 1024"):
+        peer.ask("add", metrics={str(n): 0.0 for n in range(1025)})
     with pytest.raises(ValueError, match="are taken"):
         peer.ask("add", metadata={"streamlink.x": ""})
     with pytest.raises(ValueError, match="finite"):

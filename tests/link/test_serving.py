@@ -275,3 +275,37 @@ def test_many_arrays_come_over_one_session(asking: type[Asking]) -> None:
     for thread in threads:
         thread.join(WAIT)
     assert got == {n: content(model) for n, model in models.items()}
+
+
+UNSENDABLE = {
+    "too many": {str(n): "" for n in range(1025)},
+    "a lone surrogate": {"file": "\udcff"},
+    "a lone surrogate in a name": {"\udcff": "file"},
+}
+
+
+@pytest.mark.parametrize("facts", UNSENDABLE.values(), ids=UNSENDABLE)
+def test_facts_that_no_frame_carries_are_refused_where_they_are_given(
+    asking: type[Asking], facts: dict[str, str]
+) -> None:
+    def handler(asked: ClientRequest) -> None:
+        with pytest.raises(LocalProtocolError, match=r"takes 1024|no valid Unicode"):
+            asked.reply(metadata=facts)
+        asked.reply(metadata={"refused": "yes"})
+
+    site = asking(handler)
+    with pytest.raises(LocalProtocolError, match=r"takes 1024|no valid Unicode"):
+        site.ask(metadata=facts)
+    with site.ask() as answer:
+        assert answer.metadata == {"refused": "yes"}
+    assert site.client.error is None
+
+
+@pytest.mark.parametrize("topic", ["\udcff", "t" * 8193], ids=["a lone surrogate", "too long"])
+def test_a_topic_that_no_frame_carries_is_refused_where_it_is_given(
+    asking: type[Asking], topic: str
+) -> None:
+    site = asking(lambda asked: asked.reply())
+    with pytest.raises(LocalProtocolError, match=r"8192|no valid Unicode"):
+        site.client.ask(topic)
+    site.ask().close()
