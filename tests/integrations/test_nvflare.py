@@ -132,7 +132,7 @@ def test_a_job_that_stores_its_model_gives_the_same(flare: Path, tmp_path: Path)
     assert [path.name for path in (tmp_path / "first-jobs").iterdir()] == ["simulate_job"]
 
 
-def test_a_torch_job_trains_the_same_with_and_without_us(flare: Path, tmp_path: Path) -> None:
+def test_a_torch_job_trains_over_streamlink(flare: Path, tmp_path: Path) -> None:
     said = in_flare(flare, [EXAMPLES / "hello_pt" / "job.py"], tmp_path).stdout
     losses = [line.split(" - ")[-1] for line in said.splitlines() if ": loss " in line]
     assert "objects are served at 127.0.0.1" in said
