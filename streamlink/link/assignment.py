@@ -126,6 +126,11 @@ class Assignment:
         return self._request.returns > 0
 
     @property
+    def sends_model(self) -> bool:
+        """Whether the answer's model has begun to move."""
+        return self._outgoing is not None
+
+    @property
     def part(self) -> tuple[str, ...]:
         """Patterns of the tensors that are wanted back (see ``model.part``); empty: all."""
         return self._request.part
@@ -218,7 +223,9 @@ class Assignment:
         """Open the stream of the model that comes with the request; the same one each time."""
         if self._incoming is None:
             if not self.has_model:
-                raise LocalProtocolError(f"no model comes with the request {self.topic!r}")
+                raise LocalProtocolError(
+                    f"no model comes with the request {self.topic!r}; look at has_model first"
+                )
             self._incoming = self._open_incoming()
         return self._incoming
 
@@ -240,7 +247,9 @@ class Assignment:
     def outgoing(self, spec: ModelSpec, update: Update = Update()) -> SendTransfer:
         """Open the stream of the model that goes back."""
         if not self.wants_model:
-            raise LocalProtocolError(f"the server wants no model back for {self.topic!r}")
+            raise LocalProtocolError(
+                f"the server wants no model back for {self.topic!r}; look at wants_model first"
+            )
         self._outgoing = model = SendTransfer(
             self._session.config,
             spec,

@@ -376,7 +376,7 @@ class ClientLink:
                 work(assignment)
             except Exception as error:
                 # The server hears it at once, and need not wait for its deadline.
-                logger.exception("the work on %r failed", assignment.topic)
+                self._log_failure(assignment, error)
                 assignment.fail(error)
             finally:
                 with self._changed:
@@ -385,3 +385,11 @@ class ClientLink:
                     self._changed.notify_all()
 
         threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
+
+    def _log_failure(self, assignment: Assignment, error: Exception) -> None:
+        if isinstance(error, StreamAborted) and error.by_peer and assignment.sends_model:
+            # Nothing is wrong here, and no line of this end is to blame.
+            text = "the server did not take the answer of %r to %r: %s"
+            logger.warning(text, self._name, assignment.topic, error.reason)
+            return
+        logger.exception("the work on %r failed", assignment.topic)

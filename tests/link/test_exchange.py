@@ -26,7 +26,7 @@ from streamlink.errors import (
 )
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
-from streamlink.link.exchange import Exchange
+from streamlink.link.exchange import Exchange, ExchangeResult
 from streamlink.link.peer import Peer
 from streamlink.link.server import Server
 from streamlink.model.spec import ModelSpec
@@ -182,9 +182,9 @@ def test_the_receiver_makes_its_own_arrays_from_the_description(asked: Asked) ->
 
 def test_a_client_refuses_a_model_that_was_not_asked_for(asked: Asked) -> None:
     def serve(assignment: Assignment) -> None:
-        with pytest.raises(LocalProtocolError, match="no model comes with the request 'x'"):
+        with pytest.raises(LocalProtocolError, match="the request 'x'; look at has_model"):
             assignment.receive(MemoryStore())
-        with pytest.raises(LocalProtocolError, match="wants no model back for 'x'"):
+        with pytest.raises(LocalProtocolError, match="back for 'x'; look at wants_model"):
             assignment.answer(arrays())
         assignment.answer()
 
@@ -302,6 +302,21 @@ def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
         done.result(WAIT)
     assert isinstance(failed.value.cause, StoreFull)
     assert "the disk has no room" in heard.result(WAIT)
+
+
+def test_a_client_logs_in_one_line_that_the_server_did_not_take_its_answer(
+    asked: Asked, caplog: pytest.LogCaptureFixture
+) -> None:
+    def serve(assignment: Assignment) -> None:
+        assignment.answer(arrays())
+
+    done = asked.peer(serve).ask("t", into={"other": np.zeros(7, np.float32)})
+    with pytest.raises(ExchangeFailed, match="another model"):
+        done.result(WAIT)
+    until(lambda: any(each.name == "streamlink.client" for each in caplog.records))
+    (line,) = [each for each in caplog.records if each.name == "streamlink.client"]
+    assert line.exc_info is None
+    assert "did not take the answer of 'site-1' to 't': the source has another" in line.getMessage()
 
 
 def test_a_source_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
@@ -424,6 +439,24 @@ def test_exchanges_are_awaited_without_blocking_the_loop(asked: Asked) -> None:
 
     asyncio.run(asyncio.wait_for(ask(), WAIT))
     assert [answer["w"][0] for answer in answers] == [2, 2]
+
+
+def test_the_tools_of_asyncio_take_an_exchange_that_is_wrapped(asked: Asked) -> None:
+    peer = asked.peer(add_one)
+
+    async def ask() -> list[float]:
+        answers = [arrays(0) for _ in range(3)]
+        first, second, third = (peer.ask("add", arrays(1), into=answer) for answer in answers)
+
+        async def result() -> ExchangeResult:
+            return await first
+
+        futures = {asyncio.create_task(result()), asyncio.wrap_future(second)}
+        done, pending = await asyncio.wait({*futures, asyncio.ensure_future(third)})
+        assert (len(done), len(pending)) == (3, 0)
+        return [float(answer["w"][0]) for answer in answers]
+
+    assert asyncio.run(asyncio.wait_for(ask(), WAIT)) == [2, 2, 2]
 
 
 def test_a_cancelled_task_cancels_its_exchange(asked: Asked) -> None:
