@@ -46,6 +46,7 @@ __all__ = [
     "require_placeable",
     "side_file_name",
     "unfinished",
+    "unfinished_of",
 ]
 
 logger = logging.getLogger("streamlink.stores")
@@ -150,9 +151,15 @@ def unfinished(directory: Path) -> Placing | None:
         CorruptStore: the list is damaged.
     """
     try:
-        alive = ShardIndex.read(directory).files
+        index = ShardIndex.read(directory)
     except (FileNotFoundError, CorruptStore):
         return None
+    return unfinished_of(index, directory)
+
+
+def unfinished_of(index: ShardIndex, directory: Path) -> Placing | None:
+    """Return what the commit of ``index`` has left to be placed; raises as ``unfinished`` does."""
+    alive = index.files
     for generation in {generation_of(name) for name in alive} - {""}:
         path = directory / f"model-{generation}{_LIST}"
         try:
@@ -162,7 +169,7 @@ def unfinished(directory: Path) -> Placing | None:
         files = tuple(str(name) for name in facts.get("files", ()))
         removed = tuple(str(name) for name in facts.get("removed", ()))
         shard = str(facts.get("shard", ""))
-        names = {*files, *removed} - {ADAPTER_NAME}
+        names = {*files, *({*removed} - {ADAPTER_NAME, SINGLE_NAME})}
         if not all(map(is_beside, names)) or not (shard == "" or shard in alive):
             raise CorruptStore("it does not list small files of this model", path=str(path))
         return Placing(generation, files, shard, removed)
@@ -185,7 +192,7 @@ def _place(directory: Path, placing: Placing) -> None:
         if written.exists():  # else an interrupted call has renamed it
             os.replace(written, directory / name)
     for name in placing.removed:
-        if _is_plain(directory / name):
+        if not _is_directory(directory / name):
             remove(directory / name)
     if placing.shard:
         _link(directory / placing.shard, directory / ADAPTER_NAME, placing.generation)
@@ -230,14 +237,21 @@ def require_placeable(directory: Path, placing: Placing) -> None:
     """Check that a model's files can have their names: after its commit it would be too late.
 
     Raises:
-        StoreError: a directory has one of them.
+        StoreError: a directory has one of them, or an adapter of another tool would stay beside it.
     """
     for name in (INDEX_NAME, SINGLE_NAME, *placing.placed):
-        if (directory / name).is_dir() and not (directory / name).is_symlink():
+        if _is_directory(directory / name):
             raise StoreError(
                 f"{directory / name}: this is a directory, and the model brings a file of that "
                 "name; rename the directory, or name another place for the model"
             )
+    if ADAPTER_NAME not in (*placing.placed, *placing.removed) and _is_plain(
+        directory / ADAPTER_NAME
+    ):
+        raise StoreError(
+            f"{directory / ADAPTER_NAME}: no model has brought this adapter here, and the one that "
+            "comes would lie beside it; move it, or name another place for the model"
+        )
 
 
 def _files_in(directory: Path) -> Iterator[str]:
@@ -252,6 +266,10 @@ def _files_in(directory: Path) -> Iterator[str]:
 
 def _is_plain(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _read(path: Path, nbytes: int) -> bytes:

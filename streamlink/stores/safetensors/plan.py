@@ -5,6 +5,7 @@ The shards come first, each with its header; behind them each small file is one 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from streamlink.stores.safetensors.beside import (
     side_file_name,
 )
 from streamlink.stores.safetensors.header import encode_header
-from streamlink.stores.safetensors.index import shard_name
+from streamlink.stores.safetensors.index import SINGLE_NAME, shard_name
 from streamlink.stores.safetensors.layout import Layout, split_into_shards
 
 __all__ = ["Plan", "planned"]
@@ -78,10 +79,13 @@ def planned(directory: Path, generation: str, spec: ModelSpec, shard_bytes: int)
     placing = Placing(generation, tuple(entries.files), shard)
     before = [name for name in placed_before(directory) if name not in placing.placed]
     placed = placing.placed
+    # Many tools prefer this file to an index.
+    removed = [SINGLE_NAME] if os.path.lexists(directory / SINGLE_NAME) else []
     if entries.files:
-        placing = replace(placing, removed=tuple(before))
+        removed += before
     else:
         placed = (*before, *placed)
+    placing = replace(placing, removed=tuple(removed))
     # Facts of the metadata have no bytes, so any place will do.
     places += [(0, 0)] * (len(spec.tensors) - len(model.tensors) - len(entries.files))
     places += [(len(shards) + number, 0) for number in range(len(entries.files))]

@@ -42,6 +42,7 @@ from streamlink.stores.files import (
     require_free,
     sync_directory,
 )
+from streamlink.stores.safetensors.ambiguous import require_one_model
 from streamlink.stores.safetensors.beside import finish_placing
 from streamlink.stores.safetensors.index import (
     ShardIndex,
@@ -202,6 +203,7 @@ class SafetensorsSink(TwoStepSink):
         # fill.
         self._take_lock()
         finish_placing(self._directory)
+        require_one_model(self._directory)
         self._make_room(partial)
         # After the check for free space: a hostile spec of petabytes must not allocate memory.
         self._tracker = BlockHashTracker(self._spec.nbytes)

@@ -22,6 +22,7 @@ from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.block_cache import BlockCache, verify
 from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_into
+from streamlink.stores.safetensors.ambiguous import other_model, require_one_model
 from streamlink.stores.safetensors.beside import Placing, read_beside, unfinished
 from streamlink.stores.safetensors.header import ShardHeader, read_header
 from streamlink.stores.safetensors.index import (
@@ -59,7 +60,7 @@ class SafetensorsSource:
 
     Raises:
         CorruptStore: files, headers and index contradict each other.
-        StoreError: there is no such model, or a dtype is not supported.
+        StoreError: there is no such model, a dtype is not supported, or two models are there.
     """
 
     def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
@@ -188,6 +189,8 @@ class SafetensorsSource:
         self._blocks.clear()
 
     def _open(self) -> None:
+        if self._path.is_dir():
+            require_one_model(self._path)
         if self._path.is_dir() and (self._path / INDEX_NAME).exists():
             self._open_indexed()
             return
@@ -214,7 +217,11 @@ class SafetensorsSource:
             self._metadata = {}
             try:
                 self._open_shards(index)
-                return
+                other = other_model(self._path, index)
+                if self._is_only(index, other):
+                    return
+                close_all(self._fds)
+                self._identities.clear()
             except FileNotFoundError as error:
                 close_all(self._fds)
                 self._identities.clear()
@@ -222,6 +229,16 @@ class SafetensorsSource:
                     raise CorruptStore(
                         "the index names this file, but it is gone", path=str(error.filename)
                     ) from error
+
+    def _is_only(self, index: ShardIndex, other: str) -> bool:
+        """Return whether this is the only model here; False: a commit has just replaced it."""
+        if other and ShardIndex.read(self._path) == index:
+            raise StoreError(
+                f"{self._path}: {other} is not of the model that the index here names, and may be "
+                "newer; to use it, name this file, or move it to a directory of its own; to use "
+                "the model of the index, remove it"
+            )
+        return not other
 
     def _open_shards(self, index: ShardIndex) -> None:
         names = list(dict.fromkeys(index.weight_map.values()))
