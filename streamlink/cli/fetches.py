@@ -113,7 +113,7 @@ def serve(
         logger.info("listening on %s (%s), serving %s", operator.listens, way, source)
 
     with (
-        control_socket(operator.answer, source, control),
+        control_socket(operator.answer, source, control, only_reads=True),
         metrics_endpoint(metrics, traffic),
         LinkProgress(common.console) as progress,
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from streamlink.cli.errors import CommandError, sentence
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
-from streamlink.operate.control import Answer, ControlServer, control_path
+from streamlink.operate.control import Answer, ControlServer, ask, control_path
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
 
@@ -68,8 +69,13 @@ def socket_of(store: Path | None, control: Path | None) -> Path:
 
 
 @contextmanager
-def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator[None]:
+def control_socket(
+    answer: Answer, store: Path, control: str | None, *, only_reads: bool = False
+) -> Iterator[None]:
     """Answer the operator while the block runs.
+
+    Where another process serves the store already, a second one that only reads it has a socket
+    with its process number in the name, and logs that.
 
     If the default socket cannot be created, such as on a file system without sockets, the job runs
     without one, with a warning. If another process listens there, it is an error.
@@ -81,6 +87,10 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
         yield
         return
     path = Path(control) if control is not None else control_path(store)
+    if control is None and only_reads and _is_served(path):
+        path = path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+        text = "another process serves %s, too; streamlink status --control %s shows this one"
+        logger.info(text, store, path)
     try:
         listening = ControlServer(path, answer)
     except StreamlinkError as error:
@@ -99,6 +109,14 @@ def control_socket(answer: Answer, store: Path, control: str | None) -> Iterator
     else:
         with listening:
             yield
+
+
+def _is_served(path: Path) -> bool:
+    """Whether a process answers there that reads its store and does not change it."""
+    try:
+        return ask(path, {"do": "status"}).get("program") == "serve"
+    except (StreamlinkError, OSError):
+        return False  # to listen there then fails with the reason
 
 
 def security_summary(security: SecurityConfig) -> str:
