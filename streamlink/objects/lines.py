@@ -69,18 +69,26 @@ class Lines:
         self._used.pop(owner, None)
         self._used[owner] = self._clock()
         if not self._is_watched:
-            self._is_watched = True
             threading.Thread(target=self._watch, name="objects-idle", daemon=True).start()
+            self._is_watched = True  # not where no thread could be started
 
     def _watch(self) -> None:
         """Close the streams that nobody reads; ends with the last of them."""
-        while True:
+        try:
+            while (idle := self._wait_idle()) is not None:
+                for owner in idle:
+                    owner.yield_line()
+        except BaseException:
             with self._changed:
-                self._changed.wait_for(lambda: not self._used, _IDLE_SECONDS)
-                if not self._used:
-                    self._is_watched = False
-                    return
-                until = self._clock() - _IDLE_SECONDS
-                idle = [owner for owner, used in self._used.items() if used <= until]
-            for owner in idle:
-                owner.yield_line()
+                self._is_watched = False  # the next one that is used is watched again
+            raise
+
+    def _wait_idle(self) -> list[LineOwner] | None:
+        """Return who has not read for a while; None: no stream is open, and nobody watches."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._used, _IDLE_SECONDS)
+            if not self._used:
+                self._is_watched = False
+                return None
+            until = self._clock() - _IDLE_SECONDS
+            return [owner for owner, used in self._used.items() if used <= until]

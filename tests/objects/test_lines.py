@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from streamlink.objects.lines import Lines
 from tests.support.virtual_clock import VirtualClock
 
@@ -59,6 +61,24 @@ def test_a_reader_waits_while_all_others_are_busy() -> None:
         assert has_it.wait(30)
         assert busy.yields == 1
         lines.give_back(waiting)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_streams_are_watched_again_after_one_could_not_be_closed() -> None:
+    class Broken(Reader):
+        def yield_line(self) -> bool:
+            super().yield_line()
+            raise OSError("this stream cannot be closed")
+
+    clock = VirtualClock()
+    lines = Lines(clock)
+    broken, idle = Broken(lines), Reader(lines)
+    with clock.running():
+        lines.take(broken)
+        clock.event().wait(60)
+        lines.take(idle)
+        clock.event().wait(60)
+        assert (broken.yields, idle.yields, len(lines)) == (1, 1, 0)
 
 
 def test_a_stream_that_stands_still_is_given_back() -> None:
