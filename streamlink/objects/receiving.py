@@ -46,6 +46,7 @@ class Receiving:
         self._clock, self._limits = holding.clock, holding.limits
         self._uploads = Uploads()
         self._in_memory = 0
+        self._closed = ""
 
     # --- what clients ask -------------------------------------------------------------------
 
@@ -59,7 +60,9 @@ class Receiving:
         try:
             incoming = asked.receive()
             with self._changed:
-                upload.transfer = incoming
+                upload.transfer, closed = incoming, self._closed
+            if closed:
+                incoming.abort(AbortCode.GOODBYE, closed)
             receipt = receive_model(
                 incoming,
                 lambda model: self._sink(upload, model.spec),
@@ -105,8 +108,9 @@ class Receiving:
             self.spool.remove_left()
 
     def close(self, reason: str) -> None:
-        """End all transfers; the spool is removed by its owner."""
+        """End all transfers, and refuse others; the spool is removed by its owner."""
         with self._changed:
+            self._closed = reason
             transfers = [each.transfer for each in self._uploads.clear()]
         for transfer in transfers:
             if transfer is not None:
@@ -119,10 +123,12 @@ class Receiving:
         self.expire()
         caller, terms = facts.caller, facts.terms
         with self._holding.on_shelf() as shelf:
+            self._require_open()
             ttl = shelf.check_terms(terms.reads, terms.ttl)
             key = self._uploads.key_of(asked.peer_name, facts.word("identity"), caller)
         self._stop(key)
         with self._holding.on_shelf() as shelf:
+            self._require_open()
             upload = self._uploads.find(key)
             if upload is not None and upload.is_running:
                 raise ObjectRefused("another call of this client puts this object just now")
@@ -139,6 +145,11 @@ class Receiving:
         if stale is not None:
             self._remove(stale)
         return upload, not is_missing
+
+    def _require_open(self) -> None:
+        """Refuse what comes after ``close``; the lock is held."""
+        if self._closed:
+            raise ObjectRefused(f"no objects are taken any more: {self._closed}")
 
     def _stop(self, key: tuple[str, ...]) -> None:
         """End the transfer of an earlier attempt, and wait until its thread has gone."""
@@ -220,8 +231,9 @@ class Receiving:
 
     def _end(self, upload: Upload, *, is_filled: bool) -> None:
         """Note that no thread receives it any more; what cannot be resumed is removed."""
-        is_lost = not is_filled and upload.kept is None
         with self._holding.on_shelf() as shelf:
+            # After ``close`` nobody goes on with what is kept.
+            is_lost = not is_filled and (upload.kept is None or bool(self._closed))
             upload.is_running, upload.transfer = False, None
             if is_lost:
                 shelf.cancel(upload.slot)

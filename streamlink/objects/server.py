@@ -15,9 +15,7 @@ from typing import Self
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig, ObjectLimits
-from streamlink.errors import (
-    ObjectError,
-)
+from streamlink.errors import LocalProtocolError, ObjectError
 from streamlink.link import (
     ClientRequest,
     OnTransfer,
@@ -54,7 +52,8 @@ class ObjectServer:
     Args:
         address: where to listen: ``host:port``, where port 0 takes a free one, or ``unix:path``. Or
             a ``Server``, which then serves objects beside what it does already; whoever made it
-            opens and closes it.
+            opens and closes it. It serves the objects of one object server in its life: after that
+            one was closed it refuses them.
         config: settings of this end.
         limits: how many objects, how large, and for how long.
         spool: directory for what clients put; None: it is held in memory.
@@ -63,7 +62,7 @@ class ObjectServer:
 
     Raises:
         SecurityError: the file of tokens cannot be used.
-        ValueError: the server serves objects already.
+        ValueError: the server serves objects already, or did so before.
     """
 
     def __init__(
@@ -154,7 +153,7 @@ class ObjectServer:
     def close(self, reason: str = "the object server is closing") -> None:
         """End all transfers, release all objects, and stop listening; all references end with it.
 
-        A server that was passed in goes on.
+        A server that was passed in goes on, and refuses what it is asked about objects.
         """
         with self._holding.changed:
             self._is_closed = True
@@ -328,7 +327,10 @@ def _answering(answer: Callable[[ClientRequest, Facts], None], asked: ClientRequ
     try:
         answer(asked, Facts(asked.metadata))
     except ObjectError as error:
-        asked.reply(error=str(error), metadata=kind_of(error))
+        try:
+            asked.reply(error=str(error), metadata=kind_of(error))
+        except LocalProtocolError:  # answered with a stream, which then ends with this error
+            raise error from None
 
 
 def _parsed(reference: Reference | str) -> Reference:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,14 +17,17 @@ from streamlink.errors import (
     ObjectExpired,
     ObjectLimit,
     ObjectRefused,
+    StreamAborted,
     UnknownObject,
 )
-from streamlink.link import Server
+from streamlink.link import ClientLink, ClientRequest, Server, receive_model
 from streamlink.objects import ObjectServer
+from streamlink.objects.server import _answering
+from streamlink.objects.wire import Facts
 from streamlink.stores import MemoryStore
 from streamlink.testing import memory_address
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import SMALL, assert_same
+from tests.support.peers import SMALL, WAIT, assert_same
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -146,3 +152,59 @@ def test_objects_are_served_beside_what_a_server_does_already() -> None:
         assert server.listen() is server
         with pytest.raises(ValueError, match="handler already"):
             ObjectServer(server)
+
+
+def test_a_closed_object_server_refuses_clients_of_the_server_that_goes_on(
+    exchange: Exchange,
+) -> None:
+    client = exchange.client()
+    reference = client.put(some_arrays(), readers=None)
+    exchange.server.close("the work is done")
+    with pytest.raises(ObjectRefused, match="the work is done"):
+        client.put(some_arrays())
+    with pytest.raises(UnknownObject, match="the work is done"):
+        client.get(reference, MemoryStore())
+    assert len(exchange.server) == 0
+
+
+def test_closing_ends_a_lazy_read_that_waits(exchange: Exchange) -> None:
+    arrives, goes_on = threading.Event(), threading.Event()
+
+    class Waiting:
+        spec = MemoryStore({"w": np.zeros(3)}).open().spec
+
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            arrives.set()
+            assert goes_on.wait(WAIT)
+            return (memoryview(bytes(length)),)
+
+        def close(self) -> None:
+            pass
+
+    lazy = exchange.client().open(exchange.server.put(Waiting(), digest=""))
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(lazy.read, 0, 8)
+        try:
+            assert arrives.wait(WAIT)
+            exchange.server.close("the work is done")
+            with pytest.raises(StreamAborted, match="the work is done"):
+                read.result(WAIT)
+        finally:
+            goes_on.set()
+
+
+def test_an_error_after_the_answer_reaches_the_client_as_it_was() -> None:
+    spec = MemoryStore(some_arrays()).open().spec
+
+    def late(asked: ClientRequest, facts: Facts) -> None:
+        asked.send(spec)
+        raise ObjectRefused("it was given up meanwhile")
+
+    with Server(memory_address(), SMALL) as server:
+        server.serve("late", partial(_answering, late))
+        with (
+            ClientLink(server.address, name="site-1", config=SMALL) as link,
+            link.ask("late") as answer,
+            pytest.raises(StreamAborted, match="it was given up meanwhile"),
+        ):
+            receive_model(answer.receive(), lambda model: MemoryStore().begin(model.spec))
