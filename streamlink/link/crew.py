@@ -62,7 +62,8 @@ class Crew:
         while work is not None:
             try:
                 work.do()
-            except Exception:  # the others that wait have to be done all the same
+            # Also ``sys.exit``: the others that wait have to be done all the same, in this place.
+            except BaseException:
                 logger.exception("%s: work for %s failed", self._name, work.whose)
             with self._lock:
                 self._busy[work.whose] -= 1

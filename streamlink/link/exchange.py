@@ -119,7 +119,7 @@ class Exchange(Future[ExchangeResult]):
         self._timeout = timeout
         self._lock = threading.Lock()
         self._opened: Opened | None = None
-        self._is_running = False
+        self._is_running = self._is_cancel_noted = False
         self._failure: BaseException | None = None
         self._omitted: frozenset[str] = frozenset()
         self._last: ExchangeProgress | None = None
@@ -154,9 +154,17 @@ class Exchange(Future[ExchangeResult]):
         """End it, at the client, too; other exchanges go on. False: it is over already."""
         if not super().cancel():
             return False
+        self._note_cancel()
         self._stop(CancelledError(reason), reason)
         self._finish_if_idle()
         return True
+
+    def _note_cancel(self) -> None:
+        """Wake who waits in ``concurrent.futures.wait``: an executor would, for its futures."""
+        with self._lock:
+            is_first, self._is_cancel_noted = not self._is_cancel_noted, True
+        if is_first:  # a second call is an error
+            self.set_running_or_notify_cancel()
 
     def running(self) -> bool:
         """Whether it has been sent to the client and is not over."""
@@ -354,7 +362,10 @@ class Exchange(Future[ExchangeResult]):
             for transfer in (opened.outgoing, opened.incoming):
                 if transfer is not None:
                     transfer.hand_to(opened.session.withdraw)
-        self._release()
+        try:
+            self._release()
+        except BaseException:  # the future has to end all the same
+            logger.exception("%s: the model of %r was not released", self.peer_name, self.topic)
         error = None if isinstance(outcome, ExchangeResult) else self._failed(outcome)
         self._let_go()
         with suppress(InvalidStateError):  # cancelled meanwhile: that has been its end

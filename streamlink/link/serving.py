@@ -192,7 +192,7 @@ class ClientRequest:
         self._called_off = reason or "called off"
         self._abort(reason)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Report to the client why there is no answer, or why the model ends halfway."""
         reason = abort_reason(error)
         if not isinstance(error, StreamlinkError):
@@ -297,7 +297,14 @@ class Serving:
         asked, key = make(), (session.session_id, request.request_id)
         with self._changed:
             self._open[key] = asked
-        if not self._crew.give(session.peer_name, lambda: self._handle(key, asked, handler)):
+        try:
+            is_now = self._crew.give(session.peer_name, lambda: self._handle(key, asked, handler))
+        except Exception:  # the system has no room for another thread
+            logger.exception("%s asked for %r: there is no thread", session.peer_name, asked.topic)
+            self._forget(key)
+            asked.reply(error="the server has no thread for it at the moment; ask again later")
+            return
+        if not is_now:
             self._wait_in_line(asked)
 
     def call_off(self, session: Session, number: int, reason: str) -> None:
@@ -315,15 +322,18 @@ class Serving:
         try:
             asked.check()
             handler(asked)
-        except Exception as error:
+        except BaseException as error:  # a handler may call ``sys.exit``: its client hears of it
             level = logging.WARNING if isinstance(error, StreamlinkError) else logging.ERROR
             text, trace = "%s asked for %r: %s", level == logging.ERROR
             logger.log(level, text, asked.peer_name, asked.topic, error, exc_info=trace)
             asked.fail(error)
         finally:
-            with self._changed:
-                del self._open[key]
+            self._forget(key)
             asked.close()
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        with self._changed:
+            del self._open[key]
 
     # --- what waits for a thread ------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -28,3 +29,10 @@ def test_work_without_a_thread_takes_no_place_for_good(monkeypatch: pytest.Monke
     assert crew.give("site-1", done.set), "its place is free"
     assert done.wait(WAIT)
     assert not lost.is_set(), "whoever gave it was told that it was not done"
+
+
+def test_work_that_exits_leaves_its_place_to_the_next() -> None:
+    crew, done = Crew("work", most=1, most_each=1), threading.Event()
+    crew.give("site-1", sys.exit)
+    crew.give("site-1", done.set)
+    assert done.wait(WAIT)

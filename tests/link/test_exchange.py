@@ -7,13 +7,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, wait
-from typing import Any
+from concurrent.futures import CancelledError, Future, as_completed, wait
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
 from streamlink.cancel import CancelToken
+from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
@@ -257,6 +258,36 @@ def test_one_that_waits_for_its_turn_is_cancelled_at_once(asked: Asked) -> None:
     stuck.may_end.set()
     assert waiting.done()
     assert not any(done.cancelled() for done in before)
+
+
+def test_whoever_waits_for_several_hears_of_one_that_is_cancelled(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(stuck)
+    all_of_them = [peer.ask("stuck") for _ in range(SMALL.limits.max_streams // 8 + 1)]
+    assert stuck.began.acquire(timeout=WAIT)
+    for done in (all_of_them[0], all_of_them[-1]):  # one runs, one waits for its turn
+        assert done.cancel()
+        assert done.cancel(), "once more is harmless"
+        assert wait([done], WAIT).done == {done}
+        assert list(as_completed([done], WAIT)) == [done]
+    stuck.may_end.set()
+
+
+def test_a_model_that_cannot_be_released_does_not_keep_the_exchange() -> None:
+    def release() -> None:
+        raise OSError("the disk is gone")
+
+    def open_it(spec: ModelSpec | None, has_answer: bool) -> NoReturn:
+        raise ModelError("not this one")
+
+    clock, token = running_time, CancelToken()
+    failing = Exchange(
+        "site-1", "add", None, None, open_it, clock=clock, cancel=token, release=release
+    )
+    failing.run()
+    assert failing.done()
+    with pytest.raises(ExchangeFailed, match="not this one"):
+        failing.result(0)
 
 
 def test_waiting_for_a_while_does_not_end_it(asked: Asked) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -275,6 +276,35 @@ def test_many_arrays_come_over_one_session(asking: type[Asking]) -> None:
     for thread in threads:
         thread.join(WAIT)
     assert got == {n: content(model) for n, model in models.items()}
+
+
+def test_a_handler_that_exits_is_an_error_of_its_client(asking: type[Asking]) -> None:
+    def handler(asked: ClientRequest) -> None:
+        if "exit" in asked.metadata:
+            sys.exit("no GPU here")
+
+    site = asking(handler)
+    for _ in range(SMALL.limits.max_streams // 4 + 1):  # more than one client has places
+        with pytest.raises(RequestRefused, match="raised SystemExit"):
+            site.ask(metadata={"exit": ""}, timeout=WAIT)
+    site.ask(timeout=WAIT).close()
+
+
+def test_a_request_without_a_thread_is_refused_and_forgotten(
+    asking: type[Asking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = asking(lambda asked: asked.reply())
+    serving = site.server._serving
+
+    def give(*_: object) -> bool:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as no_room:
+        no_room.setattr(serving._crew, "give", give)
+        with pytest.raises(RequestRefused, match="no thread for it"):
+            site.ask(timeout=WAIT)
+    assert not serving._open
+    site.ask(timeout=WAIT).close()
 
 
 UNSENDABLE = {
