@@ -68,3 +68,17 @@ def test_a_codec_that_returns_another_length_is_not_believed() -> None:
 def test_a_sender_is_refused_an_encoding_that_it_does_not_know() -> None:
     with pytest.raises(UnknownCodec):
         Encoder(("gzip",), SPEC)
+
+
+def test_a_codec_is_made_once_for_all_chunks_of_a_stream(decoder: Decoder) -> None:
+    encoder = Encoder(("zstd",), SPEC)
+    for offset in (0, 1024):
+        number, packed = encoder.encode(offset, (ZEROS[0][:1024],), ("zstd",))
+        assert decoder.decode(number, offset, 1024, packed, ("zstd",)) == (ZEROS[0][:1024],)
+
+
+def test_a_codec_sees_which_tensors_a_range_cuts() -> None:
+    spec = ModelSpec((TensorSpec("a", "U8", (10,)), TensorSpec("b", "F32", (5,))))
+    segments = list(Place(spec, 8, 6).segments())
+    assert segments == list(spec.segments(8, 6))
+    assert len(segments) == 2

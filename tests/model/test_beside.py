@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from streamlink.errors import ModelError
-from streamlink.model.beside import PREFIX, Beside, Entries, entries_of, is_beside, joined, split
+from streamlink.model.beside import (
+    PREFIX,
+    Beside,
+    Entries,
+    entries_of,
+    is_beside,
+    joined,
+    keeps_beside,
+    split,
+)
 from streamlink.model.beside_ends import BesideSource, TensorsOnly, beside_source, with_beside
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import BLOCK_BYTES, HasBlockHashes, digest_of
@@ -190,3 +199,19 @@ def test_more_files_than_the_limits_are_refused_in_words() -> None:
     with pytest.raises(ModelError, match=r"bytes of small files .* limits.max_side_bytes is 9"):
         with_beside(model, 9, 9)
     assert with_beside(model, 0, 0) is model
+
+
+def test_a_store_on_a_disk_keeps_small_files_and_one_in_memory_does_not(tmp_path: Path) -> None:
+    assert keeps_beside(SafetensorsStore(tmp_path / "model"))
+    assert not keeps_beside(MemoryStore())
+
+
+def test_a_source_with_files_closes_the_one_it_is_made_of() -> None:
+    closed: list[str] = []
+
+    class Closing(ArrayModel):
+        def close(self) -> None:
+            closed.append("inner")
+
+    BesideSource(Closing({"w": np.zeros(3, "f4")}), BESIDE).close()
+    assert closed == ["inner"]

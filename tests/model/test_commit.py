@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.errors import StoreError
-from streamlink.model.commit import commit_together
+from streamlink.model.commit import CommitSink, commit_together
 from streamlink.model.interfaces import ModelSink, ModelStore, Progress
 from streamlink.stores import CompressedStore, SafetensorsStore
 from streamlink.stores.memory import MemoryStore
@@ -95,3 +95,21 @@ def test_an_error_after_the_first_commit_says_how_many_are_visible(
     assert caught.value.__notes__ == ["1 of 5 models were already committed and stay visible"]
     assert what(stores) == ["old"] * 3
     assert (first.did, second.did) == (["commit"], ["commit", "discard"])
+
+
+def test_a_sink_with_a_commit_of_its_own_is_its_inner_one_in_all_else() -> None:
+    store, commits = MemoryStore(), list[Progress | None]()
+    inner = store.begin(SPEC)
+    sink = CommitSink(inner, commits.append)
+    assert sink.spec == SPEC
+    fill(sink, content(NEW), [])
+    sink.commit(None)
+    assert commits == [None]
+    inner.commit(None)
+    assert content(store.open()) == content(NEW)
+
+
+def test_a_sink_with_a_commit_of_its_own_discards_the_inner_one() -> None:
+    inner = Simple()
+    CommitSink(inner, lambda progress: None).discard()
+    assert inner.did == ["discard"]

@@ -24,6 +24,7 @@ from streamlink.model.part import (
     part_sink,
     part_source,
     place_in,
+    require_part,
 )
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.memory import ArrayModel, MemoryStore
@@ -300,3 +301,12 @@ def test_names_are_looked_up_and_not_searched_for() -> None:
     more = lines_run(partial(part_of, spec, many)) - lines_run(partial(part_of, spec, few))
     # For each name 19 lines in Python 3.11 and 20 in 3.14; a search would take 10,000.
     assert more < 50 * len(many)
+
+
+def test_a_store_is_opened_only_where_there_is_a_pattern_to_check() -> None:
+    store, model = MemoryStore(), pattern_model(named("a", "b"))
+    require_part(store, ())  # it holds no model, and is not asked for one
+    copy_model(model, store.begin(model.spec))
+    require_part(store, ("a",))
+    with pytest.raises(ModelError, match="no tensor's name matches the pattern 'x'"):
+        require_part(store, ("x",))

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from streamlink.errors import AbortCode, LocalProtocolError, RemoteProtocolError, StreamAborted
+from streamlink.errors import (
+    AbortCode,
+    Cancelled,
+    LocalProtocolError,
+    RemoteProtocolError,
+    StreamAborted,
+)
 from streamlink.protocol.events import Failed, Finished
 from streamlink.protocol.frames import Abort, Accept, Ack, Chunk, Commit, Finish, Frame, Held
 from streamlink.protocol.machine import Machine
@@ -244,3 +250,15 @@ def test_the_last_frames_of_a_success_have_more_time_to_leave(
 def test_a_machine_without_calls_of_its_own_leaves_them_to_its_kind(verb: str) -> None:
     with pytest.raises(NotImplementedError):
         getattr(Machine(a_sender().config, peer_name="site-1", name="bare"), verb)(now=0.0)
+
+
+@both
+def test_a_cancelled_token_ends_a_machine_once_and_the_peer_gets_the_reason(
+    machine_for: type[StreamMachine],
+) -> None:
+    machine = machine_for()  # type: ignore[call-arg]
+    machine.end_cancelled("the user has had enough")
+    machine.end_cancelled("late")
+    assert isinstance(machine.error, Cancelled)
+    abort = the(Abort, machine.frames_to_send(now=0.0))
+    assert (abort.code, "had enough" in abort.reason) == (AbortCode.CANCELLED, True)
