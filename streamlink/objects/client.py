@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -32,6 +33,7 @@ __all__ = ["ObjectClient", "ObjectProgress"]
 logger = logging.getLogger("streamlink.objects")
 
 _SOON_SECONDS = 2.0  # for what is good to tell and not needed
+_MOST_ENDED = 16  # reads that ``close`` lets the server count (count)
 
 ObjectProgress = Callable[[str, int, int], None]
 """``progress(phase, done, total)``: how far a transfer is (bytes). Any thread may call it, also the
@@ -74,6 +76,8 @@ class ObjectClient:
         self._cancel = cancel or CancelToken()
         self._id = secrets.token_hex(8)
         self._lines = Lines(clock)
+        # Reads that the server may not have counted yet, and when they ended.
+        self._ended: deque[tuple[Reference, Caller, float]] = deque(maxlen=_MOST_ENDED)
         self._link = ClientLink(
             address,
             name=name,
@@ -92,8 +96,26 @@ class ObjectClient:
         return self
 
     def close(self) -> None:
-        """Say goodbye and drop the connections."""
+        """Let the server count the last reads, say goodbye and drop the connections."""
+        self._settle()
         self._link.close()
+
+    def _settle(self) -> None:
+        # A goodbye may overtake the commit of a read, which goes over another connection: the
+        # server would hold the object for the next process of this client. It is no use to wait for
+        # what is older, or longer.
+        reads, until = list(self._ended), self._clock() + _SOON_SECONDS
+        self._ended.clear()
+        for reference, caller, ended in reads:
+            left = until - self._clock()
+            if left <= 0 or self._cancel.is_cancelled:
+                return
+            is_recent = until - ended <= 2 * _SOON_SECONDS
+            # One that fails is the last: the next would wait as long for nothing.
+            if is_recent and not self._close_read(
+                reference, caller, is_complete=True, seconds=left
+            ):
+                return
 
     def __enter__(self) -> Self:
         return self.start()
@@ -165,10 +187,12 @@ class ObjectClient:
                     )
 
         try:
-            return attempts.make(attempt, is_once=place.is_good_once)
+            receipt = attempts.make(attempt, is_once=place.is_good_once)
         except BaseException:
             self._close_read(known, caller, is_complete=False)
             raise
+        self._ended.append((known, caller, self._clock()))
+        return receipt
 
     def open(
         self,
@@ -305,11 +329,20 @@ class ObjectClient:
             is_over=lambda: self._link.wait(0),
         )
 
-    def _close_read(self, reference: Reference, caller: Caller, *, is_complete: bool) -> None:
-        """Tell the server that a read has ended here; it finds out by itself, only later."""
+    def _close_read(
+        self,
+        reference: Reference,
+        caller: Caller,
+        *,
+        is_complete: bool,
+        seconds: float = _SOON_SECONDS,
+    ) -> bool:
+        """Tell the server that a read has ended here; False: it finds out by itself, only later."""
         facts = {"ref": str(reference), **caller.facts(), "complete": str(int(is_complete))}
         with suppress(StreamlinkError, RuntimeError):
-            self._link.ask(CLOSE, metadata=facts, timeout=_SOON_SECONDS).close()
+            self._link.ask(CLOSE, metadata=facts, timeout=seconds).close()
+            return True
+        return False
 
     def _ask(self, topic: str, facts: Mapping[str, str], attempts: Attempts) -> Answer:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,11 +26,13 @@ from streamlink.errors import (
     SourceChanged,
     UnknownObject,
 )
-from streamlink.objects import Reference
+from streamlink.link import Server, TransferFacts
+from streamlink.objects import ObjectClient, ObjectServer, Reference
 from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore
+from streamlink.testing import memory_address
 from tests.support.models import pattern_model
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import ODD, assert_same, until
+from tests.support.peers import ODD, SMALL, WAIT, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -87,6 +90,26 @@ def test_a_reference_of_an_earlier_server_is_unknown(exchange: Exchange) -> None
         reference = before.server.put(some_arrays())
     with pytest.raises(UnknownObject, match="started again"):
         exchange.client().get(reference, MemoryStore())
+
+
+def test_the_last_read_of_a_client_that_leaves_at_once_is_counted() -> None:
+    may_end = threading.Event()
+
+    def hold(facts: TransferFacts) -> None:
+        assert may_end.wait(WAIT)
+
+    link = Server(memory_address(), SMALL, on_transfer=hold)
+    with ObjectServer(link) as server, link:
+        reference = server.put(some_arrays(), reads=1)
+        client = ObjectClient(link.address, name="site-1", config=SMALL).start()
+        try:
+            client.get(reference, MemoryStore())
+            client.close()
+            # Counted, although the thread that has sent it has not come to that yet.
+            with pytest.raises(ObjectRefused, match=r"has no reads left$"):
+                server.open(reference)
+        finally:
+            may_end.set()
 
 
 def test_a_get_that_the_target_refuses_is_no_read(exchange: Exchange) -> None:
