@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from streamlink.errors import AbortCode, ChecksumError
+from streamlink.cancel import CancelToken
+from streamlink.errors import AbortCode, Cancelled, ChecksumError
 from streamlink.extent import Extent
 from streamlink.link import Answer, Chunk
 from streamlink.model.digest import DigestBuilder
@@ -60,7 +61,7 @@ class LazySource:
         self._kept = Kept(kept_bytes)
         self._line: Line | None = None
         self._next = 0  # where the last read stopped: from here on the reader is sequential
-        self._is_closed = False
+        self._closing = CancelToken()  # ends the read that waits when this is closed
         tries = attempts()
         self._spec = tries.make(lambda: self._described(tries))
         self._digest = DigestBuilder(self._spec)
@@ -74,31 +75,28 @@ class LazySource:
         """Return that range, once it has arrived.
 
         Raises:
-            ValueError: the range is not inside the model, or this was closed.
+            ValueError: the range is not inside the model, or this was closed, also meanwhile.
             ObjectError: the object is gone.
             ChecksumError: it is not what was put.
             StreamlinkError: the server was lost for too long.
         """
         self._spec.check_range(offset, length)
-        views: list[memoryview] = []
         with self._lock:
-            if self._is_closed:
-                raise ValueError("this object was closed; open it again")
-            tries, stop = self._attempts(), offset + length
-            while offset < stop:
-                view = self._kept.find(offset, stop)
-                if view is None:
-                    view = tries.make(partial(self._fetch, offset, stop, tries))
-                views.append(view)
-                offset += view.nbytes
-            self._next = stop
+            self._require_open()
+            tries = self._attempts()
+            try:
+                with self._closing.calling(tries.cancel.cancel):
+                    views = self._views(offset, offset + length, tries)
+            except Cancelled:
+                self._require_open()
+                raise
         self._lines.touch(self)  # without the lock: another reader may want the stream
-        return tuple(views)
+        return views
 
     def close(self) -> None:
-        """Drop the stream and what is kept. Harmless when called twice."""
+        """Drop the stream and what is kept, and end a read. Harmless when called twice."""
+        self._closing.cancel("this object was closed")
         with self._lock:
-            self._is_closed = True
             self._drop()
             self._kept.clear()
 
@@ -113,6 +111,21 @@ class LazySource:
         return True
 
     # --- with the lock ------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._closing.is_cancelled:
+            raise ValueError("this object was closed; open it again")
+
+    def _views(self, offset: int, stop: int, tries: Attempts) -> Payload:
+        views: list[memoryview] = []
+        while offset < stop:
+            view = self._kept.find(offset, stop)
+            if view is None:
+                view = tries.make(partial(self._fetch, offset, stop, tries))
+            views.append(view)
+            offset += view.nbytes
+        self._next = stop
+        return tuple(views)
 
     def _described(self, tries: Attempts) -> ModelSpec:
         nothing = Extent(0, 0)
@@ -139,7 +152,7 @@ class LazySource:
             return line
         self._drop()
         extent = extent_for(self._spec, at, stop, is_sequential=at == self._next)
-        self._lines.take(self)
+        self._lines.take(self, tries.cancel)
         self._line = Line(self._ask(extent, tries), extent, self._reference, tries.cancel)
         return self._line
 

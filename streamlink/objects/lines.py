@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 
 __all__ = ["LINES_PER_CLIENT", "LineOwner", "Lines"]
@@ -39,10 +40,23 @@ class Lines:
         """How many are open."""
         return len(self._used)
 
-    def take(self, owner: LineOwner) -> None:
-        """Wait for a place, and take it; another reader that stands still makes room."""
+    def take(self, owner: LineOwner, cancel: CancelToken) -> None:
+        """Wait for a place, and take it; another reader that stands still makes room.
+
+        Args:
+            owner: takes it.
+            cancel: ends the wait.
+
+        Raises:
+            Cancelled: ``cancel`` was cancelled.
+        """
+        with cancel.calling(self._wake):
+            self._take(owner, cancel)
+
+    def _take(self, owner: LineOwner, cancel: CancelToken) -> None:
         while True:
             with self._changed:
+                cancel.check()
                 if owner in self._used or len(self._used) < self._most:
                     self._touch(owner)
                     return
@@ -50,8 +64,12 @@ class Lines:
             # Without the lock, which ``give_back`` needs.
             if not any(other.yield_line() for other in others):
                 with self._changed:
-                    if len(self._used) >= self._most:
+                    if len(self._used) >= self._most and not cancel.is_cancelled:
                         self._changed.wait(_IDLE_SECONDS)
+
+    def _wake(self, _: str) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def touch(self, owner: LineOwner) -> None:
         """Note that the stream of ``owner`` was used."""

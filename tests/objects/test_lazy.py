@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -13,14 +15,17 @@ from streamlink.copying import digest_of
 from streamlink.errors import (
     Cancelled,
     ChecksumError,
+    CommunicationTimeout,
     ObjectExpired,
     ObjectRefused,
+    StreamlinkError,
     UnknownObject,
 )
 from streamlink.objects.lines import LINES_PER_CLIENT
+from streamlink.objects.opened import OpenObject
 from tests.support.models import content, pattern_model
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import ODD, assert_same, until
+from tests.support.peers import ODD, WAIT, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -199,6 +204,58 @@ def test_a_token_ends_a_read_that_waits(exchange: Exchange) -> None:
         with pytest.raises(Cancelled, match="enough"):
             read.result(60)
         goes_on.set()
+
+
+@contextmanager
+def all_lines_taken(exchange: Exchange) -> Iterator[list[OpenObject]]:
+    """Let as many readers of one client as may have a stream wait for a slow model."""
+    arrive, goes_on = threading.Semaphore(0), exchange.clock.event()
+
+    class Waiting(Watched):
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            arrive.release()
+            assert goes_on.wait(WAIT)
+            return super().read(offset, length)
+
+    def read(lazy: OpenObject) -> None:
+        with suppress(ValueError, StreamlinkError):
+            lazy.read(0, 10)
+
+    client = exchange.client()
+    with ThreadPoolExecutor(LINES_PER_CLIENT) as pool:
+        try:
+            slow = [
+                client.open(exchange.server.put(Waiting(), digest=""))
+                for _ in range(LINES_PER_CLIENT)
+            ]
+            for lazy in slow:
+                pool.submit(read, lazy)
+            for _ in slow:
+                assert arrive.acquire(timeout=WAIT)
+            yield slow
+        finally:
+            goes_on.set()
+
+
+def test_a_reader_that_waits_for_a_stream_obeys_its_timeout() -> None:
+    clock = VirtualClock()
+    with clock.running(), Exchange(clock=clock) as exchange, all_lines_taken(exchange):
+        lazy = exchange.client().open(exchange.server.put(some_arrays()), timeout=1.0)
+        began = clock()
+        with pytest.raises(CommunicationTimeout, match="timeout"):
+            lazy.read(0, 10)
+        assert clock() < began + 5  # not when another reader gives up its stream
+
+
+def test_closing_ends_a_read_that_waits_for_bytes_or_for_a_stream(exchange: Exchange) -> None:
+    with ThreadPoolExecutor(2 + LINES_PER_CLIENT) as pool, all_lines_taken(exchange) as slow:
+        lazy = exchange.client().open(exchange.server.put(some_arrays()))
+        waiting = pool.submit(lazy.read, 0, 10)
+        until(lambda: lazy._source._lock.locked())  # type: ignore[attr-defined]
+        for closed in [pool.submit(each.close) for each in (lazy, *slow)]:
+            closed.result(WAIT / 2)
+        with pytest.raises(ValueError, match="was closed"):
+            waiting.result(WAIT / 2)
 
 
 def test_many_readers_that_run_close_together_read_the_source_once(exchange: Exchange) -> None:

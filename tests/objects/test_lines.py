@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from streamlink.cancel import CancelToken
+from streamlink.errors import Cancelled
 from streamlink.objects.lines import Lines
+from tests.support.peers import WAIT
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -31,12 +35,12 @@ def test_the_one_that_read_longest_ago_makes_room_for_the_next() -> None:
     lines = Lines(clock, most=2)
     first, second, third = (Reader(lines) for _ in range(3))
     with clock.running():
-        lines.take(first)
-        lines.take(second)
+        lines.take(first, CancelToken())
+        lines.take(second, CancelToken())
         lines.touch(first)
-        lines.take(third)
+        lines.take(third, CancelToken())
         assert (first.yields, second.yields, len(lines)) == (0, 1, 2)
-        lines.take(third)  # it has one
+        lines.take(third, CancelToken())  # it has one
         for reader in (first, second, third):
             lines.give_back(reader)
         assert len(lines) == 0
@@ -48,11 +52,11 @@ def test_a_reader_waits_while_all_others_are_busy() -> None:
     busy, waiting = Reader(lines), Reader(lines)
     busy.is_busy = True
     with clock.running():
-        lines.take(busy)
+        lines.take(busy, CancelToken())
         has_it = clock.event()
 
         def take() -> None:
-            lines.take(waiting)
+            lines.take(waiting, CancelToken())
             has_it.set()
 
         threading.Thread(target=take, daemon=True).start()
@@ -61,6 +65,23 @@ def test_a_reader_waits_while_all_others_are_busy() -> None:
         assert has_it.wait(30)
         assert busy.yields == 1
         lines.give_back(waiting)
+
+
+def test_a_token_ends_the_wait_for_a_place() -> None:
+    clock = VirtualClock()
+    lines, cancel = Lines(clock, most=1), CancelToken()
+    busy, waiting = Reader(lines), Reader(lines)
+    busy.is_busy = True
+    with clock.running(), ThreadPoolExecutor(1) as pool:
+        lines.take(busy, CancelToken())
+        taken = pool.submit(lines.take, waiting, cancel)
+        clock.event().wait(30)
+        assert not taken.done()
+        cancel.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            taken.result(WAIT)
+        assert len(lines) == 1
+        lines.give_back(busy)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -74,9 +95,9 @@ def test_streams_are_watched_again_after_one_could_not_be_closed() -> None:
     lines = Lines(clock)
     broken, idle = Broken(lines), Reader(lines)
     with clock.running():
-        lines.take(broken)
+        lines.take(broken, CancelToken())
         clock.event().wait(60)
-        lines.take(idle)
+        lines.take(idle, CancelToken())
         clock.event().wait(60)
         assert (broken.yields, idle.yields, len(lines)) == (1, 1, 0)
 
@@ -87,8 +108,8 @@ def test_a_stream_that_stands_still_is_given_back() -> None:
     idle, busy = Reader(lines), Reader(lines)
     busy.is_busy = True
     with clock.running():
-        lines.take(idle)
-        lines.take(busy)
+        lines.take(idle, CancelToken())
+        lines.take(busy, CancelToken())
         clock.event().wait(60)
         assert (idle.yields, len(lines)) == (1, 1)
         lines.give_back(busy)
