@@ -28,10 +28,11 @@ from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Reply
 from streamlink.transport.dialer import Dialer
-from streamlink.transport.session import Session
+from streamlink.transport.session import PendingReply, Session
 
 __all__ = ["Answer", "ask_server"]
 
+_RECHECK_SECONDS = 1.0  # the late reply to a request that was called off wakes nobody
 _MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
 
 
@@ -155,11 +156,11 @@ def ask_server(
     cancel: CancelToken,
 ) -> Reply:
     """Ask the server of ``session``, and return its reply; see ``ClientLink.ask``."""
-    cancel.check()
-    pending = session.request(topic, metadata=metadata)
+    until = None if timeout is None else session.clock() + timeout
+    pending = _request(session, topic, metadata, until, cancel)
     try:
         with cancel.calling(lambda reason: session.cancel(pending, reason)):
-            reply = pending.result(timeout)
+            reply = pending.result(None if until is None else max(0.0, until - session.clock()))
     except CancelledError:
         raise Cancelled(cancel.reason) from None
     except StreamlinkError:
@@ -177,6 +178,50 @@ def ask_server(
     if reply.error:
         raise RequestRefused(reply.error, who=session.peer_name, metadata=reply.metadata)
     return reply
+
+
+def _request(
+    session: Session,
+    topic: str,
+    metadata: Mapping[str, str],
+    until: float | None,
+    cancel: CancelToken,
+) -> PendingReply:
+    """Send a request, once the server has a place for it: one too many would end the session."""
+    with cancel.calling(lambda _: _wake(session)), session.asking:
+        _wait_place(session, topic, until, cancel)
+        pending = session.request(topic, metadata=metadata)
+    pending.add_done_callback(lambda _: _wake(session))
+    return pending
+
+
+def _wait_place(session: Session, topic: str, until: float | None, cancel: CancelToken) -> None:
+    began = last = session.clock()
+    patience = session.config.timeouts.communication_timeout
+    cancel.check()
+    while not session.has_place:
+        now = session.clock()
+        if session.is_asking:  # what is open has deadlines of its own; the rest was called off
+            last = now
+        ends = last + patience if until is None else min(until, last + patience)
+        if now >= ends:
+            most = session.config.limits.max_open_requests
+            raise CommunicationTimeout(
+                stage="processing",
+                who=session.peer_name,
+                stream=f"the request {topic!r}, which waits: {most} others are not answered "
+                "(max_open_requests), and",
+                seconds=now - began,
+                bytes_done=0,
+                setting="communication_timeout" if ends != until else "timeout",
+            )
+        session.asking.wait(min(_RECHECK_SECONDS, ends - now))
+        cancel.check()
+
+
+def _wake(session: Session) -> None:
+    with session.asking:
+        session.asking.notify_all()
 
 
 def _stream_number(text: str, where: str) -> int:

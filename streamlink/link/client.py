@@ -142,7 +142,9 @@ class ClientLink:
     ) -> Answer:
         """Ask the server, over the session that is kept; returns what it answers.
 
-        While a lost session is being replaced it waits for the next one.
+        While a lost session is being replaced it waits for the next one, and while
+        ``limits.max_open_requests`` are not answered for a place among them. One that was called
+        off keeps its place until the server's handler has ended.
 
         Args:
             topic: which of the server's handlers is asked; see ``Server.serve``.

@@ -17,6 +17,9 @@ MAX_KEPT = 64
 """Replies, and cancels, kept to be repeated (count each); the oldest make room."""
 
 
+_MAX_UNANSWERED = 4096  # requests without a reply that are counted; the oldest make room
+
+
 class OpenRequests:
     """Requests of ours: what is not answered yet, and what the peer has reported of it."""
 
@@ -28,6 +31,15 @@ class OpenRequests:
         self._counters: dict[int, int] = {}
         self._begun: set[int] = set()
         self._cancelled: dict[int, Cancel] = {}
+        self._unanswered: dict[int, None] = {}
+
+    @property
+    def unanswered(self) -> int:
+        """How many places of the peer's ``max_open_requests`` are taken, as far as is known.
+
+        One that was called off, or timed out here, keeps its place at the peer until its reply.
+        """
+        return len(self._unanswered)
 
     def next_number(self) -> int:
         """Return the number of the next request."""
@@ -38,6 +50,9 @@ class OpenRequests:
         """Note a request that is sent now."""
         self._open[request.request_id] = request
         self._counters[request.request_id] = 0
+        self._unanswered[request.request_id] = None
+        if len(self._unanswered) > _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
 
     def complete(self, number: int) -> bool:
         """Note that the whole request is at the peer; returns whether its processing begins now."""
@@ -73,6 +88,7 @@ class OpenRequests:
     def answer(self, number: int) -> bool:
         """Process a reply; returns whether its request was open."""
         was_open = number in self._open
+        self._unanswered.pop(number, None)
         self.forget(number)
         self._cancelled.pop(number, None)  # it need not be repeated
         return was_open
@@ -90,12 +106,14 @@ class OpenRequests:
         Requests in the order of their numbers: the peer takes only a number above the last for a
         new request.
         """
+        # The reply to one that was called off may be lost with the old call, and is not repeated.
+        self._unanswered = dict.fromkeys(self._open)
         yield from self._cancelled.values()
         yield from self._open.values()
 
     def clear(self) -> None:
         """Forget everything."""
-        for table in (self._open, self._counters, self._cancelled):
+        for table in (self._open, self._counters, self._cancelled, self._unanswered):
             table.clear()
         self._begun.clear()
         self.processing.clear()

@@ -84,6 +84,11 @@ class SessionMachine(SessionLifecycle):
             self.request_complete(number, now=now)
         return number
 
+    @property
+    def has_place(self) -> bool:
+        """Whether the peer takes another request, if its limit is no less than ours."""
+        return self._open_requests.unanswered < self.config.limits.max_open_requests
+
     def request_complete(self, number: int, *, now: float) -> None:
         """Start the processing timer: the whole request is at the peer.
 

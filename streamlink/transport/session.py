@@ -104,6 +104,8 @@ class Session:
         self._withdrawn: dict[int, str] = {}
         self._committed: dict[int, ReceivePump] = {}
         self._calls: dict[int, int] = {}  # stream to the call that carries it
+        self.asking = pump.clock.condition()
+        """Held while a place for a request is looked for and taken; before the other locks."""
         self._is_here = pump.clock.event()
         self._is_here.set()
         self._thread = threading.Thread(target=self._run, name=f"session-{peer_name}", daemon=True)
@@ -173,6 +175,12 @@ class Session:
         """Whether a request of this end waits for its reply."""
         with self._lock:
             return bool(self._pending)
+
+    @property
+    def has_place(self) -> bool:
+        """Whether the peer takes another request; also once the session is over."""
+        with self._pump.locked() as (machine, _):
+            return machine.is_closed or machine.has_place
 
     @property
     def pump(self) -> Pump[SessionMachine]:

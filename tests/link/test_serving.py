@@ -17,6 +17,7 @@ from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     Cancelled,
+    CommunicationTimeout,
     LocalProtocolError,
     RequestRefused,
     StreamAborted,
@@ -290,21 +291,75 @@ def test_a_handler_that_exits_is_an_error_of_its_client(asking: type[Asking]) ->
     site.ask(timeout=WAIT).close()
 
 
-def test_a_request_without_a_thread_is_refused_and_forgotten(
+class NoRoom(threading.Thread):
+    """A thread; the system has no room for those of handlers."""
+
+    def start(self) -> None:
+        if self.name == "serve-client":
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+def test_a_request_for_which_there_is_no_thread_is_refused_in_words(
     asking: type[Asking], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = asking(lambda asked: asked.reply())
-    serving = site.server._serving
-
-    def give(*_: object) -> bool:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as no_room:
-        no_room.setattr(serving._crew, "give", give)
+        no_room.setattr(threading, "Thread", NoRoom)
         with pytest.raises(RequestRefused, match="no thread for it"):
             site.ask(timeout=WAIT)
-    assert not serving._open
     site.ask(timeout=WAIT).close()
+
+
+def few(most: int) -> LinkConfig:
+    limits = SMALL.limits.model_copy(update={"max_open_requests": most})
+    return SMALL.model_copy(update={"limits": limits})
+
+
+def test_more_requests_than_may_be_open_wait_at_the_client(asking: type[Asking]) -> None:
+    began, may_end = threading.Semaphore(0), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        began.release()
+        may_end.wait(WAIT)
+
+    site = asking(handler, few(2))
+    peer = site.server.wait_for_peer("site-1", WAIT)
+    answered: list[Answer] = []
+    threads = [
+        threading.Thread(target=lambda: answered.append(site.ask(timeout=WAIT))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        assert began.acquire(timeout=WAIT)
+    may_end.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(answered) == 8
+    assert peer is not None
+    assert peer.is_here, "its session lives"
+
+
+def test_a_request_that_was_called_off_keeps_its_place_while_it_is_worked_on(
+    asking: type[Asking],
+) -> None:
+    token, may_end = CancelToken(), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        token.cancel("not needed")
+        may_end.wait(WAIT)
+
+    site = asking(handler, few(1))
+    peer = site.server.wait_for_peer("site-1", WAIT)
+    with pytest.raises(Cancelled):
+        site.ask(cancel=token)
+    with pytest.raises(CommunicationTimeout, match="max_open_requests"):
+        site.ask(timeout=0.01)
+    may_end.set()
+    site.ask(timeout=WAIT).close()
+    assert peer is not None
+    assert peer.is_here, "its session lives"
 
 
 UNSENDABLE = {
