@@ -98,7 +98,7 @@ class ObjectServer:
             REFERENCE: self._receiving.reference,
         }
         for topic, answer in answers.items():
-            self._server.serve(topic, partial(_answering, answer))
+            self._server.serve(topic, partial(answering, answer))
 
     # --- the process around it --------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class ObjectServer:
             self._spool = None
 
 
-def _answering(answer: Callable[[ClientRequest, Facts], None], asked: ClientRequest) -> None:
+def answering(answer: Callable[[ClientRequest, Facts], None], asked: ClientRequest) -> None:
     """Answer a request; an error of ours goes to the client by its name."""
     try:
         answer(asked, Facts(asked.metadata))

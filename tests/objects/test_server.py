@@ -22,7 +22,7 @@ from streamlink.errors import (
 )
 from streamlink.link import ClientLink, ClientRequest, Server, receive_model
 from streamlink.objects import ObjectServer
-from streamlink.objects.server import _answering
+from streamlink.objects.server import answering
 from streamlink.objects.wire import Facts
 from streamlink.stores import MemoryStore
 from streamlink.testing import memory_address
@@ -201,7 +201,7 @@ def test_an_error_after_the_answer_reaches_the_client_as_it_was() -> None:
         raise ObjectRefused("it was given up meanwhile")
 
     with Server(memory_address(), SMALL) as server:
-        server.serve("late", partial(_answering, late))
+        server.serve("late", partial(answering, late))
         with (
             ClientLink(server.address, name="site-1", config=SMALL) as link,
             link.ask("late") as answer,
