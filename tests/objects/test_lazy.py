@@ -251,7 +251,7 @@ def test_closing_ends_a_read_that_waits_for_bytes_or_for_a_stream(exchange: Exch
     with ThreadPoolExecutor(2 + LINES_PER_CLIENT) as pool, all_lines_taken(exchange) as slow:
         lazy = exchange.client().open(exchange.server.put(some_arrays()))
         waiting = pool.submit(lazy.read, 0, 10)
-        until(lambda: lazy._source._lock.locked())  # type: ignore[attr-defined]
+        until(waiting.running)
         for closed in [pool.submit(each.close) for each in (lazy, *slow)]:
             closed.result(WAIT / 2)
         with pytest.raises(ValueError, match="was closed"):
