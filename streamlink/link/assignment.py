@@ -202,7 +202,7 @@ class Assignment:
             if source is not model:  # the user's own stays open
                 source.close()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Answer with ``error``, which the work has raised, and abort what still moves."""
         text = str(error)
         if not isinstance(error, StreamlinkError):

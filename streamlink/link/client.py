@@ -376,8 +376,9 @@ class ClientLink:
         def serve() -> None:
             try:
                 work(assignment)
-            except Exception as error:
-                # The server hears it at once, and need not wait for its deadline.
+            except BaseException as error:
+                # The server hears it at once, and need not wait for its deadline; also of
+                # ``sys.exit``, which ends this thread only.
                 self._log_failure(assignment, error)
                 assignment.fail(error)
             finally:
@@ -388,7 +389,7 @@ class ClientLink:
 
         threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
 
-    def _log_failure(self, assignment: Assignment, error: Exception) -> None:
+    def _log_failure(self, assignment: Assignment, error: BaseException) -> None:
         if isinstance(error, StreamAborted) and error.by_peer and assignment.sends_model:
             # Nothing is wrong here, and no line of this end is to blame.
             text = "the server did not take the answer of %r to %r: %s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -311,6 +312,14 @@ def test_work_that_raises_fails_the_exchange_with_its_reason(asked: Asked) -> No
     assert text.startswith("the exchange 'train' with site-1 failed, with 24 of 24 bytes sent")
     assert "ValueError: no data here" in text
     assert failed.value.code is AbortCode.TASK_FAILED
+
+
+def test_work_that_exits_fails_the_exchange(asked: Asked) -> None:
+    def serve(assignment: Assignment) -> None:
+        sys.exit("no GPU here")
+
+    with pytest.raises(ExchangeFailed, match="no GPU here"):
+        asked.peer(serve).ask("add", arrays(), into=arrays()).result(WAIT)
 
 
 def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
