@@ -126,7 +126,9 @@ class Exchange(Future[ExchangeResult]):
         # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
         self._is_done = clock.event()
         self.add_done_callback(lambda _: self._is_done.set())
-        self._timer = None if timeout is None else start_timer(clock, timeout, self._time_out)
+        self._timer: threading.Timer | None = None
+        if timeout is not None:  # a short one may be over before it is noted
+            self._timer = start_timer(clock, timeout, self._time_out)
 
     # --- for its owner ------------------------------------------------------------------------
 

@@ -291,6 +291,13 @@ def test_a_model_that_cannot_be_released_does_not_keep_the_exchange() -> None:
         failing.result(0)
 
 
+def test_one_that_has_no_time_at_all_fails_and_does_not_hang(asked: Asked) -> None:
+    peer = asked.peer(Stuck())
+    for _ in range(5):
+        with pytest.raises(ExchangeFailed):
+            peer.ask("stuck", timeout=0.0).result(WAIT)
+
+
 def test_waiting_for_a_while_does_not_end_it(asked: Asked) -> None:
     stuck = Stuck()
     done = asked.peer(stuck).ask("add", arrays(), into=arrays())
