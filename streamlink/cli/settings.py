@@ -148,7 +148,7 @@ def config_from(names: Iterable[str], given: Mapping[str, Any]) -> JobConfig:
 
 def spelled(config: JobConfig) -> list[str]:
     """Return ``--set`` options that give another process the same settings."""
-    # Only what differs: a command line has a limited length, and ``ps`` shows it to people.
+    # Only what differs from the defaults: a command line is limited in length, and ``ps`` shows it.
     found = config.model_dump(exclude_defaults=True)
     return [
         word

@@ -71,7 +71,7 @@ class Crew:
                 work = self._take()
 
     def _take(self) -> _Work | None:
-        """Take the first that may begin; the lock is held."""
+        """Remove the first work item whose peer is below its share; the caller holds the lock."""
         for place, work in enumerate(self._waiting):
             if self._busy[work.whose] < self._most_each:
                 del self._waiting[place]

@@ -114,7 +114,7 @@ class Server:
         return self
 
     def serve(self, topic: str, handler: Handler) -> None:
-        """Answer what clients ask with ``ClientLink.ask``, from now on.
+        """Register ``handler`` for a topic that clients ask with ``ClientLink.ask``.
 
         The handler gets a ``ClientRequest``. It runs in a thread of its own, as many at once as
         ``limits.max_handlers`` allows; it may block, and what it raises is the client's answer.

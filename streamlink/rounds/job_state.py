@@ -104,7 +104,7 @@ class JobTracker:
         self._attempt = self._updates = self._rounds_done = 0
         self._rounds: deque[RoundNote] = deque(maxlen=ROUNDS_KEPT)
         self._troubles: deque[Trouble] = deque(maxlen=TROUBLES_KEPT)
-        # A dict as an ordered set: who dropped out first comes first.
+        # A dict as an ordered set: the clients in the order in which they were lost.
         self._lost: dict[str, None] = {}
         self._first, self._count = 0, 0
 

@@ -37,7 +37,7 @@ class Layout:
         logical, expected = 0, (-1, 0)
         for tensor, (shard, offset) in zip(spec.tensors, places, strict=True):
             nbytes = tensor.nbytes
-            # It has no place in the file, and must not split the run around it.
+            # An empty tensor takes no bytes in the file, so it must not split a contiguous run.
             if not nbytes:
                 continue
             if (shard, offset) != expected:
