@@ -1,81 +1,21 @@
-"""``Peer.ask``: a future that moves both models, and each way in which it ends."""
+"""``Peer.ask``: a future that moves both models, one or many at a time, also from asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import re
-import sys
-import threading
-import weakref
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, as_completed, wait
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
 
-from streamlink.cancel import CancelToken
-from streamlink.clock import running_time
-from streamlink.config import LinkConfig
-from streamlink.errors import (
-    AbortCode,
-    Cancelled,
-    ExchangeFailed,
-    LocalProtocolError,
-    ModelError,
-    StoreFull,
-    StreamAborted,
-)
+from streamlink.errors import LocalProtocolError
 from streamlink.link.assignment import Assignment
-from streamlink.link.client import ClientLink
 from streamlink.link.exchange import Exchange, ExchangeResult
-from streamlink.link.peer import Peer
-from streamlink.link.server import Server
 from streamlink.model.spec import ModelSpec
-from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
-from streamlink.testing import FailingSource, memory_address
-from tests.support.models import pattern_model
-from tests.support.peers import ODD, SMALL, WAIT, Array, until
-
-LARGE = (1 << 17,)  # more than all windows
-Serve = Callable[[Assignment], None]
-
-
-def arrays(value: float = 1, shape: tuple[int, ...] = (6,)) -> dict[str, Array]:
-    return {"w": np.full(shape, value, np.float32)}
-
-
-def add_one(assignment: Assignment) -> None:
-    """Receive a model, and answer with one that is larger by one, with a fact and a number."""
-    store = MemoryStore()
-    assignment.receive(store)
-    assignment.answer(
-        {name: array + 1 for name, array in store.arrays.items()},
-        metadata={"by": assignment.metadata.get("to", "")},
-        metrics={"lr": assignment.metrics.get("lr", 0.0) / 2},
-    )
-
-
-class Asked:
-    """A server in memory, and clients."""
-
-    def __init__(self, config: LinkConfig = SMALL, cancel: CancelToken | None = None) -> None:
-        self.config = config
-        self.server = Server(memory_address(), config, cancel=cancel).listen()
-        self.links: list[ClientLink] = []
-
-    def peer(self, serve: Serve, name: str = "site-1") -> Peer:
-        link = ClientLink(self.server.address, name=name, serve=serve, config=self.config)
-        self.links.append(link.start())
-        peer = self.server.wait_for_peer(name, WAIT)
-        assert peer is not None
-        return peer
-
-    def close(self) -> None:
-        for link in self.links:
-            link.close()
-        self.server.close()
+from streamlink.stores.memory import ArrayModel, MemoryStore
+from tests.support.exchanges import LARGE, Asked, Stuck, add_one, arrays
+from tests.support.peers import SMALL, WAIT, Array
 
 
 @pytest.fixture
@@ -83,25 +23,6 @@ def asked() -> Iterator[Asked]:
     asked = Asked()
     yield asked
     asked.close()
-
-
-class Stuck:
-    """Work that goes on until it is called off, or the test lets it go."""
-
-    def __init__(self) -> None:
-        self.began, self.may_end = threading.Semaphore(0), threading.Event()
-        self.called_off: list[str] = []
-
-    def __call__(self, assignment: Assignment) -> None:
-        self.began.release()
-        while not self.may_end.wait(0.01):
-            try:
-                assignment.check()
-            except StreamAborted as error:
-                self.called_off.append(error.reason)
-                self.began.release()
-                return
-        add_one(assignment)
 
 
 # --- what goes each way -------------------------------------------------------------------------
@@ -232,239 +153,6 @@ def test_an_answer_with_too_many_facts_is_refused_before_its_model_goes(asked: A
     answer = arrays(0)
     asked.peer(serve).ask("get", into=answer).result(WAIT)
     assert answer["w"][0] == 3
-
-
-# --- how it ends ----------------------------------------------------------------------------------
-
-
-def test_cancelling_one_exchange_leaves_the_others_alone(asked: Asked) -> None:
-    stuck, answer = Stuck(), arrays(0)
-    peer = asked.peer(lambda work: stuck(work) if work.topic == "stuck" else add_one(work))
-    gone = peer.ask("stuck", arrays())
-    assert stuck.began.acquire(timeout=WAIT)
-    assert gone.cancel("not needed")
-    assert stuck.began.acquire(timeout=WAIT)
-    assert stuck.called_off == ["not needed"]
-    with pytest.raises(CancelledError):
-        gone.result(WAIT)
-    peer.ask("add", arrays(1), into=answer).result(WAIT)
-    assert answer["w"][0] == 2
-
-
-def test_one_that_waits_for_its_turn_is_cancelled_at_once(asked: Asked) -> None:
-    stuck = Stuck()
-    peer = asked.peer(stuck)
-    before = [peer.ask("stuck") for _ in range(SMALL.limits.max_streams // 8)]
-    waiting = peer.ask("stuck")
-    assert waiting.cancel()
-    stuck.may_end.set()
-    assert waiting.done()
-    assert not any(done.cancelled() for done in before)
-
-
-def test_whoever_waits_for_several_hears_of_one_that_is_cancelled(asked: Asked) -> None:
-    stuck = Stuck()
-    peer = asked.peer(stuck)
-    all_of_them = [peer.ask("stuck") for _ in range(SMALL.limits.max_streams // 8 + 1)]
-    assert stuck.began.acquire(timeout=WAIT)
-    for done in (all_of_them[0], all_of_them[-1]):  # one runs, one waits for its turn
-        assert done.cancel()
-        assert done.cancel(), "once more is harmless"
-        assert wait([done], WAIT).done == {done}
-        assert list(as_completed([done], WAIT)) == [done]
-    stuck.may_end.set()
-
-
-def test_a_model_that_cannot_be_released_does_not_keep_the_exchange() -> None:
-    def release() -> None:
-        raise OSError("the disk is gone")
-
-    def open_it(spec: ModelSpec | None, has_answer: bool) -> NoReturn:
-        raise ModelError("not this one")
-
-    clock, token = running_time, CancelToken()
-    failing = Exchange(
-        "site-1", "add", None, None, open_it, clock=clock, cancel=token, release=release
-    )
-    failing.run()
-    assert failing.done()
-    with pytest.raises(ExchangeFailed, match="not this one"):
-        failing.result(0)
-
-
-def test_one_that_has_no_time_at_all_fails_and_does_not_hang(asked: Asked) -> None:
-    peer = asked.peer(Stuck())
-    for _ in range(5):
-        with pytest.raises(ExchangeFailed):
-            peer.ask("stuck", timeout=0.0).result(WAIT)
-
-
-def test_waiting_for_a_while_does_not_end_it(asked: Asked) -> None:
-    stuck = Stuck()
-    done = asked.peer(stuck).ask("add", arrays(), into=arrays())
-    with pytest.raises(TimeoutError):
-        done.result(0.01)
-    stuck.may_end.set()
-    assert done.result(WAIT).received is not None
-
-
-def test_work_that_raises_fails_the_exchange_with_its_reason(asked: Asked) -> None:
-    def serve(assignment: Assignment) -> None:
-        assignment.receive(MemoryStore())
-        raise ValueError("no data here")
-
-    done = asked.peer(serve).ask("train", arrays(), into=arrays())
-    with pytest.raises(ExchangeFailed) as failed:
-        done.result(WAIT)
-    text = str(failed.value)
-    # The answer may overtake the acknowledgement of the last bytes, which travels on another call.
-    assert re.match(r"the exchange 'train' with site-1 failed, with \d+ of 24 bytes sent", text)
-    assert "ValueError: no data here" in text
-    assert failed.value.code is AbortCode.TASK_FAILED
-
-
-def test_work_that_exits_fails_the_exchange(asked: Asked) -> None:
-    def serve(assignment: Assignment) -> None:
-        sys.exit("no GPU here")
-
-    with pytest.raises(ExchangeFailed, match="no GPU here"):
-        asked.peer(serve).ask("add", arrays(), into=arrays()).result(WAIT)
-
-
-def test_a_sink_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
-    class Full(MemorySink):
-        def write(self, offset: int, payload: memoryview) -> None:
-            raise StoreFull("the disk has no room")
-
-    heard = Future[str]()
-
-    def serve(assignment: Assignment) -> None:
-        try:
-            assignment.answer(arrays(1, LARGE))
-        except StreamAborted as error:
-            heard.set_result(error.reason)
-            raise
-
-    store = MemoryStore()
-    done = asked.peer(serve).ask("get", into=lambda spec: Full(store, spec))
-    with pytest.raises(ExchangeFailed, match="the disk has no room") as failed:
-        done.result(WAIT)
-    assert isinstance(failed.value.cause, StoreFull)
-    assert "the disk has no room" in heard.result(WAIT)
-
-
-def test_a_client_logs_in_one_line_that_the_server_did_not_take_its_answer(
-    asked: Asked, caplog: pytest.LogCaptureFixture
-) -> None:
-    def serve(assignment: Assignment) -> None:
-        assignment.answer(arrays())
-
-    done = asked.peer(serve).ask("t", into={"other": np.zeros(7, np.float32)})
-    with pytest.raises(ExchangeFailed, match="another model"):
-        done.result(WAIT)
-    until(lambda: any(each.name == "streamlink.client" for each in caplog.records))
-    (line,) = [each for each in caplog.records if each.name == "streamlink.client"]
-    assert line.exc_info is None
-    assert "did not take the answer of 'site-1' to 't': the source has another" in line.getMessage()
-
-
-def test_a_source_that_fails_ends_the_exchange_at_both_ends(asked: Asked) -> None:
-    source = FailingSource(pattern_model(ODD), 9000, OSError("bad sector"))
-    done = asked.peer(add_one).ask("add", source, into=MemoryStore())
-    with pytest.raises(ExchangeFailed, match="bad sector"):
-        done.result(WAIT)
-
-
-def test_the_servers_token_ends_exchanges_with_its_reason() -> None:
-    token, stuck = CancelToken(), Stuck()
-    asked = Asked(cancel=token)
-    try:
-        peer = asked.peer(stuck)
-        done = peer.ask("add", arrays(), into=arrays())
-        assert stuck.began.acquire(timeout=WAIT)
-        token.cancel("enough")
-        with pytest.raises(Cancelled, match="enough"):
-            done.result(WAIT)
-        with pytest.raises(Cancelled, match="enough"):
-            peer.ask("add")
-    finally:
-        asked.close()
-
-
-def test_a_client_that_leaves_fails_the_exchange(asked: Asked) -> None:
-    stuck = Stuck()
-    done = asked.peer(stuck).ask("add", arrays(), into=arrays())
-    assert stuck.began.acquire(timeout=WAIT)
-    asked.links[0].close("out of power")
-    with pytest.raises(ExchangeFailed, match=r"out of power; ask it again if it comes back"):
-        done.result(WAIT)
-    stuck.may_end.set()
-
-
-def test_a_client_that_has_gone_cannot_be_asked(asked: Asked) -> None:
-    peer = asked.peer(add_one)
-    asked.links[0].close()
-    assert asked.server.wait_until_left("site-1", WAIT)
-    assert isinstance(peer.ask("add").exception(WAIT), ExchangeFailed)
-
-
-def test_what_cannot_be_sent_or_filled_is_refused_before_anything_is_sent(asked: Asked) -> None:
-    peer = asked.peer(add_one)
-    wrong: Any = 3
-    with pytest.raises(ModelError, match="cannot be read as a model"):
-        peer.ask("add", wrong)
-    with pytest.raises(ModelError, match="into which no model can be received"):
-        peer.ask("add", into=wrong)
-    with pytest.raises(LocalProtocolError, match="must be text"):
-        peer.ask("add", metadata={"n": wrong})
-    with pytest.raises(LocalProtocolError, match="no valid Unicode"):
-        peer.ask("add", metadata={"n": "\udcff"})
-    with pytest.raises(LocalProtocolError, match="no valid Unicode"):
-        peer.ask("\udcff")
-    with pytest.raises(LocalProtocolError, match="takes 1024"):
-        peer.ask("add", metrics={str(n): 0.0 for n in range(1025)})
-    with pytest.raises(ValueError, match="are taken"):
-        peer.ask("add", metadata={"streamlink.x": ""})
-    with pytest.raises(ValueError, match="finite"):
-        peer.ask("add", metrics={"loss": float("nan")})
-
-
-def test_an_answer_with_other_tensors_is_refused(asked: Asked) -> None:
-    other = {"v": np.zeros(6, np.float32)}
-    with pytest.raises(ExchangeFailed) as failed:
-        asked.peer(add_one).ask("add", arrays(), into=other).result(WAIT)
-    assert isinstance(failed.value.cause, ModelError)
-
-
-def test_callbacks_are_called_with_the_exchange(asked: Asked) -> None:
-    called: list[Exchange] = []
-    is_called = threading.Event()
-    done = asked.peer(add_one).ask("add", arrays(), into=arrays())
-
-    def call(each: object) -> None:
-        called.append(done)
-        is_called.set()
-
-    done.add_done_callback(call)
-    assert is_called.wait(WAIT)
-    assert called == [done]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_future_that_is_kept_keeps_no_model(asked: Asked, fails: bool) -> None:
-    peer, model = asked.peer(add_one), arrays(1, LARGE)
-    source = ArrayModel(model)
-    sent = FailingSource(source, 9000, OSError("bad sector")) if fails else source
-    is_kept = weakref.ref(model["w"])
-    gc.disable()  # it would free a cycle, too
-    try:
-        done = peer.ask("add", sent, into=MemoryStore())
-        del model, source, sent
-        assert (done.exception(WAIT) is not None) == fails
-        until(lambda: is_kept() is None)
-    finally:
-        gc.enable()
-    assert done.progress.phase == "over"
 
 
 # --- from asyncio ---------------------------------------------------------------------------------
