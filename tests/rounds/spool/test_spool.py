@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,141 +20,20 @@ from streamlink.errors import (
     StoreError,
     StoreFull,
     StreamAborted,
-    StreamlinkError,
 )
 from streamlink.link import Attempt, Update, UpdateKind
-from streamlink.link.receive_transfer import ReceiveTransfer
-from streamlink.link.send_model import send_model
-from streamlink.link.transfer import Receipt
-from streamlink.model.commit import CommitSink
-from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore, Progress
+from streamlink.model.interfaces import ModelStore
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
 from streamlink.rounds.resume import Answer
 from streamlink.rounds.spool.spool import Spool
 from streamlink.rounds.spool.stored import MANIFEST_NAME, StoredUpdate
-from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
-from tests.support.joined_pumps import Transfer
 from tests.support.models import content
-from tests.support.peers import ODD, WAIT, Array, config, initial
+from tests.support.peers import ODD, WAIT, Array, initial
+from tests.support.spooling import Site, Spooling
 
-PLAIN = Update()
-ATTEMPT = Attempt()
 """What the streams of these tests belong to."""
-
-
-class Site:
-    """A client joined in memory, and whom the spool asks whether it has failed."""
-
-    def __init__(
-        self,
-        arrays: dict[str, Array],
-        update: Update = PLAIN,
-        metrics: dict[str, float] | None = None,
-        passed: Callable[[ReceiveTransfer], Any] = lambda transfer: transfer,
-    ) -> None:
-        self.source = MemoryStore(arrays).open()
-        self.transfer = Transfer(self.source.spec, config(), update=update)
-        self.incoming = self.transfer.incoming
-        self.passed = passed(self.incoming)
-        """What the spool is given of it."""
-        self.error: StreamlinkError | None = None
-        self.outcome: object = None
-        self.began = 0
-        self._metrics = metrics or {}
-        self._thread = threading.Thread(target=self._send, daemon=True)
-
-    def send(self) -> None:
-        self.transfer.carrier.join()
-        self._thread.start()
-
-    def result(self) -> object:
-        """Return what the client heard: a receipt or an error."""
-        self._thread.join(WAIT)
-        return self.outcome
-
-    def note_beginning(self) -> None:
-        self.began += 1
-
-    def failure(self) -> StreamlinkError | None:
-        return self.error
-
-    def close(self) -> None:
-        self.transfer.__exit__(None, None, None)
-        if self._thread.ident:
-            self._thread.join(WAIT)
-
-    def _send(self) -> None:
-        try:
-            self.outcome = send_model(self.transfer.outgoing, self.source, self._metrics)
-        except StreamlinkError as error:
-            self.outcome = error
-
-
-class Noticed:
-    """A store that tells when a model is in it."""
-
-    def __init__(self, store: ModelStore, act: Callable[[], object]) -> None:
-        self._store, self._act = store, act
-
-    def open(self) -> ModelSource:
-        return self._store.open()
-
-    def begin(self, spec: ModelSpec) -> ModelSink:
-        sink = self._store.begin(spec)
-
-        def commit(progress: Progress | None) -> None:
-            sink.commit(progress)
-            self._act()
-
-        return CommitSink(sink, commit)
-
-
-class Spooling:
-    """A spool and its clients."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory, self._stack = directory, ExitStack()
-        self.store_at: Callable[[Path], ModelStore] = SafetensorsStore
-        self.sites: dict[str, Site] = {}
-        self._spool: Spool | None = None
-
-    def spool(self, part: ModelSpec = ODD, clients: int = 2) -> Spool:
-        """Return the spool; made at the first call."""
-        if self._spool is None:
-            self._spool = Spool(
-                self.directory,
-                ODD,
-                part,
-                ATTEMPT,
-                store_at=lambda path: self.store_at(path),
-                clients=clients,
-                clock=running_time,
-            )
-            self._stack.callback(self._spool.close)
-        return self._spool
-
-    def when_stored(self, act: Callable[[Path], object]) -> None:
-        """Have ``act`` called with the directory of each update whose model has been stored."""
-        self.store_at = lambda path: Noticed(SafetensorsStore(path), lambda: act(path))
-
-    def start(self, name: str, *args: Any, **kwargs: Any) -> Site:
-        """Let the spool await a client."""
-        site = self.sites[name] = Site(*(args or (initial(),)), **kwargs)
-        self._stack.callback(site.close)
-        self.spool().start(name, Answer(site.passed, site.note_beginning, site.failure))
-        return site
-
-    def until(self, is_so: Callable[[Spool], object]) -> Spool:
-        """Wait for changes until one of them makes it so."""
-        until, spool = time.monotonic() + WAIT, self.spool()
-        while not is_so(spool):
-            assert spool.wait(until - time.monotonic()), "nothing changed any more"
-        return spool
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 @pytest.fixture
@@ -367,178 +240,3 @@ def test_a_directory_that_cannot_be_made_is_refused_in_words(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file/spool: the spool cannot be used: Not a directory"):
         Spooling(tmp_path / "file" / "spool").spool()
-
-
-# --- waiting and letting go ---------------------------------------------------------------
-
-
-def test_waiting_is_for_changes_and_ends_in_time(spooling: Spooling) -> None:
-    site = spooling.start("site-1")
-    assert not spooling.spool().wait(0.01)
-    site.send()
-    assert spooling.spool().wait(WAIT)
-    assert not spooling.spool().wait(0.01)
-
-
-def test_a_client_that_never_began_is_not_held(spooling: Spooling) -> None:
-    frames: list[f.Frame] = []
-    late, early = spooling.start("site-1"), spooling.start("site-2")
-
-    def watch(frame: f.Frame) -> bool:
-        frames.append(frame)
-        return True
-
-    late.transfer.carrier.watch = watch
-    late.transfer.carrier.join()
-    early.send()
-    spooling.until(lambda spool: spool.arrived)
-    assert spooling.spool().waiting == {"site-1"}
-    assert not [frame for frame in frames if isinstance(frame, f.Held)]
-
-
-def test_a_straggler_can_be_let_go(spooling: Spooling) -> None:
-    site = spooling.start("site-1")
-    stuck = threading.Event()
-
-    def lose_the_end(frame: f.Frame) -> bool:
-        if isinstance(frame, f.Finish):
-            stuck.set()
-        return not isinstance(frame, f.Finish)
-
-    site.transfer.carrier.watch = lose_the_end
-    site.send()
-    assert stuck.wait(WAIT)
-    spooling.spool().drop("site-1", "it is late")
-    assert spooling.spool().wait(WAIT)
-    assert "it is late" in str(site.result())
-    spool = spooling.spool()
-    assert (spool.waiting, spool.failed, spool.arrived, spool.fault) == (set(), {}, {}, None)
-
-
-def test_an_update_that_arrived_can_be_let_go(spooling: Spooling) -> None:
-    spooling.start("site-1").send()
-    spool = spooling.until(lambda spool: spool.arrived)
-    spool.drop("site-1")
-    assert spool.arrived == {}
-    assert not list(spooling.directory.iterdir())
-    spool.drop("site-1")
-
-
-class Passed:
-    """A transfer whose abort comes too late while it ``is_deaf``, and whose commit is noticed."""
-
-    def __init__(self, transfer: ReceiveTransfer) -> None:
-        self._transfer = transfer
-        self.is_deaf = False
-        self.before_commit: Callable[[], object] = lambda: None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transfer, name)
-
-    def abort(self, code: AbortCode, reason: str) -> None:
-        if not self.is_deaf:
-            self._transfer.abort(code, reason)
-
-    def commit(self) -> Receipt:
-        self.before_commit()
-        return self._transfer.commit()
-
-
-def test_nobody_is_told_that_a_dropped_update_counts(spooling: Spooling) -> None:
-    site = spooling.start("site-1", passed=Passed)
-
-    def drop(path: Path) -> None:
-        site.passed.is_deaf = True
-        spooling.spool().drop("site-1")
-        site.passed.is_deaf = False
-
-    spooling.when_stored(drop)
-    site.send()
-    assert isinstance(site.result(), StreamAborted)
-    assert spooling.spool().arrived == {}
-
-
-def test_an_update_that_is_stored_in_the_last_instant_counts_and_its_client_hears_so(
-    spooling: Spooling,
-) -> None:
-    site, spool = spooling.start("site-1", passed=Passed), spooling.spool()
-    was_left_out = Future[bool]()
-
-    def leave_out() -> None:
-        was_left_out.set_result(spool.leave_out("site-1", "it is late"))
-
-    site.passed.before_commit = threading.Thread(target=leave_out, daemon=True).start
-    site.send()
-    assert was_left_out.result(WAIT) is False
-    assert list(spool.arrived) == ["site-1"]
-    assert isinstance(site.result(), Receipt)
-
-
-def test_a_client_that_is_late_is_left_out_at_once(spooling: Spooling) -> None:
-    spooling.start("site-1")
-    assert spooling.spool().leave_out("site-1", "it is late")
-    assert spooling.spool().arrived == {}
-    assert spooling.spool().leave_out("site-1", "it is late")
-
-
-def test_a_client_that_comes_back_begins_anew(spooling: Spooling) -> None:
-    spooling.start("site-1", {"w": np.zeros(3)}).send()
-    assert "site-1" in spooling.until(lambda spool: spool.failed).failed
-    spooling.start("site-1").send()
-    spool = spooling.until(lambda spool: spool.arrived)
-    assert spool.failed == {}
-    assert spool.arrived["site-1"].path.name == "1"
-
-
-def test_closing_ends_all_and_leaves_nothing(spooling: Spooling) -> None:
-    spooling.start("site-1").send()
-    spool = spooling.until(lambda spool: spool.arrived)
-    late = spooling.start("site-2")
-    late.transfer.carrier.join()
-    spool.close()
-    spool.close()
-    assert not spooling.directory.exists()
-    assert not [each for each in threading.enumerate() if each.name.startswith("spool-")]
-
-
-def test_what_others_left_in_the_directory_stays(spooling: Spooling) -> None:
-    (spooling.directory / "0").mkdir(parents=True)
-    (spooling.directory / "0" / "kept").touch()
-    spooling.start("site-1").send()
-    spool = spooling.until(lambda spool: spool.arrived)
-    assert spool.arrived["site-1"].path.name == "1"
-    spool.close()
-    assert [path.name for path in spooling.directory.rglob("*")] == ["0", "kept"]
-
-
-def test_updates_of_crashed_runs_expire_and_those_in_use_are_kept_young(tmp_path: Path) -> None:
-    def make_older(path: Path) -> None:
-        for each in (*path.iterdir(), path):
-            os.utime(each, (1e9, 1e9))
-
-    for name in ("0", "1", "keep"):
-        SafetensorsStore(tmp_path / name).begin(ModelSpec(())).commit()
-        make_older(tmp_path / name)
-    (tmp_path / "1" / "fresh.digests").touch()  # no file of ours
-    spec = MemoryStore(initial()).open().spec
-    spool = Spool(
-        tmp_path,
-        spec,
-        spec,
-        ATTEMPT,
-        store_at=SafetensorsStore,
-        clients=1,
-        expiry=2.0,
-        clock=running_time,
-    )
-    try:
-        assert {path.name for path in tmp_path.iterdir()} == {"1", "keep"}
-        spool.start("site-1", Answer(Site(initial()).incoming))
-        (ours,) = {*tmp_path.iterdir()} - {tmp_path / "1", tmp_path / "keep"}
-        make_older(ours)
-        until = time.monotonic() + WAIT
-        while time.time() - ours.stat().st_mtime > 60:
-            assert time.monotonic() < until
-            time.sleep(0.05)
-    finally:
-        spool.close()
