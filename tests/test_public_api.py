@@ -86,7 +86,7 @@ def test_every_name_is_documented(name: str) -> None:
 
 def doc_of_alias(name: str) -> str:
     """Return the text under ``name = ...``: an alias cannot carry one, so its source is read."""
-    line = re.compile(rf'^{name} = [^"]*\n"""([^"]*)"""', re.MULTILINE)
+    line = re.compile(rf'^{name} = [^"]*(?:"\w+"[^"]*)*\n"""([^"]*)"""', re.MULTILINE)
     found = [line.search(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")]
     return next((match[1] for match in found if match), "")
 

@@ -215,12 +215,16 @@ class LimitsConfig(Settings):
     each."""
 
     max_streams: int = Field(default=32, ge=4)
-    """Server: most streams of one client that may move at the same time (count). Half of them is
-    for streams that are ending; models wait for a place in the others. Price: two threads each."""
+    """Server: most streams of one client that may move at the same time (count). A quarter of them
+    is for what it is sent when it asks, one for what it sends then, and one for what the server
+    asks of it; models wait for a place there. The last is for streams that are ending. Price: two
+    threads each."""
 
     max_handlers: int = Field(default=32, ge=1)
     """Server: most requests of clients that are handled at the same time (count), a quarter of
-    ``max_streams`` of any one client; others wait. Price: a thread each."""
+    ``max_streams`` of any one client, and beyond that one of each client that has none (at most
+    ``grpc.max_clients``); others wait. It holds for each way to answer by itself: to send a model,
+    to receive one, and to reply without. Price: a thread each."""
 
     max_silent_calls: int = Field(default=32, ge=1)
     """Server: most open calls that have not identified themselves yet (count); one more closes the

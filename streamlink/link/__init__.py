@@ -10,6 +10,7 @@ from streamlink.link.asking import Answer
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.awaiting import run_async
 from streamlink.link.client import ClientLink
+from streamlink.link.client_request import ClientRequest
 from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
@@ -18,7 +19,7 @@ from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Server
-from streamlink.link.serving import ClientRequest, Handler
+from streamlink.link.serving import Answers, Handler
 from streamlink.link.transfer import OnPhase, Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
@@ -29,6 +30,7 @@ __all__ = [
     "BOUNDS",
     "AckTimes",
     "Answer",
+    "Answers",
     "Assignment",
     "Attempt",
     "Chunk",

@@ -27,11 +27,14 @@ class Crew:
     Args:
         name: of its threads.
         most: so many work at the same time.
-        most_each: so many of them for one peer; with fewer than all, no peer keeps the others out.
+        most_each: so many of them for one peer.
+        spare: so many more, for peers that have none: whatever the others do, the first work of a
+            peer does not wait.
     """
 
-    def __init__(self, name: str, *, most: int, most_each: int) -> None:
+    def __init__(self, name: str, *, most: int, most_each: int, spare: int = 0) -> None:
         self._name, self._most, self._most_each = name, most, most_each
+        self._spare = spare
         self._lock = threading.Lock()
         self._waiting: deque[_Work] = deque()
         self._busy: Counter[str] = Counter()
@@ -40,7 +43,7 @@ class Crew:
         """Have ``do`` called, now or once a thread is free; returns at once whether it is now."""
         with self._lock:
             self._waiting.append(_Work(whose, do))
-            work = self._take() if self._busy.total() < self._most else None
+            work = self._take()
         if work is None:
             return False
         try:
@@ -71,9 +74,13 @@ class Crew:
                 work = self._take()
 
     def _take(self) -> _Work | None:
-        """Remove the first work item whose peer is below its share; the caller holds the lock."""
+        """Remove the first work item for which there is a thread; the caller holds the lock."""
+        busy = self._busy.total()
+        if busy >= self._most + self._spare:
+            return None
+        most_each = self._most_each if busy < self._most else 1
         for place, work in enumerate(self._waiting):
-            if self._busy[work.whose] < self._most_each:
+            if self._busy[work.whose] < most_each:
                 del self._waiting[place]
                 self._busy[work.whose] += 1
                 return work

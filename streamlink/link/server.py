@@ -16,9 +16,10 @@ from streamlink.errors import (
     JobAborted,
     RoundError,
 )
+from streamlink.link.client_request import ClientRequest
 from streamlink.link.peer import Peer
 from streamlink.link.receive_transfer import KnownSpecs
-from streamlink.link.serving import ClientRequest, Handler, Serving
+from streamlink.link.serving import Answers, Handler, Serving
 from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import Request
@@ -113,16 +114,23 @@ class Server:
         self._hub.listen()
         return self
 
-    def serve(self, topic: str, handler: Handler) -> None:
+    def serve(self, topic: str, handler: Handler, *, answers: Answers = "send") -> None:
         """Register ``handler`` for a topic that clients ask with ``ClientLink.ask``.
 
         The handler gets a ``ClientRequest``. It runs in a thread of its own, as many at once as
         ``limits.max_handlers`` allows; it may block, and what it raises is the client's answer.
 
+        Args:
+            topic: what clients name in their requests.
+            handler: answers them.
+            answers: how it does: whether it sends a model, receives one, or only replies. Handlers
+                of one way share their threads, and wait for none of another way. It may always
+                reply instead.
+
         Raises:
             ValueError: the topic has a handler already.
         """
-        self._serving.add(topic, handler)
+        self._serving.add(topic, handler, answers)
 
     def _asked(self, session: Session, request: Request) -> None:
         def make() -> ClientRequest:

@@ -16,11 +16,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig, ObjectLimits
 from streamlink.errors import LocalProtocolError, ObjectError
-from streamlink.link import (
-    ClientRequest,
-    OnTransfer,
-    Server,
-)
+from streamlink.link import Answers, ClientRequest, OnTransfer, Server
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource, Progress, watch
@@ -90,15 +86,15 @@ class ObjectServer:
         self._sending, self._receiving = Sending(self._holding), Receiving(self._holding)
         self._calls = itertools.count()
         self._is_listening = self._is_closed = False
-        answers = {
-            GET: self._sending.get,
-            READ: self._sending.read,
-            CLOSE: self._sending.close_read,
-            PUT: self._receiving.put,
-            REFERENCE: self._receiving.reference,
-        }
-        for topic, answer in answers.items():
-            self._server.serve(topic, partial(answering, answer))
+        topics: tuple[tuple[str, _Answer, Answers], ...] = (
+            (GET, self._sending.get, "send"),
+            (READ, self._sending.read, "send"),
+            (CLOSE, self._sending.close_read, "reply"),
+            (PUT, self._receiving.put, "receive"),
+            (REFERENCE, self._receiving.reference, "reply"),
+        )
+        for topic, answer, how in topics:
+            self._server.serve(topic, partial(answering, answer), answers=how)
 
     # --- the process around it --------------------------------------------------------------
 
@@ -322,7 +318,10 @@ class ObjectServer:
             self._spool = None
 
 
-def answering(answer: Callable[[ClientRequest, Facts], None], asked: ClientRequest) -> None:
+_Answer = Callable[[ClientRequest, Facts], None]
+
+
+def answering(answer: _Answer, asked: ClientRequest) -> None:
     """Answer a request; an error of ours goes to the client by its name."""
     try:
         answer(asked, Facts(asked.metadata))

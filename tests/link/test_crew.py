@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -36,3 +37,23 @@ def test_work_that_exits_leaves_its_place_to_the_next() -> None:
     crew.give("site-1", sys.exit)
     crew.give("site-1", done.set)
     assert done.wait(WAIT)
+
+
+def test_the_first_work_of_a_peer_does_not_wait_for_other_peers() -> None:
+    crew, may_end = Crew("work", most=2, most_each=2, spare=1), threading.Event()
+    began = {name: threading.Semaphore(0) for name in ("slow", "quick", "late")}
+
+    def work(name: str) -> None:
+        began[name].release()
+        assert may_end.wait(WAIT)
+
+    try:
+        for name in ("slow", "slow", "slow", "quick", "quick"):
+            crew.give(name, partial(work, name))
+        for name in ("slow", "slow", "quick"):
+            assert began[name].acquire(timeout=WAIT)
+        assert not crew.give("late", partial(work, "late")), "the bound over all of them holds"
+    finally:
+        may_end.set()
+    for name in ("slow", "quick", "late"):
+        assert began[name].acquire(timeout=WAIT)

@@ -25,10 +25,11 @@ from streamlink.errors import (
 from streamlink.extent import Extent
 from streamlink.link.asking import Answer
 from streamlink.link.client import ClientLink
+from streamlink.link.client_request import ClientRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Server
-from streamlink.link.serving import ClientRequest, Handler
+from streamlink.link.serving import Answers, Handler
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.testing import memory_address
@@ -295,7 +296,7 @@ class NoRoom(threading.Thread):
     """A thread; the system has no room for those of handlers."""
 
     def start(self) -> None:
-        if self.name == "serve-client":
+        if self.name.startswith("serve-"):
             raise RuntimeError("can't start new thread")
         super().start()
 
@@ -309,6 +310,55 @@ def test_a_request_for_which_there_is_no_thread_is_refused_in_words(
         with pytest.raises(RequestRefused, match="no thread for it"):
             site.ask(timeout=WAIT)
     site.ask(timeout=WAIT).close()
+
+
+def one_of_each() -> LinkConfig:
+    limits = SMALL.limits.model_copy(update={"max_handlers": 1, "max_streams": 4})
+    return SMALL.model_copy(update={"limits": limits})
+
+
+def test_handlers_that_answer_in_one_way_wait_for_none_of_another(asking: type[Asking]) -> None:
+    may_end, began = threading.Event(), threading.Semaphore(0)
+
+    def handler(asked: ClientRequest) -> None:
+        began.release()
+        assert may_end.wait(WAIT)
+
+    site = asking(handler, one_of_each())
+    others: tuple[Answers, ...] = ("receive", "reply")
+    for answers in others:
+        site.server.serve(answers, handler, answers=answers)
+    threads = [
+        threading.Thread(target=lambda topic=topic: site.client.ask(topic, timeout=WAIT).close())
+        for topic in ("it", *others)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert began.acquire(timeout=WAIT)
+    may_end.set()
+    for thread in threads:
+        thread.join(WAIT)
+
+
+def test_a_slow_client_leaves_a_thread_to_one_that_comes_later(asking: type[Asking]) -> None:
+    may_end, began = threading.Event(), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        if asked.peer_name == "site-1":
+            began.set()
+            assert may_end.wait(WAIT)
+
+    site = asking(handler, one_of_each())
+    slow = threading.Thread(target=lambda: site.ask(timeout=WAIT).close())
+    slow.start()
+    try:
+        assert began.wait(WAIT)
+        with ClientLink(site.server.address, name="late", config=SMALL) as late:
+            late.ask("it", timeout=WAIT).close()
+    finally:
+        may_end.set()
+        slow.join(WAIT)
 
 
 def few(most: int) -> LinkConfig:

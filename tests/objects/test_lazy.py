@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from streamlink.cancel import CancelToken
+from streamlink.config import LinkConfig
 from streamlink.copying import digest_of
 from streamlink.errors import (
     Cancelled,
@@ -23,9 +24,10 @@ from streamlink.errors import (
 )
 from streamlink.objects.lines import LINES_PER_CLIENT
 from streamlink.objects.opened import OpenObject
+from streamlink.stores import MemoryStore
 from tests.support.models import content, pattern_model
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import ODD, WAIT, assert_same, until
+from tests.support.peers import ODD, SMALL, WAIT, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
@@ -235,6 +237,44 @@ def all_lines_taken(exchange: Exchange) -> Iterator[list[OpenObject]]:
             yield slow
         finally:
             goes_on.set()
+
+
+def one_handler_of_each_kind() -> LinkConfig:
+    limits = SMALL.limits.model_copy(update={"max_handlers": 1, "max_streams": 4})
+    return SMALL.model_copy(update={"limits": limits})
+
+
+def test_what_is_read_lazily_is_put_at_the_same_time() -> None:
+    with Exchange(config=one_handler_of_each_kind()) as exchange:
+        client = exchange.client()
+        with client.open(exchange.server.put(pattern_model(ODD))) as lazy:
+            copy = client.put(lazy, timeout=WAIT)
+        with exchange.server.open(copy) as source:
+            assert content(source) == content(pattern_model(ODD))
+
+
+def test_a_read_is_ended_while_slow_readers_have_all_handlers() -> None:
+    arrives, goes_on = threading.Event(), threading.Event()
+
+    class Waiting(Watched):
+        def read(self, offset: int, length: int) -> tuple[memoryview, ...]:
+            arrives.set()
+            assert goes_on.wait(WAIT)
+            return super().read(offset, length)
+
+    with Exchange(config=one_handler_of_each_kind()) as exchange, ThreadPoolExecutor(1) as pool:
+        slow = exchange.server.put(Waiting(), digest="")
+        client, once = exchange.client(), exchange.server.put(some_arrays(), reads=1)
+        lazy = client.open(once)
+        lazy["bias"]
+        got = pool.submit(client.get, slow, MemoryStore())
+        try:
+            assert arrives.wait(WAIT)
+            lazy.close()
+            until(lambda: len(exchange.server) == 1)
+        finally:
+            goes_on.set()
+        got.result(WAIT)
 
 
 def test_a_reader_that_waits_for_a_stream_obeys_its_timeout() -> None:

@@ -13,10 +13,10 @@ from streamlink.config import LinkConfig
 from streamlink.errors import ExchangeFailed
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
+from streamlink.link.client_request import ClientRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
 from streamlink.link.server import Server
-from streamlink.link.serving import ClientRequest
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
 from streamlink.testing import memory_address

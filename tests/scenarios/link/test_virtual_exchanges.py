@@ -11,9 +11,9 @@ from streamlink.config import LinkConfig
 from streamlink.errors import CommunicationTimeout, ExchangeFailed, OpenTimeout
 from streamlink.link.assignment import Assignment
 from streamlink.link.client import ClientLink
+from streamlink.link.client_request import ClientRequest
 from streamlink.link.receive_model import receive_model
 from streamlink.link.send_model import send_model
-from streamlink.link.serving import ClientRequest
 from streamlink.link.transfer import Receipt
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
@@ -165,15 +165,14 @@ def test_a_request_that_waits_for_a_thread_is_waited_for() -> None:
 
     with VirtualJob(LinkConfig(**{**dict(PATIENT), "limits": one})) as job:
         job.server.serve("it", handler)
-        first, second = job.site(0), job.site(1)
-        answers: list[str] = []
+        site, answers = job.site(0), list[str]()
 
         def ask() -> None:
-            answers.append(second.ask("it").metadata["at"])
+            answers.append(site.ask("it").metadata["at"])
 
         waiting = threading.Thread(target=ask)
         waiting.start()
-        answers.append(first.ask("it").metadata["at"])
+        answers.append(site.ask("it").metadata["at"])
         job.clock.join(waiting)
     assert sorted(answers) == ["1200.0", "600.0"]
 
