@@ -1,0 +1,56 @@
+"""Tokens in files that have no name, as integrations send them through a framework's channel."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+from streamlink.integrations.tokens import SecretFile, TokenList
+
+
+def test_a_secret_file_holds_its_text_until_it_is_replaced() -> None:
+    file = SecretFile("the first, which is the longer one")
+    assert file.path.read_text() == "the first, which is the longer one"
+    file.write("the second")
+    assert file.path.read_text() == "the second"
+
+
+def test_who_reads_a_secret_file_while_it_is_replaced_has_the_old_text() -> None:
+    file = SecretFile("old")
+    with file.path.open() as reader:
+        file.write("new")
+        assert reader.read() == "old"
+    assert file.path.read_text() == "new"
+
+
+def test_a_secret_file_is_another_one_to_stat_once_it_was_replaced() -> None:
+    file = SecretFile("same")
+    before = file.path.stat().st_ino
+    file.write("same")
+    assert file.path.stat().st_ino != before
+
+
+def test_a_closed_secret_file_is_gone() -> None:
+    file = SecretFile("text")
+    file.close()
+    assert not file.path.exists()
+
+
+def test_a_list_of_tokens_is_never_empty_and_admits_nobody_at_first() -> None:
+    assert list(json.loads(TokenList().path.read_text())) == [""]
+
+
+def test_a_name_may_have_several_tokens_and_lose_one_of_them() -> None:
+    tokens = TokenList()
+    first, second = tokens.admit("site-1"), tokens.admit("site-1")
+    tokens.dismiss("site-1", first)
+    tokens.publish()
+    found = json.loads(tokens.path.read_text())
+    assert found["site-1"] == [sha256(second.encode()).hexdigest()]
+
+
+def test_what_was_never_admitted_is_dismissed_without_harm() -> None:
+    tokens = TokenList()
+    tokens.dismiss("site-1", "no token of this list")
+    tokens.publish()
+    assert list(json.loads(tokens.path.read_text())) == [""]
