@@ -8,19 +8,25 @@ keeps messages in memory, and calls the client in this process.
 from __future__ import annotations
 
 import gc
+import tempfile
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import torch
 from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
 from flwr.supercore.task_identity import TaskIdentity
 
 import streamlink
-from streamlink import LinkConfig, TimeoutConfig
+from streamlink import LinkConfig, SecurityConfig, TimeoutConfig
+from streamlink.certs import make_certificates
 from streamlink.errors import StreamlinkError
 from streamlink.integrations.flower import (
     StreamingFedAvg,
@@ -40,6 +46,8 @@ class InMemory(Grid):
 
     def __init__(self, app: Train, **settings: Any) -> None:
         self.app, self.settings = app, settings
+        self.own: dict[int, dict[str, Any]] = {11: {}, 22: {}}  # settings of one node
+        self.names: dict[int, str] = {}
         self.waiting: dict[str, Message] = {}
         self.seen: list[Message] = []
         self.data_bytes = 0
@@ -53,6 +61,9 @@ class InMemory(Grid):
 
     def get_node_ids(self) -> list[int]:
         return [11, 22]
+
+    def get_nodes(self) -> list[Any]:
+        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.own]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         ids = []
@@ -69,7 +80,7 @@ class InMemory(Grid):
 
     def answer(self, message: Message) -> Message:
         node = message.metadata.dst_node_id
-        context = Context(1, node, self.settings, RecordDict(), {})
+        context = Context(1, node, self.settings | self.own[node], RecordDict(), {})
         try:
             return StreamlinkMod(config=SOON)(message, context, self.app)
         except StreamlinkError as error:  # as Flower does
@@ -93,6 +104,7 @@ def messages(record: ArrayRecord) -> list[Message]:
     return [Message(content, node, "train") for node in (11, 22)]
 
 
+NO_EVALUATE = {"fraction_evaluate": 0.0}
 MODEL = [
     np.arange(12, dtype=np.float32).reshape(3, 4),
     np.asfortranarray(np.arange(6.0).reshape(2, 3)),
@@ -261,9 +273,83 @@ def check_our_strategy_begins_with_the_model_in_its_store() -> None:
     assert result.arrays["0"].numpy().tolist() == [2.5] * 4
 
 
-def check_flowers_own_strategy_averages_lazy_arrays() -> None:
-    from flwr.serverapp.strategy import FedAvg
+@contextmanager
+def secured(**security: Any) -> Iterator[tuple[Any, Callable[[str], dict[str, str]]]]:
+    """Yield a grid with a certificate, and what the configuration of a node has for each site."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, own, *_ = make_certificates(Path(folder), ["127.0.0.1"], ["site-1", "site-2"])
+        security = {name: own / value for name, value in security.items()}
+        pair = {"certificate": own / "certificate.pem", "key": own / "key.pem"}
+        config = LinkConfig(security=SecurityConfig(**pair, **security))
+        with StreamlinkGrid(InMemory(adding), config=config) as grid:
+            yield (
+                grid,
+                lambda site: {
+                    "streamlink-ca": f"{folder}/{site}/ca.pem",
+                    "streamlink-certificate": f"{folder}/{site}/certificate.pem",
+                    "streamlink-key": f"{folder}/{site}/key.pem",
+                },
+            )
 
+
+def check_the_certificate_of_flowers_server_serves_here_too() -> None:
+    with secured() as (grid, files):
+        grid.grid.own[11] = {"streamlink-ca": files("site-1")["streamlink-ca"]}
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        good = {each.metadata.src_node_id: not each.has_error() for each in replies}
+        assert good == {11: True, 22: False}  # the other one talks in plain text
+
+
+def check_a_node_presents_the_certificate_of_its_name_in_flower() -> None:
+    with secured(ca="ca.pem") as (grid, files):
+        grid.grid.names = {11: "site-1", 22: "site-2"}
+        grid.grid.own = {11: files("site-1"), 22: files("site-2")}
+        for _ in range(2):  # the same names connect again
+            replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+            assert not any(each.has_error() for each in replies)
+
+
+def check_a_node_with_the_certificate_of_another_is_refused() -> None:
+    with secured(ca="ca.pem") as (grid, files):
+        grid.grid.names = {11: "site-1", 22: "site-2"}
+        grid.grid.own = {11: files("site-1"), 22: files("site-1")}
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        errors = {r.metadata.src_node_id: r.error.reason for r in replies if r.has_error()}
+        assert "the certificate is that of site-1" in errors.pop(22)
+        assert not errors
+
+
+def dtypes_seen(strategy: Any, model: list[Any]) -> tuple[set[tuple[str, ...]], ArrayRecord]:
+    """Return the dtypes of all records that clients got and sent in three rounds, and the end."""
+    seen: set[tuple[str, ...]] = set()
+
+    def noting(message: Message, context: Context) -> Message:
+        reply = adding(message, context)
+        for each in (message, reply):
+            seen.add(tuple(str(array.numpy().dtype) for array in each.content["arrays"].values()))
+        return reply
+
+    with StreamlinkGrid(InMemory(noting)) as grid:
+        return seen, strategy.start(grid, ArrayRecord(model), 3).arrays
+
+
+def check_bfloat16_arrives_as_bfloat16_in_both_directions_and_lines() -> None:
+    model: list[Any] = [np.arange(8).astype(ml_dtypes.bfloat16), np.zeros(2, np.float32)]
+    for strategy in (FedAvg(**NO_EVALUATE), StreamingFedAvg(MemoryStore(), **NO_EVALUATE)):
+        seen, end = dtypes_seen(strategy, model)
+        assert seen == {("bfloat16", "float32")}
+        found = [each.tolist() for each in end.to_numpy_ndarrays()]
+        assert found == [list(np.arange(8) + 4.5), [4.5] * 2]
+
+
+def check_a_model_that_began_as_float32_stays_float32() -> None:
+    narrow: dict[str, Any] = {}
+    for dtype, sent in [(np.float32, "F32"), (ml_dtypes.bfloat16, "BF16"), (np.float64, "BF16")]:
+        [tensor] = source_of(ArrayRecord([np.zeros(2, dtype)]), narrow).spec.tensors
+        assert tensor.dtype == sent
+
+
+def check_flowers_own_strategy_averages_lazy_arrays() -> None:
     with StreamlinkGrid(InMemory(adding)) as grid:
         strategy = FedAvg(fraction_evaluate=0.0)
         result = strategy.start(grid, ArrayRecord([np.zeros(4, np.float32)]), 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -15,13 +14,13 @@ import streamlink.integrations.flower
 from streamlink import LinkConfig, SecurityConfig
 from streamlink.errors import AuthenticationFailed, SecurityError
 from streamlink.integrations.flower.identity import Admission, dialled, with_security
+from streamlink.integrations.tokens import SecretFile
 from streamlink.objects import ObjectClient, ObjectServer
+from tests.support.code_lines import lines_of_code
 
 
-def hashes(admission: Admission) -> dict[str, str]:
-    path = admission.config.security.tokens
-    assert path is not None
-    found: dict[str, str] = json.loads(path.read_text())
+def hashes(admission: Admission) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = json.loads(admission.path.read_text())
     return found
 
 
@@ -30,48 +29,57 @@ def test_the_package_imports_nothing_of_flower() -> None:
     assert "flwr" not in sys.modules
 
 
-def test_a_name_counts_from_the_next_publish_until_it_is_dismissed(tmp_path: Path) -> None:
-    admission = Admission(tmp_path, LinkConfig())
-    name, token = admission.admit(7)
+def test_the_integration_is_short() -> None:
+    """Lines of code: without those that are empty, comments or docstrings."""
+    package = Path(streamlink.integrations.flower.__file__).parent
+    assert sum(lines_of_code(path) for path in package.glob("*.py")) <= 400
+
+
+def test_a_name_counts_from_the_next_publish_until_it_is_dismissed() -> None:
+    admission = Admission(LinkConfig())
+    name, token = admission.admit_node(7)
     assert name not in hashes(admission)
     admission.publish()
-    assert hashes(admission)[name] == sha256(token.encode()).hexdigest()
-    admission.dismiss(name)
+    assert hashes(admission)[name] == [sha256(token.encode()).hexdigest()]
+    admission.dismiss(name, token)
     admission.publish()
     assert name not in hashes(admission)
 
 
-def test_names_of_one_node_differ(tmp_path: Path) -> None:
-    admission = Admission(tmp_path, LinkConfig())
-    assert admission.admit(7) != admission.admit(7)
+def test_names_of_one_node_differ() -> None:
+    admission = Admission(LinkConfig())
+    assert admission.admit_node(7) != admission.admit_node(7)
 
 
-def test_the_tokens_hashes_are_for_this_user_only(tmp_path: Path) -> None:
-    admission = Admission(tmp_path, LinkConfig())
-    assert admission.config.security.tokens is not None
-    assert stat.S_IMODE(admission.config.security.tokens.stat().st_mode) == 0o600
+def test_a_node_with_a_certificate_connects_by_the_name_it_is_registered_with() -> None:
+    admission = Admission(LinkConfig(security=SecurityConfig(ca=Path("ca.pem"))))
+    assert admission.admit_node(7, "hospital-a")[0] == "hospital-a"
+    assert admission.admit_node(8)[0] == "8"
 
 
-def test_settings_that_name_the_clients_are_refused(tmp_path: Path) -> None:
-    security = SecurityConfig(ca=tmp_path / "ca.pem")
-    with pytest.raises(ValueError, match="a name and a token of its own"):
-        Admission(tmp_path, LinkConfig(security=security))
+def test_settings_that_have_tokens_already_are_refused(tmp_path: Path) -> None:
+    security = SecurityConfig(tokens=tmp_path / "tokens.yaml")
+    with pytest.raises(ValueError, match="each message brings a token of its own"):
+        Admission(LinkConfig(security=security))
 
 
-def test_only_the_token_of_a_message_opens_the_server(tmp_path: Path) -> None:
-    admission = Admission(tmp_path, LinkConfig())
-    name, token = admission.admit(7)
+def test_files_of_tls_that_make_no_sense_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="certificate is set without key"):
+        with_security(LinkConfig(), certificate="site.pem")
+
+
+def test_only_the_token_of_a_message_opens_the_server() -> None:
+    admission = Admission(LinkConfig())
+    name, token = admission.admit_node(7)
     admission.publish()
-    right, wrong = tmp_path / "right", tmp_path / "wrong"
-    right.write_text(token)
-    wrong.write_text("x" * len(token))
+    right, wrong = SecretFile(token), SecretFile("x" * len(token))
     with ObjectServer("127.0.0.1:0", config=admission.config) as server:
         reference = server.put({"w": np.ones(3, np.float32)})
         into = {"w": np.zeros(3, np.float32)}
-        config = with_security(LinkConfig(), token=right)
+        config = with_security(LinkConfig(), token=right.path)
         with ObjectClient(server.address, name=name, config=config) as client:
             client.get(reference, into)
-        config = with_security(LinkConfig(), token=wrong)
+        config = with_security(LinkConfig(), token=wrong.path)
         with pytest.raises(AuthenticationFailed):
             ObjectClient(server.address, name=name, config=config).start()
     assert into["w"].tolist() == [1, 1, 1]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,9 +20,10 @@ from flwr.serverapp import Grid
 
 from streamlink import LinkConfig, StreamlinkError
 from streamlink.config import ObjectLimits
-from streamlink.errors import AddressInUse, ModelError
+from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
+from streamlink.integrations.ports import listening
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -33,7 +36,8 @@ class _Object:
     """A record that is on its way to one or several clients."""
 
     record: ArrayRecord
-    readers: set[str] = field(default_factory=set)  # those whose reply is still awaited
+    key: str
+    readers: dict[str, str] = field(default_factory=dict)  # by the tokens of awaited replies
     reference: Reference | None = None
 
 
@@ -54,10 +58,7 @@ class _Received:
 
 
 def _as_flower_does(name: str) -> Callable[..., Any]:
-    def method(self: StreamlinkGrid, *args: Any, **options: Any) -> Any:
-        return getattr(self.grid, name)(*args, **options)
-
-    return method
+    return lambda self, *args, **options: getattr(self.grid, name)(*args, **options)
 
 
 class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
@@ -92,22 +93,15 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
         self.grid, self._poll_seconds = grid, poll_seconds
         self._limits = limits or ObjectLimits()
         self._sent: dict[str, _Sent] = {}
+        self._narrow: dict[str, dict[str, Any]] = {}  # see ``source_of``; by the record's key
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
-            self._admission = Admission(folder, config or LinkConfig())
+            self._admission = Admission(config or LinkConfig())
             self.config = self._admission.config
-            self.objects = stack.enter_context(self._listening(listen, spool or folder / "spool"))
+            here = spool or folder / "spool"
+            make = partial(ObjectServer, config=self.config, limits=self._limits, spool=here)
+            self.objects = stack.enter_context(listening(listen, make))
             self.close = weakref.finalize(self, stack.pop_all().close)
-
-    def _listening(self, listen: str, spool: Path | str) -> ObjectServer:
-        host, _, ports = listen.rpartition(":")
-        first, _, last = ports.partition("-")
-        for port in range(int(first), int(last or first)):
-            with suppress(AddressInUse):
-                return self._listening(f"{host}:{port}", spool)
-        config, limits = self.config, self._limits
-        server = ObjectServer(f"{host}:{last or first}", config=config, limits=limits, spool=spool)
-        return server.listen()
 
     def __enter__(self) -> Self:
         return self
@@ -120,17 +114,16 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
     set_run, create_message = _as_flower_does("set_run"), _as_flower_does("create_message")
     get_node_ids, get_nodes = _as_flower_does("get_node_ids"), _as_flower_does("get_nodes")
 
-    @property
-    def run(self) -> Any:
-        """The run; see Flower's ``Grid``."""
-        return self.grid.run
+    run = property(attrgetter("grid.run"))
 
     # --- messages -----------------------------------------------------------------------------
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Push messages; a record that several of them share is put once."""
         # Copies: the caller's messages keep their arrays.
-        new = [_Sent(copy(m), *self._admission.admit(m.metadata.dst_node_id)) for m in messages]
+        names = self._registered()
+        nodes = [(message, message.metadata.dst_node_id) for message in messages]
+        new = [_Sent(copy(m), *self._admission.admit_node(n, names.get(n, ""))) for m, n in nodes]
         self._admission.publish()
         self._put(new)
         for sent in new:
@@ -161,22 +154,28 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
         self._release(waiting)
         return replies
 
+    def _registered(self) -> dict[int, str]:
+        """Return the names of the nodes, where their certificates are compared with them."""
+        nodes = self.grid.get_nodes() if self._admission.wants_certificates else ()
+        return {each.node_id: each.name for each in nodes}
+
     # --- objects ------------------------------------------------------------------------------
 
     def _put(self, new: list[_Sent]) -> None:
         """Put each record of arrays once, for all clients that it is sent to."""
         objects: dict[int, _Object] = {}  # by the record's identity
         for sent in new:
-            for record in sent.message.content.values():
+            for key, record in sent.message.content.items():
                 if isinstance(record, ArrayRecord):
-                    known = objects.setdefault(id(record), _Object(record))
-                    known.readers.add(sent.name)
+                    known = objects.setdefault(id(record), _Object(record, key))
+                    known.readers[sent.token] = sent.name
                     sent.objects.append(known)
         ttl = min(self._limits.max_ttl, max((s.message.metadata.ttl for s in new), default=0.0))
         for each in objects.values():
             with suppress(ModelError):  # an array that streamlink does not know: Flower carries it
-                readers = tuple(each.readers) if len(each.readers) <= _MAX_READERS else None
-                source = records.source_of(each.record)
+                names = tuple(set(each.readers.values()))
+                readers = names if len(names) <= _MAX_READERS else None
+                source = records.source_of(each.record, self._narrow.setdefault(each.key, {}))
                 each.reference = self.objects.put(source, readers=readers, ttl=ttl, digest="")
 
     def _refer(self, sent: _Sent) -> None:
@@ -208,9 +207,9 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
     def _release(self, message_ids: Iterable[str]) -> None:
         """Release what these messages brought: nobody waits for their replies any more."""
         for sent in filter(None, [self._sent.pop(each, None) for each in message_ids]):
-            self._admission.dismiss(sent.name)
+            self._admission.dismiss(sent.name, sent.token)
             for each in sent.objects:
-                each.readers.discard(sent.name)
+                each.readers.pop(sent.token, None)
                 if not each.readers and each.reference is not None:
                     with suppress(StreamlinkError):  # the server may have been started again
                         self.objects.drop(each.reference)

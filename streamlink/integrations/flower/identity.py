@@ -1,21 +1,20 @@
 """Who may connect: each message carries a name and a token of its own, made for one run.
 
 They travel through Flower's own channel, so Flower's trust decides: only the node that a message is
-for can use them, and only until its reply is here.
+for can use them, and only until its reply is here. Where the server asks for certificates, a node
+needs one as well, with the name that it is registered with in Flower.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
-from hashlib import sha256
-from pathlib import Path
 
-from streamlink import LinkConfig
+from streamlink import LinkConfig, SecurityConfig
 from streamlink.errors import SecurityError
+from streamlink.integrations.tokens import TokenList
 
-__all__ = ["SESSION", "SETTING", "Admission", "dialled", "with_security"]
+__all__ = ["FILES", "SESSION", "SETTING", "Admission", "dialled", "with_security"]
 
 SESSION = "streamlink"
 """The key of the record with what a client needs to connect; the mod takes it out."""
@@ -23,53 +22,60 @@ SESSION = "streamlink"
 SETTING = "streamlink-server"
 """Where a node's or a run's configuration says what clients dial."""
 
+FILES = {
+    "streamlink-ca": "ca",
+    "streamlink-certificate": "certificate",
+    "streamlink-key": "key",
+    "streamlink-server-name": "server_name",
+}
+"""Settings of a node's configuration for TLS, and the fields of ``SecurityConfig`` they set."""
+
 _SERVER = re.compile(r"(.+?)(?::([0-9]+)(?:-([0-9]+))?)?")  # HOST, HOST:PORT, HOST:FIRST-LAST
 
 
-class Admission:
-    """The names that may connect now, and the hashes of their tokens in a file that is reloaded.
+class Admission(TokenList):
+    """The names that may connect now, each with its tokens.
 
     Args:
-        folder: for the file; readable by this user only.
         config: settings of the server.
 
+    Attributes:
+        config: the same with this list of tokens.
+        wants_certificates: whether clients must present one, with the name of their node.
+
     Raises:
-        ValueError: the settings name the clients already.
+        ValueError: the settings have tokens already.
     """
 
-    def __init__(self, folder: Path, config: LinkConfig) -> None:
-        if config.security.ca is not None or config.security.tokens is not None:
+    def __init__(self, config: LinkConfig) -> None:
+        if config.security.tokens is not None:
             raise ValueError(
-                "security.ca and security.tokens do not fit Flower's nodes: each message brings a "
-                "name and a token of its own; leave them out (certificate and key may be set)"
+                "security.tokens does not fit Flower's nodes, since each message brings a token of "
+                "its own; omit it (certificate, key and ca may be set)"
             )
-        self._hashes: dict[str, str] = {}
-        self.admit(0)  # nobody: an empty list is refused
-        self._file = folder / "tokens.json"
-        self.publish()
-        self.config = with_security(config, tokens=self._file)
+        super().__init__()
+        self.config = with_security(config, tokens=self.path)
+        self.wants_certificates = config.security.ca is not None
 
-    def admit(self, node: int) -> tuple[str, str]:
-        """Return a new name for a client of this node, and its token."""
-        name, token = f"{node}-{secrets.token_hex(4)}", secrets.token_urlsafe(32)
-        self._hashes[name] = sha256(token.encode()).hexdigest()
-        return name, token
+    def admit_node(self, node: int, registered: str = "") -> tuple[str, str]:
+        """Return the name of a client of this node, and its token.
 
-    def dismiss(self, name: str) -> None:
-        """Let the client of that name in no more, from the next ``publish`` on."""
-        self._hashes.pop(name, None)
-
-    def publish(self) -> None:
-        """Let in who was admitted and not dismissed, and nobody else."""
-        new = self._file.with_suffix(".new")
-        new.touch(mode=0o600)
-        new.write_text(json.dumps(self._hashes))
-        new.replace(self._file)
+        The name is a new one. Where it is compared with a certificate it is the one that the node
+        is ``registered`` with in Flower, or the node's ID if there is none.
+        """
+        name = f"{node}-{secrets.token_hex(4)}"
+        if self.wants_certificates:
+            name = registered or str(node)
+        return name, self.admit(name)
 
 
-def with_security(config: LinkConfig, **changes: Path) -> LinkConfig:
-    """Return ``config`` with other settings of its security."""
-    security = config.security.model_copy(update=changes)
+def with_security(config: LinkConfig, **changes: object) -> LinkConfig:
+    """Return ``config`` with other settings of its security.
+
+    Raises:
+        ValueError: together they make no sense.
+    """
+    security = SecurityConfig.model_validate({**config.security.model_dump(), **changes})
     return config.model_copy(update={"security": security})
 
 

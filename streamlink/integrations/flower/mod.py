@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from flwr.app import ArrayRecord, Context, Message
 
 from streamlink import LinkConfig
 from streamlink.errors import ModelError
-from streamlink.integrations.flower import records
-from streamlink.integrations.flower.identity import SESSION, SETTING, dialled, with_security
+from streamlink.integrations.flower import identity, records
+from streamlink.integrations.tokens import SecretFile
 from streamlink.objects import ObjectClient
 
 __all__ = ["StreamlinkMod"]
@@ -26,7 +24,9 @@ class StreamlinkMod:
         server: the only host that is dialled: ``HOST:FIRST-LAST`` or ``HOST``, where the message
             names the port, or ``HOST:PORT``. By default ``streamlink-server`` in the node's
             configuration, or in the run's; else this machine.
-        config: settings of this end.
+        config: settings of this end. Files of TLS may be in the node's configuration as well:
+            ``streamlink-ca`` (the one of ``--root-certificates``), ``streamlink-certificate`` and
+            ``streamlink-key`` (for mutual TLS), ``streamlink-server-name``.
     """
 
     def __init__(self, server: str | None = None, *, config: LinkConfig | None = None) -> None:
@@ -36,16 +36,19 @@ class StreamlinkMod:
         self, message: Message, context: Context, call_next: Callable[[Message, Context], Message]
     ) -> Message:
         """Run the rest of the app with arrays that are fetched when they are used."""
-        if not message.has_content() or SESSION not in message.content:
+        if not message.has_content() or identity.SESSION not in message.content:
             return call_next(message, context)
-        session = message.content.pop(SESSION)
-        setting = self._server or context.node_config.get(SETTING)
-        server = str(setting or context.run_config.get(SETTING) or "127.0.0.1")
-        address = dialled(server, int(session["port"]))
-        # The setting is a path; this file has no name, so that nothing of it outlives the process.
-        with tempfile.TemporaryFile(buffering=0) as token, ExitStack() as stack:
-            token.write(session["token"].encode())
-            config = with_security(self._config, token=Path(f"/dev/fd/{token.fileno()}"))
+        session = message.content.pop(identity.SESSION)
+        node = context.node_config
+        setting = self._server or node.get(identity.SETTING)
+        server = str(setting or context.run_config.get(identity.SETTING) or "127.0.0.1")
+        address = identity.dialled(server, int(session["port"]))
+        # Never from the run: who submits it must not choose the files of a node.
+        files = {field: node[name] for name, field in identity.FILES.items() if name in node}
+        with ExitStack() as stack:
+            token = SecretFile(session["token"])
+            stack.callback(token.close)
+            config = identity.with_security(self._config, **files, token=token.path)
             client = ObjectClient(address, name=session["name"], config=config)
             fetched = partial(_fetched, stack.enter_context(client), stack)
             message.content = records.exchanged(message.content, fetched)

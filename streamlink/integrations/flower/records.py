@@ -110,15 +110,27 @@ def record_of(model: Any) -> SourceRecord:
     return SourceRecord(as_model(model))
 
 
-def source_of(record: ArrayRecord) -> ModelSource:
+def source_of(record: ArrayRecord, narrow: dict[str, Any] | None = None) -> ModelSource:
     """Return the arrays of a record as a source, without a copy.
+
+    Args:
+        record: the record.
+        narrow: the dtypes of arrays that were bfloat16 or FP8 before, by their names; this record's
+            are added. Flower's mean of such arrays is float32: it is rounded here.
 
     Raises:
         ModelError: an array has a dtype, a name or a form that streamlink does not know.
     """
+    narrow = {} if narrow is None else narrow
     if isinstance(record, SourceRecord) and record.is_whole():
-        return record.source  # type: ignore[no-any-return]
-    return ArrayModel({name: _viewed(array) for name, array in record.items()})
+        source: ModelSource = record.source
+    else:
+        arrays = {name: _viewed(array) for name, array in record.items()}
+        wide = [name for name in narrow if name in arrays and arrays[name].dtype.kind == "f"]
+        source = ArrayModel(arrays | {name: arrays[name].astype(narrow[name]) for name in wide})
+    dtypes = {each.name: each.numpy_dtype for each in source.spec.tensors}
+    narrow |= {name: dtype for name, dtype in dtypes.items() if str(dtype) in _TORCH}
+    return source
 
 
 def exchanged(content: RecordDict, change: Callable[[ArrayRecord], ArrayRecord]) -> RecordDict:

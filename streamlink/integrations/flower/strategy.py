@@ -89,7 +89,5 @@ def _emptied(reply: Message) -> Message:
         return reply
     emptied = copy(reply)
     nothing = Array(np.empty(0, np.float32))
-    emptied.content = exchanged(
-        reply.content, lambda record: ArrayRecord(dict.fromkeys(record, nothing))
-    )
+    emptied.content = exchanged(reply.content, lambda r: ArrayRecord(dict.fromkeys(r, nothing)))
     return emptied
