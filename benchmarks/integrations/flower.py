@@ -1,6 +1,10 @@
 """Flower 1.41 beside itself over streamlink: a SuperLink and SuperNodes as processes, or simulated.
 
 python -m benchmarks.integrations.flower --size 64MB --line bare --line first --line second
+
+Modes: ``processes``; ``tls`` (Flower and streamlink use the same certificate of the server);
+``mutual`` (in addition SuperNodes are authenticated by Flower's keys, and by certificates here);
+``simulation``.
 """
 
 from __future__ import annotations
@@ -8,16 +12,24 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psutil
+import yaml
 
 from benchmarks.integrations.command import main
+from benchmarks.integrations.flower_processes import (
+    Federation,
+    Tls,
+    end_all,
+    flwr_run,
+    flwr_variables,
+    free_ports,
+    simulated,
+)
 from benchmarks.integrations.running import CaseFailed, Running
 from benchmarks.integrations.sides import processes_of
 from benchmarks.relay import Relay, Step
@@ -25,86 +37,70 @@ from benchmarks.relay import Relay, Step
 APP = Path(__file__).with_name("flower_app")
 REPOSITORY = Path(__file__).resolve().parents[2]
 IDLE_SECONDS = 1.0
-END_SECONDS = 60.0
 FAILED_ROUND_SECONDS = 60.0
+SOON = {"timeouts": {"reconnect_timeout": 10, "rejoin_timeout": 10}}
 
 
 def run(running: Running) -> None:
     """Run the case to Flower's own end."""
     env = variables(running)
     if running.case.mode == "simulation":
-        simulate(running, env)
+        simulated(running, APP, env)
+        mark_rounds(running)
+        say(running)
+        end_all(running)
         return
-    programs = running.python.parent
-    port, listen, *node_ports = free_ports(2 + running.case.clients)
-    env["STREAMLINK_LISTEN"] = f"127.0.0.1:{listen}"
+    [listen] = free_ports(1)
     relay = running.relay(f"127.0.0.1:{listen}") if running.case.failure == "cut" else None
-    write_connection(running.folder / "home", f"127.0.0.1:{port}", "insecure = true")
-    plain = ["--insecure", "--port"]
-    link = running.start(
-        "server",
-        [programs / "flower-superlink", *plain, port, "--disable-runtime-dependency-installation"],
-        env=env,
+    sites = [f"site-{number + 1}" for number in range(running.case.clients)]
+    is_mutual = running.case.mode == "mutual"
+    tls = Tls(running.folder / "certs", sites) if running.case.mode != "processes" else None
+    federation = Federation(running, env, tls=tls)
+    server = settings_file(running, "server.yaml", security=security_of(tls, "server", is_mutual))
+    federation.start_link(
+        *(["--enable-supernode-auth"] if is_mutual else []),
+        STREAMLINK_LISTEN=f"127.0.0.1:{listen}",
+        STREAMLINK_CONFIG=str(server),
     )
-    wait_for(port)
-    nodes = [
-        running.start(
-            f"site-{number + 1}",
-            [
-                *(programs / "flower-supernode", *plain, node_port),
-                *("--superlink", f"127.0.0.1:{port}", "--node-config"),
-                f"partition-id={number}{dials(relay, number + 1 == running.case.clients)}",
-            ],
-            env=env,
-        )
-        for number, node_port in enumerate(node_ports)
-    ]
-    for number in range(len(nodes)):
-        wait_for_line(running.folder / f"site-{number + 1}.log", "SuperNode ID")
+    for number, site in enumerate(sites):
+        config = [f"partition-id={number}", *files_of(tls, site, is_mutual)]
+        if relay is not None and site == sites[-1]:
+            config.append(f'streamlink-server="127.0.0.1:{relay.port}"')
+        words = register(running, env, tls, site) if tls and is_mutual else []
+        federation.start_node(" ".join(config), *words)
     mark_idle(running)
-    job = running.start("driver", [programs / "flwr", "run", APP, "case", "--stream"], env=env)
+    job = flwr_run(running, APP, env)
     if running.case.failure:
-        disturb(running, nodes, relay)
+        disturb(running, federation.nodes, relay)
     running.finish(job, seconds=3600)
     mark_rounds(running)
     say(running)
-    for process in (*nodes, link):
-        process.terminate()
-    for process in (*nodes, link):
-        running.end_of(process, seconds=END_SECONDS)
-    if processes := running.left_behind(END_SECONDS):  # Flower's executors look every few seconds
-        raise CaseFailed(f"left behind: {processes}")
-    left = [path.name for path in (running.folder / "tmp").glob("streamlink-*")]
-    if left:
-        raise CaseFailed(f"left behind: {left}")
+    federation.close()
 
 
-def simulate(running: Running, env: dict[str, str]) -> None:
-    """Run the case in Flower's own simulation, with the SuperLink that ``flwr run`` starts."""
-    port, other = free_ports(2)
-    ports = {
-        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port),
-        "FLWR_LOCAL_CONTROL_API_PORT": str(other),
-    }
-    env |= {**ports, "UV_FIND_LINKS": str(wheel(running.folder / "wheel"))}
-    write_connection(
-        running.folder / "home", ":local:", f"options.num-supernodes = {running.case.clients}"
-    )
-    command = [running.python.parent / "flwr", "run", APP, "case", "--stream"]
-    running.finish(running.start("server", command, env=env), seconds=3600)
-    mark_rounds(running)
-    say(running)
-    for pid in processes_of(running.name):  # Flower leaves its SuperLink to the next run
-        os.kill(pid, signal.SIGTERM)
-    if processes := running.left_behind(END_SECONDS):
-        raise CaseFailed(f"left behind: {processes}")
+def security_of(tls: Tls | None, name: str, is_mutual: bool) -> dict[str, str]:
+    """Return the section of the settings for one end, by the files that Flower has."""
+    if tls is None:
+        return {}
+    certificate, key = map(str, tls.pair(name))
+    own = {"certificate": certificate, "key": key}
+    if name == "server":
+        return own | ({"ca": str(tls.ca)} if is_mutual else {})
+    return {"ca": str(tls.ca)} | (own if is_mutual else {})
 
 
-def wheel(folder: Path) -> Path:
-    """Build this checkout as a wheel: ``flwr run`` makes an environment of its own with uv."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
-    return folder
+def files_of(tls: Tls | None, site: str, is_mutual: bool) -> list[str]:
+    """Return what the configuration of a node has for TLS."""
+    return [f'streamlink-{n}="{p}"' for n, p in security_of(tls, site, is_mutual).items()]
+
+
+def register(running: Running, env: dict[str, str], tls: Tls, site: str) -> list[str]:
+    """Register a node by its key and name; return what its SuperNode is started with."""
+    key = tls.node_key(site)
+    words = ["supernode", "register", key.with_suffix(".pub"), "case", "--name", site]
+    done = running.start("driver", [running.python.parent / "flwr", *words], env=env)
+    running.finish(done)
+    return ["--auth-supernode-private-key", str(key)]
 
 
 def say(running: Running) -> None:
@@ -117,36 +113,23 @@ def say(running: Running) -> None:
             running.said += f"round {end['number']}: {end['good']} good replies{errors}\n"
 
 
-def dials(relay: Relay | None, is_last: bool) -> str:
-    """Return the setting of a node that dials the relay in the place of the server."""
-    return f' streamlink-server="127.0.0.1:{relay.port}"' if relay is not None and is_last else ""
-
-
 def variables(running: Running) -> dict[str, str]:
-    home, config = running.folder / "home", running.folder / "streamlink.yaml"
-    home.mkdir()
-    (running.folder / "tmp").mkdir()
-    config.write_text("{}\n")
-    if running.case.failure:  # to see in seconds what else takes minutes
-        config.write_text("timeouts: {reconnect_timeout: 10, rejoin_timeout: 10}\n")
-    paths = [str(running.python.parent), os.environ["PATH"]]
+    limit = FAILED_ROUND_SECONDS if running.case.failure else 3600
     return {
-        "PATH": os.pathsep.join(paths),
+        **flwr_variables(running),
         "PYTHONPATH": f"{APP / 'measuring'}{os.pathsep}{REPOSITORY}",
-        "FLWR_HOME": str(home),
-        "TMPDIR": str(running.folder / "tmp"),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "STREAMLINK_CONFIG": str(config),
+        "STREAMLINK_CONFIG": str(settings_file(running, "streamlink.yaml")),
         "STREAMLINK_LISTEN": "127.0.0.1:0",
         "STREAMLINK_CASE_FOLDER": str(running.folder),
-        "STREAMLINK_ROUND_TIMEOUT": str(FAILED_ROUND_SECONDS) if running.case.failure else "3600",
+        "STREAMLINK_ROUND_TIMEOUT": str(limit),
     }
 
 
-def write_connection(home: Path, address: str, more: str) -> None:
-    text = f'[superlink]\ndefault = "case"\n\n[superlink.case]\naddress = "{address}"\n{more}\n'
-    (home / "config.toml").write_text(text)
+def settings_file(running: Running, name: str, **sections: Any) -> Path:
+    """Write settings of streamlink; a failure is seen in seconds that would take minutes."""
+    path = running.folder / name
+    path.write_text(yaml.safe_dump({**(SOON if running.case.failure else {}), **sections}))
+    return path
 
 
 def mark_idle(running: Running) -> None:
@@ -204,34 +187,6 @@ def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], relay: Relay
 def _cut(relay: Relay) -> None:
     relay.refuse()
     relay.reset()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that are free now: Flower takes no 0."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def wait_for(port: int, seconds: float = 120.0) -> None:
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise CaseFailed(f"nobody listens on port {port}")
-
-
-def wait_for_line(path: Path, text: str, seconds: float = 120.0) -> None:
-    give_up_at = time.monotonic() + seconds
-    while time.monotonic() < give_up_at:
-        if path.exists() and text in path.read_text(errors="replace"):
-            return
-        time.sleep(0.1)
-    raise CaseFailed(f"{path.name} never said {text!r}")
 
 
 if __name__ == "__main__":

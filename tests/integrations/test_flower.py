@@ -56,8 +56,17 @@ def test_the_simulation_resolves_streamlink_and_ends_with_the_closed_form(python
     outcome_of(python, Case("flower", 4 * MB, 4, "second", rounds=2, mode="simulation"))
 
 
-def test_bfloat16_arrives_as_bfloat16(python: Path) -> None:
-    outcome_of(python, Case("flower", 4 * MB, 4, "second", rounds=2, dtype="bfloat16"))
+@pytest.mark.parametrize("line", ["first", "second"])
+def test_bfloat16_arrives_as_bfloat16_at_clients_and_server(python: Path, line: str) -> None:
+    outcome = outcome_of(python, Case("flower", 4 * MB, 4, line, rounds=2, dtype="bfloat16"))
+    here = [each["dtype"] for each in outcome.marks if each["event"] == "model is here"]
+    back = [each["dtypes"] for each in outcome.marks if each["event"] == "round ends"]
+    assert (here, back) == (["bfloat16"] * 4, [["bfloat16"]] * 2)
+
+
+@pytest.mark.parametrize("mode", ["tls", "mutual"])
+def test_the_certificates_of_flower_serve_here_too(python: Path, mode: str) -> None:
+    outcome_of(python, Case("flower", 4 * MB, 4, "second", rounds=2, mode=mode))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ def train(message: Message, context: Context) -> Message:
     inside.mark("training begins", side=f"site-{client}", number=number)
     misbehave(client, number)
     arrays = message.content["arrays"].to_numpy_ndarrays(keep_input=False)
-    inside.mark("model is here", side=f"site-{client}", number=number)
+    dtype = str(arrays[0].dtype)
+    inside.mark("model is here", side=f"site-{client}", number=number, dtype=dtype)
     inside.train(dict(enumerate(arrays)), client)  # type: ignore[arg-type]
     record: Any = ArrayRecord(arrays, keep_input=False) if IS_BARE else record_of(arrays)
     metrics = MetricRecord({"num-examples": 1, "client": client})

@@ -40,10 +40,18 @@ class Marked(FedAvg):
 
     def aggregate_train(self, server_round: int, replies: Any) -> Any:
         result = super().aggregate_train(server_round, replies)
-        clients = [r.content["metrics"]["client"] for r in replies if not r.has_error()]
+        good = [each.content for each in replies if not each.has_error()]
+        clients = [each["metrics"]["client"] for each in good]
+        dtypes = {array.dtype for each in good for array in each["arrays"].values()}
         self.added += sum(clients) / len(clients) if clients else 0.0
         errors = [str(each.error.reason)[:300] for each in replies if each.has_error()]
-        inside.mark("round ends", number=server_round, good=len(clients), errors=errors)
+        inside.mark(
+            "round ends",
+            number=server_round,
+            good=len(clients),
+            errors=errors,
+            dtypes=sorted(dtypes),
+        )
         return result
 
 
