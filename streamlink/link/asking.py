@@ -53,6 +53,8 @@ class Answer:
         on_transfer: OnTransfer | None = None,
         on_committed: Callable[[ReceiveTransfer], object] = lambda transfer: None,
     ) -> None:
+        # A reply has no fields for streams, as a request has: their numbers travel among its facts,
+        # and the user gets only what the handler has said.
         facts = dict(reply.metadata)
         self._sends = _stream_number(facts.pop(SENDS, ""), session.peer_name)
         self._returns = _stream_number(facts.pop(RETURNS, ""), session.peer_name)
@@ -160,6 +162,7 @@ def ask_server(
     pending = _request(session, topic, metadata, until, cancel)
     try:
         with cancel.calling(lambda reason: session.cancel(pending, reason)):
+            # What waiting for a place has taken counts: ``timeout`` is for the whole call.
             reply = pending.result(None if until is None else max(0.0, until - session.clock()))
     except CancelledError:
         raise Cancelled(cancel.reason) from None
@@ -188,6 +191,7 @@ def _request(
     cancel: CancelToken,
 ) -> PendingReply:
     """Send a request, once the server has a place for it: one too many would end the session."""
+    # Held from the look to the request: two threads that see one free place would both take it.
     with cancel.calling(lambda _: _wake(session)), session.asking:
         _wait_place(session, topic, until, cancel)
         pending = session.request(topic, metadata=metadata)

@@ -53,6 +53,8 @@ class TurnLock:
                 return True
             has_changed = clock.event()
             self._waiting.append(has_changed)
+        # The result does not matter: the lock may have been released just as the time was over, and
+        # whoever was woken may find it taken again.
         has_changed.wait(seconds)
         with self._lock:
             self._waiting = [each for each in self._waiting if each is not has_changed]
@@ -328,6 +330,8 @@ class Assignment:
         self, *, error: str = "", traceback: str = "", metadata: Mapping[str, str] = NO_ENTRIES
     ) -> None:
         """Answer the request."""
+        # An error ends both streams at the server; only a success has to name those that never
+        # come.
         facts = metadata if error else {**metadata, **self._omissions()}
         self._session.reply(self._request, error=error, traceback=traceback, metadata=facts)
         self._is_answered = True

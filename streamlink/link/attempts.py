@@ -71,6 +71,7 @@ class Attempts:
     ) -> None:
         self._line, self._move = line, move
         self._role, self._can_retry = role, can_retry
+        # -1: to have been given a stream is progress once, even if no byte moved over it.
         self._furthest = -1  # bytes moved in the best attempt so far
         self._since = line.clock()
 
@@ -79,6 +80,8 @@ class Attempts:
         again = Retrying(
             retry=retry_if_exception(self._can_retry),
             stop=self._is_hopeless,
+            # Random on top (jitter): the peers of a server that was restarted must not return in
+            # step.
             wait=wait_exponential(multiplier=0.2, max=5.0) + wait_random(0, 0.2),
             before_sleep=_log,
             sleep=lambda seconds: self._line.cancel.pause(seconds, self._line.clock),
@@ -115,6 +118,7 @@ class Attempts:
         try:
             session = client.connect(
                 lambda session, request: session.reply(request, error=self._role),
+                # What is left of it: the time that is spent on connecting is time without progress.
                 tries_for=line.retry - (line.clock() - self._since),
             )
             try:

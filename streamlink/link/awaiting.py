@@ -50,6 +50,8 @@ async def run_async(
     threading.Thread(target=run, name="run-async", daemon=True).start()
     waiting = asyncio.wrap_future(done)
     try:
+        # Shielded: cancelling the task would cancel ``done`` with it, which the thread still has to
+        # set.
         return await asyncio.shield(waiting)
     except asyncio.CancelledError:
         own.cancel("its task was cancelled")

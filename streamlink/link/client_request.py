@@ -197,6 +197,7 @@ class ClientRequest:
 
     def close(self) -> None:
         """Release the stream, once the handler has returned."""
+        # A handler that only acts need not answer: its client gets a reply without facts.
         if not self._is_answered:
             self.reply()
         if self._transfer is not None:

@@ -43,6 +43,8 @@ class Crew:
         """Have ``do`` called, now or once a thread is free; returns at once whether it is now."""
         with self._lock:
             self._waiting.append(_Work(whose, do))
+            # Not always ``do``: work that was put back because no thread could start has no thread
+            # to take it, and is older.
             work = self._take()
         if work is None:
             return False

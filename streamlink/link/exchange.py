@@ -154,6 +154,8 @@ class Exchange(Future[ExchangeResult]):
 
     def cancel(self, reason: str = "the exchange was cancelled") -> bool:
         """End it, at the client, too; other exchanges go on. False: it is over already."""
+        # Never marked as running, unlike the futures of an executor: those cannot be cancelled once
+        # they run.
         if not super().cancel():
             return False
         self._note_cancel()
@@ -220,6 +222,8 @@ class Exchange(Future[ExchangeResult]):
         if self._failure is not None:  # between; nobody could stop what was not opened yet
             raise self._failure
         opened.pending.add_done_callback(self._replied)
+        # Both ways at once: a client may answer while it still receives. If nobody read its answer
+        # meanwhile, it would stop reading at the end of its credit, and both ends would wait.
         receiving = self._start_receiving(opened.incoming) if opened.outgoing is not None else None
         try:
             sent = self._send(opened)
@@ -229,6 +233,8 @@ class Exchange(Future[ExchangeResult]):
             raise
         finally:
             if receiving is not None:
+                # Also after a failure, which has ended the stream: nobody may write to the sink
+                # once the exchange is over.
                 self._clock.join(receiving.thread)
         if receiving is not None:
             received = receiving.receipt()
@@ -240,6 +246,7 @@ class Exchange(Future[ExchangeResult]):
         try:
             receipt = send_model(opened.outgoing, self._source)
         except StreamlinkError:
+            # ``_replied`` has aborted it: the client answered without taking the model, as it may.
             if "sends" in self._omitted:
                 return None
             raise
@@ -278,6 +285,7 @@ class Exchange(Future[ExchangeResult]):
             raise ModelError(f"an answer of {size} bytes does not fit into memory") from error
 
     def _reply(self, opened: Opened) -> Reply:
+        # The stage *processing*, and its deadline with it, ended when the answer's model began.
         seconds = opened.session.config.timeouts.communication_timeout
         try:
             return opened.pending.result(seconds)

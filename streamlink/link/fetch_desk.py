@@ -115,6 +115,7 @@ class FetchDesk:
         if any(each.session is session for each in self._here):
             return "it serves this client already"
         here = len(self._here)
+        # Those that are served now count, too: otherwise more could commit than were asked for.
         if self._count is not None and self._served + here >= self._count:
             return f"it is busy with the last of {self._count} fetches; try again later"
         if here >= self._most:
@@ -133,6 +134,7 @@ class FetchDesk:
         """Let another fetcher have the place."""
         with self._changed:
             self._served += is_served
+            # A fetch that was replaced has lost its place already, and a newer one may have it.
             if fetch in self._here:
                 self._here.remove(fetch)
             self._changed.notify_all()
@@ -179,6 +181,7 @@ class FetchDesk:
 
     def _end(self, error: BaseException, code: AbortCode, reason: str) -> None:
         with self._changed:
+            # The first one counts: the others may be its consequence.
             self._error = self._error or error
             here = list(self._here)
             self._changed.notify_all()

@@ -166,6 +166,7 @@ def _take(
     claim.check()
     incoming.hand_to(session.offer)
     incoming.hand_to(server.ticker.add)
+    # After the offer: a sender that has its answer may open the stream at once.
     session.reply(claim.request, metadata={STREAM: str(incoming.stream_id)})
     logger.info("← %s: a model begins", claim.peer_name)
     try:
@@ -252,6 +253,8 @@ class _Sending:
         known = model.identity() if isinstance(model, HasIdentity) else ""
         # One check for all attempts, since the receiver may keep bytes of the first.
         self._check = watch(model)
+        # Where a model has no identity, a random one: then only this call's own attempts are
+        # resumed.
         self._identity = known or secrets.token_hex(16)
         self._attempts = Attempts(
             line, self._send_over, role="this end only sends", can_retry=is_passing
@@ -282,6 +285,7 @@ class _Sending:
             outgoing.wait_over(HEARD_SECONDS)  # else the goodbye overtakes the reason
             raise
         finally:
+            # What the receiver has: bytes that were sent and lost are no progress.
             self._attempts.has_moved(outgoing.stats.received_bytes)
 
     def _on_phase(self, phase: str, done: int) -> None:

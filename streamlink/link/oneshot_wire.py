@@ -42,6 +42,7 @@ def ask(
     seconds = session.config.timeouts.open_timeout
     try:
         asked = session.request(topic, metadata=metadata)
+        # The whole session: it was opened for this request, and nothing else runs over it.
         with cancel.calling(lambda _: session.abort(AbortCode.CANCELLED, STOPPED)):
             reply = asked.result(timeout=seconds)
     except FutureTimeout as error:

@@ -34,6 +34,8 @@ def is_passing(error: BaseException) -> bool:
         return False  # the peer has decided
     if isinstance(error, StreamAborted):
         return error.code in _PASSING
+    # ``ConnectFailed`` is one of them: a server that is busy may be free later. Whoever does not
+    # accept our certificate, token or name will not accept it the next time either.
     return isinstance(error, TransportError | StreamTimeout) and not isinstance(
         error, AuthenticationFailed
     )

@@ -155,6 +155,7 @@ class Peer:
             Cancelled: the server's token was cancelled.
         """
         self._cancel.check()
+        # Here, in the caller's thread: what can never be sent raises at once, at the line to mend.
         facts = to_metadata(metadata, metrics)
         require_sendable(facts, topic=topic)
         sink_for = None if into is None else as_sink(into)
@@ -244,7 +245,9 @@ class Peer:
         )
         for transfer in transfers:
             transfer.hand_to(self._server.ticker.add)
-        # Last: the client's time to open the stream begins when it was asked.
+        # Last: the client's time to open the stream begins when it was asked. The answer's stream
+        # has no such limit: the client opens it when it has something to send, and *processing* is
+        # watched until then.
         if outgoing is not None:
             outgoing.hand_to(self._session.start_offer)
         return pending

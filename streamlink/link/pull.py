@@ -149,6 +149,7 @@ class _Serving:
         known = model.identity() if isinstance(model, HasIdentity) else ""
         # One check for all fetches, since a fetcher may keep bytes of an earlier one.
         self._check = watch(model)
+        # A random one is known to the fetchers of this call alone: nobody resumes another's model.
         self._identity = known or secrets.token_hex(16)
 
     def on_request(self, session: Session, request: Request) -> None:
@@ -156,6 +157,7 @@ class _Serving:
         fetch = self._desk.admit(session, request)
         if fetch is not None:
             name = f"fetch-{session.peer_name}"
+            # Not in this thread, which reads the session: it has to notice if the fetcher leaves.
             thread = threading.Thread(target=self._run, args=(fetch,), name=name, daemon=True)
             try:
                 thread.start()
@@ -175,6 +177,7 @@ class _Serving:
         except StreamlinkError as error:
             logger.warning("%s: %s", fetch.peer_name, error)
             self._dismiss(fetch)
+        # Nothing that a fetcher can cause: ``serve`` has to end with it, and not this thread alone.
         except BaseException as error:
             self._desk.fail(error)
             self._dismiss(fetch)

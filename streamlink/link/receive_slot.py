@@ -42,6 +42,8 @@ class Claim:
         if self.session.closed.is_set():
             return True  # its session has ended, and only ``release`` has not been called yet
         transfer = self.transfer
+        # Compared by the model's identity, which is in there: a sender that was started again has
+        # another name (it has the process id), and the same identity.
         if transfer is None or self.request.metadata != other.request.metadata:
             return False
         # One that has announced nothing was perhaps never connected: that is no sign of a loss.

@@ -318,6 +318,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
             if left <= 0:
                 return None
             event = self._pump.next(left)
+            # Other events, such as *held*, change nothing before the model is known.
             if isinstance(event, kind):
                 return event
 

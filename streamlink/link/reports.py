@@ -24,6 +24,8 @@ class Reports:
     def send(self) -> None:
         """Report that the work has moved; more often than every 20 ms has no effect."""
         if self._throttle.is_due():
+            # A growing counter: after a break the latest one is repeated, and an equal one is no
+            # news.
             self._progress += 1
             self._session.report_progress(self._request, self._progress)
 

@@ -308,6 +308,8 @@ class Server:
 
     def _wait_no_longer(self, reason: str) -> None:
         for session in self._hub.sessions:
+            # An abort with the code of a goodbye: the client takes it for one, and nobody waits for
+            # an answer.
             session.abort(AbortCode.GOODBYE, reason)
 
     def __enter__(self) -> Self:

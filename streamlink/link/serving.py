@@ -73,6 +73,8 @@ class Serving:
             return
         asked, key = make(), (session.session_id, request.request_id)
         with self._changed:
+            # Before the crew has it, whose thread forgets it; and a cancel that follows at once
+            # must find it.
             self._open[key] = asked
         try:
             is_now = self._crews[found.answers].give(
@@ -99,6 +101,7 @@ class Serving:
             self._waiting.discard(asked)
             self._changed.notify_all()
         try:
+            # It may have been called off while it waited for a thread.
             asked.check()
             handler(asked)
         except BaseException as error:  # a handler may call ``sys.exit``: its client hears of it
@@ -118,6 +121,7 @@ class Serving:
 
     def _wait_in_line(self, asked: ClientRequest) -> None:
         with self._changed:
+            # A thread may have taken it since the crew said that none was free.
             if asked.has_begun:
                 return
             self._waiting.add(asked)
@@ -132,6 +136,7 @@ class Serving:
             with self._changed:
                 self._changed.wait_for(lambda: not self._waiting, self._interval)
                 if not self._waiting:
+                    # Under the lock: whoever adds a request after this starts another thread.
                     self._is_reporting = False
                     return
                 waiting = list(self._waiting)
