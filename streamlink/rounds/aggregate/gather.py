@@ -129,6 +129,7 @@ class Gather:
         self._rules = rules
         self._combiner: Combiner | None = None
         self._next_notice_at = 0.0
+        self._awaited: UpdateSource | None = None  # that the others have been told they wait for
 
     @property
     def position(self) -> int:
@@ -210,6 +211,7 @@ class Gather:
             # Only when the sum has them: so no more than a window of each update is in memory.
             for source in self._sources:
                 source.release(used)
+            self._awaited = None  # a stream whose credit comes back waits for nobody
         else:
             self._notify_of_copying()
 
@@ -253,10 +255,23 @@ class Gather:
 
     def _wait(self, source: UpdateSource, step: Callable[[float], bool]) -> None:
         """Repeat ``step`` until it is done; meanwhile notify the others whom they wait for."""
-        for each in self._sources:  # also for waits too short for a notice: statistics count them
-            each.wait_for("" if each is source else source.peer_name)
+        self._note_awaited(source)
         while not step(self._wait_seconds(source.peer_name)):
             self._hold(source.peer_name, source)
+
+    def _note_awaited(self, source: UpdateSource) -> None:
+        """Tell the sources whom the loop waits for: the statistics count short waits, too.
+
+        Between two pieces only the two sources that change places are told. The others wait as
+        before, and may name a client that has just answered until ``_hold`` corrects that: to tell
+        all of them at every wait would cost clients × clients.
+        """
+        awaited, self._awaited = self._awaited, source
+        if awaited is source:
+            return
+        for each in self._sources if awaited is None else (awaited,):
+            each.wait_for(source.peer_name)
+        source.wait_for("")
 
     def _make_room(self, nbytes: int) -> None:
         """Wait until the downstream reader has room; meanwhile all clients are held."""
@@ -277,6 +292,7 @@ class Gather:
             self._hold(_OURSELVES)
 
     def _hold(self, waiting_for: str, but: UpdateSource | None = None) -> None:
+        self._awaited = but
         for each in self._sources:
             if each is not but:
                 # Polled, too: its loss is noticed though the loop waits for another.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -78,6 +79,7 @@ class Gathering:
         self._spec, self._limits = spec, limits
         self._metrics = {} if metrics is None else {"loss": metrics}
         self.terms: dict[str, Any] = {}
+        self.make_source = LiveSource
         self.transfers = [
             self._stack.enter_context(
                 Transfer(
@@ -106,10 +108,12 @@ class Gathering:
                 self._metrics,
             )
 
-    def gather(self, part: ModelSpec | None = None, **rules: Any) -> Gather:
+    def gather(
+        self, part: ModelSpec | None = None, *, held_interval: float = 0.05, **rules: Any
+    ) -> Gather:
         """Return the gather, ready to run."""
         contributors = [
-            LiveSource(f"site-{n}", Answer(transfer.incoming), **self.terms)
+            self.make_source(f"site-{n}", Answer(transfer.incoming), **self.terms)
             for n, transfer in enumerate(self.transfers)
         ]
         deadline = self._limits.get("deadline")
@@ -119,7 +123,7 @@ class Gathering:
             contributors,
             self.sink(),
             GatherRules(
-                held_interval=0.05,
+                held_interval=held_interval,
                 deadline=None if deadline is None else running_time() + deadline,
                 train_timeout=deadline or 0.0,
                 **rules,
@@ -205,6 +209,33 @@ def test_those_ahead_hear_whom_they_wait_for(opened: list[Gathering]) -> None:
     running.join(WAIT)
     assert (held[0].reason, held[0].waiting_for) == ("lockstep", "site-1")
     assert [frame.counter for frame in held] == list(range(1, len(held) + 1))
+
+
+def test_a_wait_notifies_only_the_two_that_change_places(opened: list[Gathering]) -> None:
+    count: Counter[str] = Counter()
+
+    class Counting(LiveSource):
+        def wait_for(self, name: str) -> None:
+            count["notices"] += 1
+            super().wait_for(name)
+
+        def fetch(self, seconds: float) -> bool:
+            count["waits"] += 1
+            return super().fetch(seconds)
+
+        def release(self, nbytes: int) -> None:
+            count["releases"] += 1
+            super().release(nbytes)
+
+    clients = 8
+    opened.append(gathering := Gathering(updates(clients)))
+    gathering.make_source = Counting
+    for number in range(clients):
+        gathering.send(number)
+    gathering.gather(held_interval=WAIT).run()
+    # To open and to finish are waits, too, one of each for each client.
+    waits = count["waits"] + 2 * clients
+    assert count["notices"] <= 2 * waits + count["releases"] + clients < clients * waits
 
 
 def test_another_model_is_refused_by_name(opened: list[Gathering]) -> None:
