@@ -131,6 +131,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
     )
     try:
         outcome = executor.execute(task, assignment)
+        # Ours last: a fact of the user's of that name must not take its place.
         assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
     except StreamlinkError as error:
         # Ends that others have decided are no fault of the work: a warning is enough.

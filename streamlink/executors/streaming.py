@@ -171,6 +171,8 @@ class _Answers:
 
         Empty if the range is not in the part: then the writer can send a notice.
         """
+        # Results are not kept here. What was sent and not received is in the stream, which sends it
+        # again by itself, so a second pull of a byte is a fault.
         if offset != self._position:
             raise LocalProtocolError(
                 f"byte {offset} was pulled again; the results are at byte {self._position}"

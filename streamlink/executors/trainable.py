@@ -66,10 +66,8 @@ class Trainable:
         """Return where a server's model is received, in its order; raises as ``require`` does."""
         self.require(spec)
         if self._is_ours and (self._model is None or self._model.spec != spec):
-            self._model, self._entries = (
-                None,
-                {},
-            )  # free the old one before the new one is allocated
+            # Freed before the new one is allocated: both at once might not fit.
+            self._model, self._entries = None, {}
             self.what = None
             self.what = empty_arrays(spec)
             self._hold(as_model(self.what))
@@ -186,9 +184,8 @@ def _over(what: Any, names: Iterable[str]) -> ModelInPlace:
     """
     if isinstance(what, Mapping):
         return as_model(_in_order(what, names))
-    from streamlink.stores.torch import (
-        TorchModel,
-    )  # imported here: PyTorch is optional, and there is a module, so it is installed
+    # Imported here: PyTorch is optional; where there is a module, it is installed.
+    from streamlink.stores.torch import TorchModel
 
     module: Any = _Ordered(what, names)
     return TorchModel(module)

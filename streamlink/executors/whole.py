@@ -147,6 +147,7 @@ class WholeExecutor:
 
     def _land(self, spec: ModelSpec, task: Task) -> ModelSink:
         assert self._landing is not None
+        # Refused now: at the copy into the user's model the server would hear of it hours later.
         self._trainable.require(spec)
         part_of(spec, task.part)
         return self._landing.begin(spec)

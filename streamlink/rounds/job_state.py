@@ -117,6 +117,7 @@ class JobTracker:
         """Update the state with an event, and log it if operators need to know."""
         with self._lock:
             self._take(event)
+        # Without the lock: what listens to the log is the user's code, and may ask for the state.
         _log(event)
 
     def count(self, report: RoundReport) -> None:

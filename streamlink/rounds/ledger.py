@@ -316,9 +316,11 @@ class Ledger:
         """Return the page of a new run; refuse if that would lose an interrupted job."""
         if written is None:
             return fresh
+        # A job that is over claims no model: the one in its store may have been replaced since.
         settled = written if written.is_finished else written.settled(self._present)
         if settled is None and written.done:
             raise self._unknown_model(written)
+        # Before its first commit an interrupted job has nothing to lose: it may be begun anew.
         if settled is not None and settled.done and not settled.is_finished:
             raise RoundError(
                 f"{self.path}: job {written.job!r} was interrupted after {settled.done} of "
@@ -348,6 +350,7 @@ class Ledger:
                 f"than {settled.done} to continue"
             )
         self.is_resumed = True
+        # Of the settings only this may change: a job may be prolonged, also after it was over.
         page = replace(settled, num_rounds=fresh.num_rounds, replaced_runs=written.replaced_runs)
         self._log_resumed(page)
         return page

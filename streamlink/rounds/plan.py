@@ -64,7 +64,9 @@ class Plan:
             JobAborted: an operator has aborted the job.
         """
         event = RoundEvent(kind, attempt, peer_name, detail, report)
+        # Noted first: the state shows how far the round was, whatever ends it here.
         self.tracker.note(event)
+        # Where the round is over already, done or failed, the order takes effect at the next event.
         if kind not in _PAST:
             self.stop.check()
         try:

@@ -81,6 +81,8 @@ class Scatter:
                 # A copy, since the thread of the rounds adds to it.
                 for exchange in list(self.exchanges.values()):
                     if exchange.incoming.is_announced:
+                        # It answers already, so its work is not late; what it sends waits here
+                        # unread.
                         exchange.reply_began()
                         exchange.incoming.hold("busy", "the round before")
 
@@ -139,6 +141,7 @@ class Scatter:
             )
         except StreamlinkError as error:
             raise ContributorFailed(peer.name, error) from error
+        # Before the event, whose listener may raise: ``end`` has to find every request.
         self.exchanges[peer.name] = exchange
         self._plan.emit(EventKind.TASK_OFFERED, attempt, peer.name)
         return exchange

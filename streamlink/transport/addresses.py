@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _DEFAULT_SCHEME = "grpc"
+# ``unix:///PATH`` is no carrier's name, but one of gRPC's ways to write a socket.
 _SCHEME = re.compile(r"(?!unix)([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE, _ABSTRACT = "unix:", "unix-abstract:"
 _MOST_BYTES = 107  # sockaddr_un has 108, and a zero ends it
@@ -52,6 +53,7 @@ def host_of(address: str) -> str | None:
     """Return the host of ``host:port``, an IPv6 one without brackets; None for a Unix socket."""
     if is_unix(address):
         return None
+    # From the right: an IPv6 host has colons, too.
     host = address.rpartition(":")[0]
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 

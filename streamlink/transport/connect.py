@@ -153,6 +153,7 @@ def data_carrier_to(
         clock: what waits go by.
     """
     for each in offered:
+        # None is no fault: then the streams go over the control carrier, as they always can.
         if (module := data_module(each.carrier)) is not None:
             carrier = module.new_data_carrier(address, each.port, config, clock)
             if carrier is not None:

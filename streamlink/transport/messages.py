@@ -63,6 +63,7 @@ def transfer_buffers(frame: f.TransferFrame, stream_id: int, number: int = 0) ->
     """
     if isinstance(frame, f.Chunk):
         return encode_header(frame, stream_id), *frame.payload
+    # From this frame alone the receiver learns the number of the stream.
     seed = 0 if isinstance(frame, f.Attach) else stream_id
     return (_sealed(_TRANSFER_ENCODERS[type(frame)](frame), seed, number),)
 
@@ -133,6 +134,7 @@ def _pb_attempt(a: f.Attempt) -> pb.Attempt:
 
 
 def _text(text: str) -> str:
+    # Characters first: a text of megabytes is not encoded only to be counted.
     if len(text) > _MAX_TEXT or len(text.encode()) > _MAX_TEXT:
         raise RemoteProtocolError(
             f"received a text of {len(text)} characters; the most are {_MAX_TEXT} bytes"

@@ -63,6 +63,7 @@ class Reloading(Generic[T]):
                     logger.warning("%s stays as it was: %s", self._what, error)
                 self._warned = seen
                 return None
+        # Without the lock, which every handshake takes: a handler of the log may block.
         logger.info("%s was renewed", self._what)
         return self._value
 

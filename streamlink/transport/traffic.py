@@ -122,6 +122,7 @@ class TrafficCounter:
 
     def _too_many(self) -> Iterator[tuple[str, str]]:
         named = [key for key in self._ended if key[0] != OTHERS]
+        # In the order in which their last stream ended, the earliest first.
         # Two keys for each peer, one per direction.
         yield from named[: max(0, len(named) - 2 * self._most)]
 

@@ -218,6 +218,7 @@ class Combiner:
                 ]
             base = self._base_of(done, run) if self._aggregator.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
+            # One look at the result instead of at each update: no sum loses a NaN or an infinity.
             is_finite = self._aggregator.combine(run.dtype, values, out, base)
             if not is_finite and self._non_finite != "accept":
                 self._require_finite(values, self.position + done)
@@ -298,6 +299,7 @@ def _stretches(whole: ModelSpec, part: ModelSpec) -> list[tuple[int, bool]]:
     for tensor in whole.tensors:
         is_part = found < len(part.tensors) and part.tensors[found] == tensor
         found += is_part
+        # Only computing passes a stretch, and there is nothing to compute in one without bytes.
         if not tensor.nbytes:
             continue
         position += tensor.nbytes

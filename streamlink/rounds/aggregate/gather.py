@@ -240,6 +240,7 @@ class Gather:
         def pulse() -> None:
             while not is_over.wait(interval):
                 for source in self._sources:
+                    # A stream that has failed is the loop's to report, which looks at it next.
                     with suppress(StreamlinkError):
                         say(source)
 
@@ -278,6 +279,8 @@ class Gather:
         downstream = self._rules.downstream
         if downstream is None:
             return
+        # First without a wait: nearly always there is room. Only a wait has to look at the
+        # deadline, and at an order to stop.
         name = downstream.wait_room(nbytes, 0.0)
         while name:
             name = downstream.wait_room(nbytes, self._wait_seconds(name))

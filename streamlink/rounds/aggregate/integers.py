@@ -45,6 +45,7 @@ class IntegerMean:
             scratch: ``ARRAYS`` arrays as long as ``out``.
         """
         total = sum(self._ratio)
+        # Up to there a digit has one bit at least; see ``_divide_in_digits``.
         if total.bit_length() > 62:
             _mean_in_python(self._ratio, inputs, out)
             return
@@ -78,6 +79,8 @@ def _divide_in_digits(ratio: Sequence[int], inputs: Sequence[_Array], work: _Wor
     from the smallest of their type, which shifts the mean by the same amount.
     """
     total = sum(ratio)
+    # The shifted rest and the weighted digits are each below ``total << digit_bits``, so below
+    # 2^63, and their sum is below 2^64.
     digit_bits = 63 - total.bit_length()
     width = 1 if inputs[0].dtype.kind == "b" else 8 * inputs[0].dtype.itemsize
     work.quotient.fill(0)

@@ -43,6 +43,7 @@ class Duplex:
     def take(self, attempt: Attempt) -> Scatter:
         """Return the requests of ``attempt``: those that were made early, or none yet."""
         early = self._early
+        # Made for the first attempt of the round after the one that computed the model.
         if early is not None and early.attempt == attempt:
             self._early = None
             return early

@@ -187,6 +187,7 @@ class SpooledRound:
         logger.debug("%s: the update of %s failed: %s", self._attempt, name, error)
         exchange = self._scatter.exchanges.pop(name, None)
         if exchange is not None:
+            # Before ``end``, which cancels the request whose reply brings the traceback.
             log_traceback(exchange, error)
             exchange.end(AbortCode.STALE_ATTEMPT, f"its update failed: {error}")
         peer = self._peers.get(name)  # None: its update was recovered, so it was not asked

@@ -64,6 +64,8 @@ class StoredSource:
             CorruptStore: it is not.
             StoreError: it cannot be read.
         """
+        # From the block hashes, where the store has them: ``take`` compares every block with its
+        # hash.
         digest = stored_digest(self._opened)
         if self._opened.spec != part or digest != self._update.digest:
             raise CorruptStore(

@@ -58,6 +58,8 @@ class Workers(Executor):
         while work is not None:
             work()
             with self._lock:
+                # One step under the lock: a call that comes now finds a place free, or is found
+                # waiting.
                 work = self._waiting.popleft() if self._waiting else None
                 self._running -= work is None
 
