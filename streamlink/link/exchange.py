@@ -238,7 +238,7 @@ class Exchange(Future[ExchangeResult]):
                 self._clock.join(receiving.thread)
         if receiving is not None:
             received = receiving.receipt()
-        return self._result_of(opened, self._reply(opened), sent, received)
+        return self._result_of(opened, self._reply(opened, received), sent, received)
 
     def _send(self, opened: Opened) -> Receipt | None:
         if opened.outgoing is None or self._source is None:
@@ -284,11 +284,12 @@ class Exchange(Future[ExchangeResult]):
             size = incoming.spec.nbytes
             raise ModelError(f"an answer of {size} bytes does not fit into memory") from error
 
-    def _reply(self, opened: Opened) -> Reply:
+    def _reply(self, opened: Opened, received: Receipt | None) -> Reply:
         # The stage *processing*, and its deadline with it, ended when the answer's model began.
+        # Without such a model it goes on until the reply, as long as the work reports progress.
         seconds = opened.session.config.timeouts.communication_timeout
         try:
-            return opened.pending.result(seconds)
+            return opened.pending.result(None if received is None else seconds)
         except StreamlinkError:
             raise  # one of ours may be a TimeoutError, too
         except FutureTimeout:

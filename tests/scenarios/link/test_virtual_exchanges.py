@@ -54,6 +54,34 @@ def test_an_exchange_lasts_as_long_as_its_work_reports_progress() -> None:
     assert content(store.open()) == content(pattern_model(ODD))
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_work_that_answers_without_a_model_may_take_its_time_too(sends: bool) -> None:
+    def work(assignment: Assignment) -> None:
+        if assignment.has_model:
+            assignment.receive(MemoryStore())
+        for _ in range(12):
+            job.sleep(50.0)
+            assignment.progress()
+        assignment.answer(metadata={"is": "done"})
+
+    with VirtualJob(PATIENT) as job:
+        job.site(0, serving=work)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        exchange = peer.ask("evaluate", pattern_model(ODD) if sends else None)
+        assert exchange.result(HOUR).metadata == {"is": "done"}
+        assert job.seconds == 12 * 50.0
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_work_that_answers_without_a_model_and_stands_still_is_not_waited_for(sends: bool) -> None:
+    with VirtualJob(PATIENT) as job:
+        job.site(0, serving=lambda assignment: job.sleep(HOUR))
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        failed = peer.ask("evaluate", pattern_model(ODD) if sends else None).exception(2 * HOUR)
+        assert isinstance(failed, ExchangeFailed)
+        assert job.seconds < HOUR
+
+
 def test_the_timeout_covers_all_of_an_exchange_and_its_client_hears_of_it() -> None:
     with VirtualJob(PATIENT) as job:
         working(job, 12)
