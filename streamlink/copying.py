@@ -337,7 +337,7 @@ def with_files(source: ModelSource) -> ModelSource:
     """
     most = LimitsConfig()
     try:
-        return with_beside(source, most.max_side_files, most.max_side_bytes)
+        return with_beside(source, most)
     except ModelError as error:
         if "limits." not in str(error):
             raise

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from streamlink.config.files import load_yaml, sections
-from streamlink.config.values import KiB, MiB, Names, Seconds, Settings, Size
+from streamlink.config.values import KiB, MiB, Names, Patterns, Seconds, Settings, Size
 
 __all__ = [
     "MAX_CLIENTS",
@@ -209,6 +209,11 @@ class LimitsConfig(Settings):
 
     max_side_bytes: Size = Field(default=64 * MiB, ge=0)
     """Largest size of such files together (bytes). Price: this much memory at the sender."""
+
+    more_side_files: Patterns = ()
+    """Sender: further texts in the model's directory that go with it, such as ``README.md`` or
+    ``*.txt``. Without this only what tools are known to load beside the weights goes, and what an
+    earlier model has brought."""
 
     max_open_requests: int = Field(default=64, ge=1)
     """Most unanswered requests of one peer at the same time (count). Price at a client: a thread

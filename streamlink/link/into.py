@@ -49,7 +49,7 @@ def sink_in(spec: ModelSpec, into: Into, identity: str, limits: LimitsConfig) ->
     """
     try:
         model, entries = split(spec)
-        require_bounded(entries, limits.max_side_files, limits.max_side_bytes, "the sender")
+        require_bounded(entries, limits, "the sender", " at the receiver")
         if not entries or keeps_beside(into):
             return _sink_in(spec, into, identity)
         return TensorsOnly(spec, _sink_in(model, into, identity))

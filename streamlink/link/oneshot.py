@@ -246,8 +246,7 @@ class _Sending:
         progress: TransferProgress,
         on_transfer: OnTransfer | None,
     ) -> None:
-        limits = line.config.limits
-        model = with_beside(model, limits.max_side_files, limits.max_side_bytes)
+        model = with_beside(model, line.config.limits)
         self._model, self._line = model, line
         self._progress, self._on_transfer = progress, on_transfer
         known = model.identity() if isinstance(model, HasIdentity) else ""

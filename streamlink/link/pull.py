@@ -106,8 +106,7 @@ def serve(
     config, cancel = config or LinkConfig(), cancel or CancelToken()
     require_known(config.stream.encodings)
     desk = desk or FetchDesk(count=count, most=fetchers, clock=clock)
-    limits = config.limits
-    model = with_beside(model, limits.max_side_files, limits.max_side_bytes)
+    model = with_beside(model, config.limits)
     serving = _Serving(model, desk, progress, on_transfer)
     hub = serving.hub = hub_at(
         listen, config, clock=clock, on_request=serving.on_request, traffic=traffic

@@ -9,7 +9,7 @@ Everything here is free of threads, files and network.
 """
 
 from streamlink.extent import Extent
-from streamlink.model.beside import Beside, HasBeside, KeepsBeside
+from streamlink.model.beside import Beside, HasBeside, KeepsBeside, SideLimits
 from streamlink.model.computed import (
     Fill,
     GeneratedModel,
@@ -63,6 +63,7 @@ __all__ = [
     "ResumableSink",
     "ResumableStore",
     "Segment",
+    "SideLimits",
     "TensorSpec",
     "Watched",
     "map_model",

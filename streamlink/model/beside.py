@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -27,10 +28,12 @@ __all__ = [
     "Entries",
     "HasBeside",
     "KeepsBeside",
+    "SideLimits",
     "entries_of",
-    "is_beside",
+    "goes_along",
     "joined",
     "keeps_beside",
+    "may_be_beside",
     "require_bounded",
     "split",
 ]
@@ -41,15 +44,21 @@ _FILE, _FACT = PREFIX + "file/", PREFIX + "metadata/"
 MAX_ENTRY_BYTES = 1024
 """Longest name of an entry: the default of ``limits.max_name_bytes``."""
 
-# What the tools of Hugging Face load beside the weights, and nothing that they would run. A name
-# begins with a letter, so none is hidden, and has no separator.
-_FILES = re.compile(
-    r"(?=.{1,255}\Z)"
-    r"(config|\w[\w.-]*_config|tokenizer[\w.-]*|vocab[\w.-]*|special_tokens_map|added_tokens"
-    r"|chat_template[\w.-]*|modules)\.json"
-    r"|(?=.{1,255}\Z)[A-Za-z][\w.-]*\.(txt|model|jinja|tiktoken)",
+# What the tools of Hugging Face load beside the weights. Other texts, such as notes or a
+# requirements.txt, lie there by chance.
+_LOADED = re.compile(
+    r"(config|config_sentence_transformers|[A-Za-z][\w.-]*_config|tokenizer[\w.-]*"
+    r"|([\w-]+_)?vocab[\w.-]*|special_tokens_map|added_tokens|chat_template[\w.-]*|modules"
+    r"|normalizer|tekken)\.json"
+    r"|([\w-]+[_-])?(vocab|merges|dict)\.txt"
+    r"|[\w.-]+\.(model|jinja|tiktoken|spm)",
     re.ASCII,
 )
+
+# All that an entry may ever name: the above, and texts that nothing runs or takes for settings. A
+# name begins with a letter, so none is hidden, and has no separator.
+_PLAIN = re.compile(r"[A-Za-z][\w.-]{0,254}", re.ASCII)
+_TEXT = re.compile(r".*\.(txt|md|rst|tsv|csv|codes)|(LICENSE|NOTICE|USE_POLICY)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +114,31 @@ def entries_of(beside: Beside) -> Entries:
     return Entries(sizes, beside.metadata)
 
 
+class SideLimits(Protocol):
+    """Which small files go with a model: the part of ``LimitsConfig`` that is about them."""
+
+    @property
+    def max_side_files(self) -> int:
+        """Most of them (count); 0: none."""
+
+    @property
+    def max_side_bytes(self) -> int:
+        """Most of them together (bytes)."""
+
+    @property
+    def more_side_files(self) -> tuple[str, ...]:
+        """Patterns of names, for files that no tool is known to load."""
+
+
 @runtime_checkable
 class HasBeside(Protocol):
     """A source that has small files beside its tensors."""
 
-    def beside(self, most_files: int, most_bytes: int) -> Beside:
+    def beside(self, limits: SideLimits) -> Beside:
         """Return them.
 
         Raises:
-            ModelError: there are more; says what to do.
+            ModelError: there are more than ``limits`` allow; says what to do.
             SourceChanged: they belong to another model by now.
         """
 
@@ -132,9 +157,23 @@ def keeps_beside(store: object) -> bool:
     return isinstance(store, KeepsBeside) and store.keeps_beside
 
 
-def is_beside(name: str) -> bool:
-    """Return whether a file of that name, in a model's directory, goes with the model."""
-    return _FILES.fullmatch(name) is not None
+def may_be_beside(name: str) -> bool:
+    """Return whether a file of that name may come with a model; a peer can bring no other."""
+    if _PLAIN.fullmatch(name) is None:
+        return False
+    return _LOADED.fullmatch(name) is not None or _TEXT.fullmatch(name) is not None
+
+
+def goes_along(name: str, more: Iterable[str]) -> bool:
+    """Return whether a file of that name, in a model's directory, goes with the model.
+
+    Args:
+        name: of the file.
+        more: patterns of names that go, too, if they may.
+    """
+    if not may_be_beside(name):
+        return False
+    return _LOADED.fullmatch(name) is not None or any(fnmatchcase(name, each) for each in more)
 
 
 def joined(spec: ModelSpec, entries: Entries) -> ModelSpec:
@@ -168,26 +207,32 @@ def split(spec: ModelSpec) -> tuple[ModelSpec, Entries]:
     return ModelSpec(spec.tensors[:count]), Entries(files, metadata)
 
 
-def require_bounded(entries: Entries, most_files: int, most_bytes: int, who: str) -> None:
-    """Check the files beside a model against the limits of this end.
+def require_bounded(entries: Entries, limits: SideLimits, who: str, where: str = "") -> None:
+    """Check the files beside a model against limits.
+
+    Args:
+        entries: what is beside the model.
+        limits: how many there may be, and how large together.
+        who: has them, in the words of the error.
+        where: the limits are set, such as `` at the receiver``; empty: where ``who`` is.
 
     Raises:
         ModelError: there are too many, or they are too large; says what to do.
     """
     for what, found, most, limit in (
-        ("files", len(entries.files), most_files, "max_side_files"),
-        ("bytes", entries.nbytes, most_bytes, "max_side_bytes"),
+        ("small files", len(entries.files), limits.max_side_files, "max_side_files"),
+        ("bytes of small files", entries.nbytes, limits.max_side_bytes, "max_side_bytes"),
     ):
         if found > most:
             raise ModelError(
-                f"{who} has {found} {what} of small files beside the model, and limits.{limit} "
-                f"is {most}; raise it, or set limits.max_side_files to 0 where the model is, which "
-                "sends the tensors alone"
+                f"{who} has {found} {what} beside the model, and limits.{limit}{where} is {most}; "
+                "raise it, or send the tensors alone, with limits.max_side_files=0 at the end that "
+                "has the model"
             )
 
 
 def _checked_file(name: str) -> str:
-    if not is_beside(name):
+    if not may_be_beside(name):
         raise ModelError(
             f"{name[:255]!r} is not the name of a small file that may be beside a model, such as "
             "config.json"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
-from streamlink.model.beside import Beside, HasBeside, entries_of, joined, require_bounded
+from streamlink.model.beside import (
+    Beside,
+    HasBeside,
+    SideLimits,
+    entries_of,
+    joined,
+    require_bounded,
+)
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import (
     BLOCK_BYTES,
@@ -30,16 +37,16 @@ from streamlink.model.spec import ModelSpec
 __all__ = ["BesideSource", "TensorsOnly", "beside_source", "with_beside"]
 
 
-def with_beside(source: ModelSource, most_files: int, most_bytes: int) -> ModelSource:
-    """Return ``source`` with what is beside it, if it has anything; ``most_files`` 0: itself.
+def with_beside(source: ModelSource, limits: SideLimits) -> ModelSource:
+    """Return ``source`` with what is beside it, if it has anything and ``limits`` allow any.
 
     Raises:
         ModelError: there is more than that.
     """
-    if not most_files or not isinstance(source, HasBeside):
+    if not limits.max_side_files or not isinstance(source, HasBeside):
         return source
-    beside = source.beside(most_files, most_bytes)
-    require_bounded(entries_of(beside), most_files, most_bytes, "the sender")
+    beside = source.beside(limits)
+    require_bounded(entries_of(beside), limits, "the sender")
     return beside_source(source, beside) if entries_of(beside) else source
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streamlink.errors import SourceChanged
-from streamlink.model.beside import Beside, HasBeside
+from streamlink.model.beside import Beside, HasBeside, SideLimits
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import BLOCK_BYTES, BLOCK_HASH_BYTES, DigestBuilder, block_hash_of
 from streamlink.model.interfaces import ModelSource, Payload, watch
@@ -61,10 +61,10 @@ class GuardedSource:
         """Return a block's hash from the first pass."""
         return bytes(self._hashes[block * BLOCK_HASH_BYTES : (block + 1) * BLOCK_HASH_BYTES])
 
-    def beside(self, most_files: int, most_bytes: int) -> Beside:
+    def beside(self, limits: SideLimits) -> Beside:
         """Return what is beside the source; see ``HasBeside``."""
         source = self._source
-        return source.beside(most_files, most_bytes) if isinstance(source, HasBeside) else Beside()
+        return source.beside(limits) if isinstance(source, HasBeside) else Beside()
 
     def digest(self) -> str:
         """Return the model's digest from the first pass."""

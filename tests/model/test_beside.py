@@ -8,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streamlink.config import LimitsConfig
 from streamlink.errors import ModelError
 from streamlink.model.beside import (
     PREFIX,
     Beside,
     Entries,
+    SideLimits,
     entries_of,
-    is_beside,
+    goes_along,
     joined,
     keeps_beside,
+    may_be_beside,
     split,
 )
 from streamlink.model.beside_ends import BesideSource, TensorsOnly, beside_source, with_beside
@@ -55,23 +58,37 @@ def test_a_fact_that_is_too_long_or_no_text_is_left_out_and_the_others_are_not()
     "name",
     ["config.json", "generation_config.json", "adapter_config.json", "tokenizer.json",
      "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
-     "preprocessor_config.json", "vocab.json", "merges.txt", "chat_template.jinja",
-     "spiece.model", "qwen.tiktoken"],
+     "preprocessor_config.json", "vocab.json", "merges.txt", "vocab.txt", "chat_template.jinja",
+     "spiece.model", "qwen.tiktoken", "config_sentence_transformers.json", "normalizer.json",
+     "entity_vocab.json", "target.spm", "dict.txt", "tekken.json"],
 )  # fmt: skip
 def test_what_tools_load_beside_the_weights_goes_with_a_model(name: str) -> None:
-    assert is_beside(name)
+    assert goes_along(name, ())
+    assert may_be_beside(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "LICENSE", "requirements.txt", "notes.txt", "train.tsv", "todo.vocab.txt"]
+)
+def test_another_text_goes_with_a_model_only_where_it_is_named(name: str) -> None:
+    assert may_be_beside(name)
+    assert not goes_along(name, ())
+    assert goes_along(name, ("*",))
+    assert goes_along(name, ("x", name[:3] + "*"))
 
 
 @pytest.mark.parametrize(
     "name",
-    ["", ".", "..", "../config.json", "/etc/x.txt", "a/config.json", "a\\config.json", "~.txt",
+    ["", ".", "..", "a.yaml", "package.json", "../config.json", "/etc/x.txt", "a/config.json",
+     "a\\config.json", "~.txt",
      ".hidden.txt", ".bashrc", "x.py", "modeling_x.py", "x.sh", "config.json\n", "config.json\0",
      "model.safetensors", "model.safetensors.index.json", "model-0a1b2c3d.digests",
      "pytorch_model.bin", "training_args.bin", "update.json", "secrets.json", "x.txt/", "-x.txt",
      "a" * 252 + ".txt", "caf\u00e9.txt"],
 )  # fmt: skip
 def test_no_other_name_can_be_beside_a_model(name: str) -> None:
-    assert not is_beside(name)
+    assert not may_be_beside(name)
+    assert not goes_along(name, ("*",))
     spec = ModelSpec((*SPEC.tensors, TensorSpec(f"{PREFIX}file/{name}", "U8", (3,))))
     with pytest.raises(ModelError, match="is not the name of a small file"):
         split(spec)
@@ -164,7 +181,7 @@ def test_a_stored_model_without_a_byte_of_tensors_has_a_digest(
 ) -> None:
     store, empty = SafetensorsStore(tmp_path), ArrayModel({"w": np.zeros(0, "f4")})
     copy_model(whole := beside_source(empty, files), store.begin(whole.spec))
-    stored = with_beside(store.open(), 64, BLOCK_BYTES * 2)
+    stored = with_beside(store.open(), LimitsConfig())
     assert isinstance(stored, HasBlockHashes)
     assert stored.digest() == digest_of(stored) == digest_of(whole)
 
@@ -190,15 +207,17 @@ def test_memory_is_lent_for_tensors_and_not_for_files() -> None:
 
 def test_more_files_than_the_limits_are_refused_in_words() -> None:
     class Directory(ArrayModel):
-        def beside(self, most_files: int, most_bytes: int) -> Beside:
+        def beside(self, limits: SideLimits) -> Beside:
             return BESIDE
 
     model = Directory({"w": np.zeros(3)})
-    with pytest.raises(ModelError, match=r"3 files .* limits.max_side_files is 2; raise it"):
-        with_beside(model, 2, 1 << 30)
+    with pytest.raises(
+        ModelError, match=r"has 3 small files beside .* limits.max_side_files is 2; raise it"
+    ):
+        with_beside(model, LimitsConfig(max_side_files=2))
     with pytest.raises(ModelError, match=r"bytes of small files .* limits.max_side_bytes is 9"):
-        with_beside(model, 9, 9)
-    assert with_beside(model, 0, 0) is model
+        with_beside(model, LimitsConfig(max_side_bytes=9))
+    assert with_beside(model, LimitsConfig(max_side_files=0)) is model
 
 
 def test_a_store_on_a_disk_keeps_small_files_and_one_in_memory_does_not(tmp_path: Path) -> None:

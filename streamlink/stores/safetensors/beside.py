@@ -17,14 +17,20 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, ModelError, StoreError
-from streamlink.model.beside import Entries, is_beside, require_bounded
+from streamlink.model.beside import (
+    Entries,
+    SideLimits,
+    goes_along,
+    may_be_beside,
+    require_bounded,
+)
 from streamlink.stores.checked_json import parse_json
 from streamlink.stores.files import remove, sync_directory, write_all
 from streamlink.stores.safetensors.header import read_header
@@ -170,7 +176,7 @@ def unfinished_of(index: ShardIndex, directory: Path) -> Placing | None:
         removed = tuple(str(name) for name in facts.get("removed", ()))
         shard = str(facts.get("shard", ""))
         names = {*files, *({*removed} - {ADAPTER_NAME, SINGLE_NAME})}
-        if not all(map(is_beside, names)) or not (shard == "" or shard in alive):
+        if not all(map(may_be_beside, names)) or not (shard == "" or shard in alive):
             raise CorruptStore("it does not list small files of this model", path=str(path))
         return Placing(generation, files, shard, removed)
     return None
@@ -202,21 +208,21 @@ def _place(directory: Path, placing: Placing) -> None:
 
 
 def read_beside(
-    directory: Path, placing: Placing | None, most_files: int, most_bytes: int
+    directory: Path, placing: Placing | None, brought: Collection[str], limits: SideLimits
 ) -> dict[str, bytes]:
-    """Return the small files in ``directory``, by name. Links are not followed.
+    """Return the small files in ``directory``, by name; see ``_file_at`` for links.
 
     Args:
         directory: of the model.
         placing: what a commit has left to be placed.
-        most_files: how many there may be.
-        most_bytes: how large they may be together.
+        brought: the names of what models brought here, which goes with them whatever it is.
+        limits: which others go, how many there may be, and how large together.
 
     Raises:
         ModelError: there are more; nothing more is read then.
         FileNotFoundError: one has got another name, or is gone, since they were listed.
     """
-    paths = {name: directory / name for name in _files_in(directory)}
+    paths = dict(_files_in(directory, brought, limits))
     if placing is not None:
         paths = {name: path for name, path in paths.items() if name not in placing.removed}
         for number, name in enumerate(placing.files):
@@ -229,7 +235,7 @@ def read_beside(
             elif _is_plain(final):
                 paths[name] = final
     sizes = {name: path.stat().st_size for name, path in sorted(paths.items())}
-    require_bounded(Entries(sizes), most_files, most_bytes, f"{directory}")
+    require_bounded(Entries(sizes), limits, f"{directory}")
     return {name: _read(paths[name], nbytes) for name, nbytes in sizes.items()}
 
 
@@ -254,14 +260,44 @@ def require_placeable(directory: Path, placing: Placing) -> None:
         )
 
 
-def _files_in(directory: Path) -> Iterator[str]:
+def _files_in(
+    directory: Path, brought: Collection[str], limits: SideLimits
+) -> Iterator[tuple[str, Path]]:
+    """Yield the name of each small file that goes with the model, and where it is."""
     for name in sorted(patiently(os.listdir, directory)):
-        if is_beside(name):
-            path = directory / name
-            if path.is_symlink():
-                logger.warning("%s is a link, so it does not go with the model", path)
-            elif path.is_file():
-                yield name
+        if name in limits.more_side_files and not may_be_beside(name):
+            text = "%s stays behind: no file of this kind goes with a model (more_side_files)"
+            logger.warning(text, directory / name)
+        if not goes_along(name, (*brought, *limits.more_side_files)):
+            continue
+        if (path := _file_at(directory / name)) is not None:
+            yield name, path
+
+
+def _file_at(path: Path) -> Path | None:
+    """Return the regular file at ``path``; None: there is none that goes with a model.
+
+    A link is followed within a cache of Hugging Face alone, where each file of a snapshot is one:
+    what lies elsewhere was perhaps never meant to leave this machine.
+    """
+    if not path.is_symlink():
+        return path if path.is_file() else None
+    found = Path(os.path.realpath(path))
+    if found.parent == _blobs_of(path.parent) and found.is_file():
+        return found
+    logger.warning(
+        "%s is a link to %s, which is no file of the cache that this directory belongs to, so it "
+        "does not go with the model; put a copy of the file in its place to send it",
+        path,
+        found,
+    )
+    return None
+
+
+def _blobs_of(directory: Path) -> Path | None:
+    """Return where the cache ``.../snapshots/REVISION/...`` has its files; None: it is no cache."""
+    parents = Path(os.path.realpath(directory)).parents
+    return next((each.parent / "blobs" for each in parents if each.name == "snapshots"), None)
 
 
 def _is_plain(path: Path) -> bool:

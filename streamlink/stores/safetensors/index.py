@@ -24,7 +24,7 @@ import xxhash
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
-from streamlink.model.beside import is_beside
+from streamlink.model.beside import may_be_beside
 from streamlink.model.digest import BLOCK_HASH_BYTES, block_count
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.checked_json import parse_json
@@ -263,7 +263,7 @@ def _placed(facts: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _may_be_placed(name: object) -> bool:
-    return isinstance(name, str) and (name == ADAPTER_NAME or is_beside(name))
+    return isinstance(name, str) and (name == ADAPTER_NAME or may_be_beside(name))
 
 
 def _checked_type(name: object) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore, SourceChanged, StoreError
-from streamlink.model.beside import Beside
+from streamlink.model.beside import Beside, SideLimits
 from streamlink.model.block_hashes import block_range
 from streamlink.model.digest import BLOCK_HASH_BYTES, digest_of, root_hash
 from streamlink.model.interfaces import Check, Payload
@@ -126,18 +126,18 @@ class SafetensorsSource:
         ]
         return "files " + hashlib.sha256(repr(about).encode()).hexdigest()
 
-    def beside(self, most_files: int, most_bytes: int) -> Beside:
+    def beside(self, limits: SideLimits) -> Beside:
         """Return the small files in the model's directory, and the metadata of its headers.
 
         Raises:
-            ModelError: there are more than ``most_files``, or of more than ``most_bytes``.
+            ModelError: there are more than ``limits`` allow.
             SourceChanged: another model has replaced this one since it was opened.
         """
         if not self._path.is_dir():
             return Beside(metadata=self._metadata)
         with disk_errors(self._path, "reading the small files beside the model"):
             for _ in range(_MOST_READS):
-                files = self._read_beside(most_files, most_bytes)
+                files = self._read_beside(limits)
                 # After the files were read: then they are of the model that was opened.
                 self._require_current()
                 if files is not None:
@@ -148,11 +148,12 @@ class SafetensorsSource:
             path=str(self._path),
         )
 
-    def _read_beside(self, most_files: int, most_bytes: int) -> dict[str, bytes] | None:
+    def _read_beside(self, limits: SideLimits) -> dict[str, bytes] | None:
         """Return the small files; None: they were renamed meanwhile, so some may be missing."""
         placing = self._unfinished()
         try:
-            files = read_beside(self._path, placing, most_files, most_bytes)
+            brought = () if self._index is None else self._index.placed
+            files = read_beside(self._path, placing, brought, limits)
         except FileNotFoundError:
             return None
         return files if self._unfinished() == placing else None

@@ -70,7 +70,7 @@ def pulled(source: Any, target: Any) -> str:
 
 def check(target: Path, files: dict[str, bytes] = FILES) -> None:
     stored = SafetensorsSource(target)
-    assert stored.beside(64, 64 * MiB) == Beside(files, PT)
+    assert stored.beside(LimitsConfig()) == Beside(files, PT)
     assert content(stored) == content(pattern_model(SPEC))
 
 
@@ -129,7 +129,7 @@ class Breaking:
 
 def of_directory(source: Path) -> BesideSource:
     stored = SafetensorsSource(source)
-    return BesideSource(stored, stored.beside(64, 64 * MiB))
+    return BesideSource(stored, stored.beside(LimitsConfig()))
 
 
 @pytest.mark.parametrize("at", [5 * MiB, SPEC.nbytes + MiB], ids=["tensors", "files"])
@@ -206,7 +206,7 @@ def test_more_files_than_the_receiver_takes_are_refused_in_words(
 ) -> None:
     few = FAST.model_copy(update={"limits": LimitsConfig(max_side_bytes=1000)})
     receiver = Receiver(SafetensorsStore(tmp_path / "target"), few)
-    with pytest.raises(StreamAborted, match=r"the sender has \d+ bytes of small files .* is 1000"):
+    with pytest.raises(StreamAborted, match=r"sender has \d+ bytes of small .* receiver is 1000"):
         sl.send(source, receiver.address, config=FAST, retry=WAIT)
     none = FAST.model_copy(update={"limits": LimitsConfig(max_side_files=0)})
     sl.send(source, receiver.address, config=none)
@@ -224,5 +224,5 @@ def test_the_servers_directory_keeps_its_files_across_the_rounds(source: Path) -
         sl.open_store(source), {"site-1": executor}, sl.RoundConfig(min_clients=1, num_rounds=2)
     )
     stored = SafetensorsSource(source)
-    assert stored.beside(64, 64 * MiB) == Beside(FILES, PT)
+    assert stored.beside(LimitsConfig()) == Beside(FILES, PT)
     assert stored.digest() != before
