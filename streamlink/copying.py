@@ -18,11 +18,11 @@ from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
-from streamlink.model.beside import keeps_beside
 from streamlink.model.beside_ends import with_beside
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
 from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
+from streamlink.stores.fitted import fitted
 from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "fetch", "receive", "send", "serve", "with_files"]
@@ -266,7 +266,8 @@ def copy_model(
     """Copy every byte of ``source`` into ``into`` and commit; a failure discards the copy.
 
     From a directory of safetensors into another one the small files beside the tensors go with
-    them, such as ``config.json`` and the tokenizer, and the metadata of the headers.
+    them, such as ``config.json`` and the tokenizer, and the metadata of the headers. Arrays,
+    modules and compressed files take the tensors alone; the log says which files stay behind.
 
     Args:
         source: see ``SourceLike``.
@@ -286,12 +287,11 @@ def copy_model(
     """
     if piece_bytes < 1:
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
-    sink_for = as_sink(into)
-    has_files = files and keeps_beside(as_target(into))
+    target = as_target(into)
     with _opened(source) as opened:
-        whole = with_files(opened) if has_files else opened
+        whole = with_files(opened) if files else opened
         tell = _checked(progress, cancel, until=whole.spec.nbytes)
-        copy.copy_model(whole, sink_for(whole.spec), piece_bytes, tell)
+        copy.copy_model(whole, fitted(whole.spec, target, as_sink(target)), piece_bytes, tell)
 
 
 def digest_of(

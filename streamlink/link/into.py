@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.errors import CorruptStore, ModelError, StoreError, StreamlinkError
 from streamlink.link.receive_model import Resume
-from streamlink.model.beside import keeps_beside, require_bounded, split
-from streamlink.model.beside_ends import TensorsOnly
+from streamlink.model.beside import require_bounded, split
 from streamlink.model.interfaces import (
     Expiring,
     ModelInPlace,
@@ -17,10 +14,12 @@ from streamlink.model.interfaces import (
     ResumableStore,
 )
 from streamlink.model.spec import ModelSpec, require_same
+from streamlink.stores.coercion import Target
+from streamlink.stores.fitted import fitted
 
 __all__ = ["Into", "expire", "is_plain", "may_go_on", "resume_in", "sink_in"]
 
-Into = ModelStore | ModelSink | Callable[[ModelSpec], ModelSink]
+Into = Target
 """Where a model goes: a store, whose model it replaces; a sink whose tensors it must have; or a
 function that makes a sink for its tensors."""
 
@@ -42,17 +41,12 @@ def resume_in(into: Into, identity: str) -> Resume:
 def sink_in(spec: ModelSpec, into: Into, identity: str, limits: LimitsConfig) -> ModelSink:
     """Return where a model of ``spec`` goes, or raise the error that the sender gets.
 
-    What is beside its tensors goes where it can be kept, and is dropped elsewhere.
-
     Raises:
         ModelError: it has other tensors than ``into`` takes, or does not fit into memory.
     """
     try:
-        model, entries = split(spec)
-        require_bounded(entries, limits, "the sender", " at the receiver")
-        if not entries or keeps_beside(into):
-            return _sink_in(spec, into, identity)
-        return TensorsOnly(spec, _sink_in(model, into, identity))
+        require_bounded(split(spec)[1], limits, "the sender", " at the receiver")
+        return fitted(spec, into, lambda taken: _sink_in(taken, into, identity))
     except (MemoryError, OverflowError) as error:
         raise ModelError(
             f"a model of {spec.nbytes} bytes does not fit into the receiver's memory"

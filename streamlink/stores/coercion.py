@@ -53,7 +53,9 @@ TargetLike = Target | str | os.PathLike[str] | Mapping[str, Any] | TorchModule
 
 A store, whose model is replaced; a path, at which a store is made: one compressed file if it ends
 in ``.slz``, else a directory; a sink, or a function that makes one for a model's spec; name → NumPy
-array or torch tensor, or a torch module: these are filled in place.
+array or torch tensor, or a torch module: these are filled in place. A directory also takes the
+small files beside the tensors. All others take the tensors alone, and the log says which files stay
+behind.
 """
 
 _SOURCES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -88,12 +89,15 @@ def test_a_directory_arrives_with_its_small_files(
 
 
 @both
-def test_what_has_no_place_for_files_gets_the_tensors(
-    source: Path, tmp_path: Path, move: Callable[[Any, Any], str]
+def test_what_has_no_place_for_files_gets_the_tensors_and_logs_what_stays_behind(
+    source: Path, tmp_path: Path, move: Callable[[Any, Any], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     arrays = {each.name: np.zeros(each.shape, each.numpy_dtype) for each in SPEC.tensors}
-    for target in (arrays, MemoryStore(), tmp_path / "m.slz"):
+    caplog.set_level(logging.INFO, "streamlink")
+    for number, target in enumerate((arrays, MemoryStore(), tmp_path / "m.slz"), 1):
         move(source, target)
+        line = "so 2 small files (config.json, tokenizer.model) stay behind"
+        assert caplog.text.count(line) == number
     assert sl.digest_of(arrays) == sl.digest_of(pattern_model(SPEC))
     assert sl.digest_of(tmp_path / "m.slz") == sl.digest_of(pattern_model(SPEC))
 

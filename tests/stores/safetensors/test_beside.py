@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import struct
 from collections.abc import Iterator
@@ -545,13 +546,21 @@ def test_files_of_a_commit_are_not_those_of_a_file_that_was_open(place: Path) ->
         opened.beside(LimitsConfig())
 
 
-def test_other_targets_get_the_tensors_alone(place: Path, tmp_path: Path) -> None:
+def test_other_targets_get_the_tensors_alone_and_the_log_says_so_once(
+    place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     save(SafetensorsStore(place), whole(0, OLD))
     store = MemoryStore()
-    for target in (store, tmp_path / "m.slz"):
+    caplog.set_level(logging.INFO, "streamlink")
+    line = "only tensors are stored here, so 3 small files (config.json"
+    targets: tuple[MemoryStore | Path, ...] = (store, tmp_path / "m.slz")
+    for number, target in enumerate(targets, 1):
         copy_model(place, target)
+        assert caplog.text.count(line) == number
     assert content(store.open()) == content(open_model(tmp_path / "m.slz"))
+    caplog.clear()
     copy_model(place, tmp_path / "bare", files=False)
+    assert "stay behind" not in caplog.text
     assert not files_in(tmp_path / "bare")
 
 
