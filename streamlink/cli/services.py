@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,14 @@ from streamlink.cli.errors import CommandError, sentence
 from streamlink.config import SecurityConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link import HasTraffic
-from streamlink.operate.control import Answer, ControlServer, ask, control_path
+from streamlink.operate.control import (
+    Answer,
+    ControlServer,
+    ask,
+    control_path,
+    control_paths,
+    own_control_path,
+)
 from streamlink.operate.metrics import serve_metrics
 from streamlink.rounds.controller import ScatterAndGather
 
@@ -26,7 +32,7 @@ __all__ = [
     "control_socket",
     "metrics_endpoint",
     "security_summary",
-    "socket_of",
+    "sockets_of",
 ]
 
 logger = logging.getLogger("streamlink.command")
@@ -55,8 +61,8 @@ StoreOf = Annotated[
 ]
 
 
-def socket_of(store: Path | None, control: Path | None) -> Path:
-    """Return the path of the socket of a process that was started with ``store``.
+def sockets_of(store: Path | None, control: Path | None) -> list[Path]:
+    """Return the paths of the sockets of the processes that were started with ``store``.
 
     Raises:
         CommandError: neither or both are given.
@@ -65,7 +71,7 @@ def socket_of(store: Path | None, control: Path | None) -> Path:
         raise CommandError(
             "name the process: give the --store PATH that it was started with, or --control PATH"
         )
-    return control if control is not None else control_path(store or "")
+    return [control] if control is not None else control_paths(store or "")
 
 
 @contextmanager
@@ -88,7 +94,7 @@ def control_socket(
         return
     path = Path(control) if control is not None else control_path(store)
     if control is None and only_reads and _is_served(path):
-        path = path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+        path = own_control_path(store)
         text = "another process serves %s, too; streamlink status --control %s shows this one"
         logger.info(text, store, path)
     try:

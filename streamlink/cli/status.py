@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import ledger_of
-from streamlink.cli.services import StoreOf, socket_of
+from streamlink.cli.services import StoreOf, sockets_of
 from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
@@ -20,6 +21,8 @@ from streamlink.rounds.ledger import recorded_job
 from streamlink_fl import output
 
 __all__ = ["abort", "status"]
+
+_STATUS = {"do": "status"}
 
 ControlOf = Annotated[
     Path | None,
@@ -42,13 +45,17 @@ def status(
 ) -> None:
     """Show the status of a server, receive or serve process on this machine.
 
+    Several serve processes of one model are all shown; --watch wants the --control of one.
+
     Exit code 0: it runs; 1: no process listens there, or it does not answer. With --watch: 0 if the
     job was completed, 1 if the process ended before that.
     """
-    path = socket_of(store, control)
+    paths = sockets_of(store, control)
+    if watch:
+        paths = [_only(paths)]
 
     def facts() -> dict[str, Any]:
-        return _ask(path, {"do": "status"}, store)
+        return _ask(paths[0], _STATUS, store)
 
     def pause() -> None:
         common.cancel.wait(WATCH_SECONDS)
@@ -57,19 +64,49 @@ def status(
             raise typer.Exit  # the reader of stdout has closed it
 
     with a_job():
-        first = facts()
         if not watch:
-            _tell(first, as_json)
+            with plain(as_json) as show:
+                for each in [*_running(paths).values()] or [facts()]:
+                    show(each)
             return
+        first = facts()
         console = Console()
         with in_place(console) if console.is_terminal and not as_json else plain(as_json) as show:
             last = watched(first, facts, show, pause)
         typer.echo(how_it_ended(last), err=as_json)
 
 
-def _tell(facts: Mapping[str, Any], as_json: bool) -> None:
-    with plain(as_json) as show:
-        show(facts)
+def _running(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    """Return the status of each process that listens at one of ``paths``.
+
+    All but the first have the number of their process. Such a path may also be the default one of
+    another store, such as ``model.1``.
+    """
+    found = {}
+    for path in paths:
+        with suppress(NothingRuns):  # it has ended, or was killed and has left its socket
+            facts = ask(path, _STATUS)
+            if path == paths[0] or path.stem.endswith(f".{facts.get('pid')}"):
+                found[path] = facts
+    return found
+
+
+def _only(paths: Sequence[Path]) -> Path:
+    """Return the path at which the one process of a store listens, if any does.
+
+    Raises:
+        CommandError: there are several processes; names their sockets.
+    """
+    if len(paths) == 1:
+        return paths[0]
+    with a_job():
+        running = [*_running(paths)]
+    if len(running) > 1:
+        raise CommandError(
+            f"{len(running)} processes use this store; name the socket of one with --control: "
+            f"{', '.join(map(str, running))}"
+        )
+    return running[0] if running else paths[0]
 
 
 @command()
@@ -93,7 +130,7 @@ def abort(
 
     The last whole model stays. The server ends with exit code 1 and the reason.
     """
-    path = socket_of(store, control)
+    path = _only(sockets_of(store, control))
     if readmit and client is None:
         raise CommandError("--readmit needs --client NAME")
     what = "abort" if client is None else "readmit" if readmit else "drop"

@@ -13,6 +13,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import socket
 import socketserver
 import stat
@@ -29,7 +30,15 @@ from typing import Any, Self
 from streamlink.descriptors import patiently, unhurried
 from streamlink.errors import StreamlinkError
 
-__all__ = ["ControlError", "ControlServer", "NothingRuns", "ask", "control_path"]
+__all__ = [
+    "ControlError",
+    "ControlServer",
+    "NothingRuns",
+    "ask",
+    "control_path",
+    "control_paths",
+    "own_control_path",
+]
 
 logger = logging.getLogger("streamlink.operate")
 
@@ -62,6 +71,21 @@ def control_path(store: str | os.PathLike[str]) -> Path:
         # ``.`` and ``..`` have no name of their own to add to.
         path = path.resolve()
     return path.with_name(f"{path.name}.control")
+
+
+def own_control_path(store: str | os.PathLike[str]) -> Path:
+    """Return the path of this process where another one has the default path: with its number."""
+    path = control_path(store)
+    return path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}")
+
+
+def control_paths(store: str | os.PathLike[str]) -> list[Path]:
+    """Return where processes that use ``store`` may listen: the default path, and all own ones."""
+    path = control_path(store)
+    own = re.compile(re.escape(path.stem) + r"\.\d+" + re.escape(path.suffix), re.ASCII)
+    with suppress(OSError):
+        return [path, *sorted(each for each in path.parent.iterdir() if own.fullmatch(each.name))]
+    return [path]
 
 
 class ControlServer:
