@@ -29,12 +29,15 @@ from streamlink.errors import (
 )
 from streamlink.link.client import ClientLink
 from streamlink.link.oneshot import receive, send
+from streamlink.link.pull import fetch, serve
 from streamlink.link.server import Server
+from streamlink.model.digest import digest_of
 from streamlink.protocol import frames as f
 from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport.connect import dial
 from streamlink.transport.wire import SessionWire, TransferWire, Wire
+from tests.link.test_pull import Server as ModelServer
 from tests.support.certificates import Authority, secured
 from tests.support.dialing import Dialing
 from tests.support.models import content, float_spec, pattern_model
@@ -103,6 +106,26 @@ def test_one_model_moves_where_only_the_server_is_known_and_a_token_is_right(
         assert "the token is not that of 'site-2'" in impostor
         send(pattern_model(SPEC), address, name="site-1", config=visiting)
         heard.result(WAIT)
+    assert content(store.open()) == content(pattern_model(SPEC))
+
+
+@pytest.mark.parametrize("is_mutual", [False, True], ids=["server", "mutual"])
+def test_a_served_model_is_fetched_by_those_alone_who_prove_who_they_are(
+    authority: Authority, other: Authority, is_mutual: bool
+) -> None:
+    without: dict[str, Any] = {"certificate": None, "key": None, "server_name": "server.test"}
+    bare = {} if is_mutual else without
+    serving = authority.server() if is_mutual else authority.server(ca=None)
+    server = ModelServer(pattern_model(SPEC), config=serving, count=1)
+    store, right = MemoryStore(), authority.site(**bare)
+    mine = partial(fetch, server.address, store, retry=0.0)
+    why = refused(lambda: mine(name="site-2", config=right))
+    assert "is that of site-1" in why if is_mutual else "not that of 'site-2'" in why
+    assert "brought none" in refused(lambda: mine(name="site-1", config=authority.site(token=None)))
+    wrong = other.site(**bare)
+    assert "certificate" in refused(lambda: mine(name="site-1", config=wrong))
+    assert mine(name="site-1", config=right).digest == digest_of(pattern_model(SPEC))
+    assert server.done.result(WAIT) == 1
     assert content(store.open()) == content(pattern_model(SPEC))
 
 
@@ -326,6 +349,8 @@ def test_plain_text_stays_on_this_machine_unless_it_is_asked_for_by_name(
         lambda: receive(MemoryStore(), "0.0.0.0:0"),
         ClientLink(away, name="site-1", serve=echo).start,
         lambda: send(pattern_model(SPEC), away),  # and it is not tried again for a minute
+        lambda: serve(pattern_model(SPEC), "0.0.0.0:0"),
+        lambda: fetch(away, MemoryStore()),
     ):
         assert "nothing here is encrypted" in refused(attempt, SecurityError)
     with Server("0.0.0.0:0", secured(insecure=True)) as server:
