@@ -37,7 +37,8 @@ from streamlink.link.transfer import Receipt, TransferProgress
 from streamlink.logs import escape
 from streamlink.model.beside import keeps_beside
 from streamlink.model.interfaces import ModelStore
-from streamlink.operate.status import Memory, TransferOperator
+from streamlink.operate.status import Memory
+from streamlink.operate.transfers import TransferOperator
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at

@@ -33,8 +33,8 @@ from streamlink.errors import AddressInUse, Cancelled, SecurityError, Streamlink
 from streamlink.link import pull
 from streamlink.link.fetch_desk import FetchDesk
 from streamlink.logs import escape
-from streamlink.operate.serving import ServeOperator
 from streamlink.operate.status import Memory
+from streamlink.operate.transfers import ServeOperator
 from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at

@@ -24,7 +24,7 @@ from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import ClientProgress
 
-__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "TransferOperator", "text_of"]
+__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "text_of"]
 
 # Shorter than this, one chunk more or less decides; longer, it says nothing of the present.
 _RATE_SECONDS = (0.2, 30.0)  # the age of the previous sample, if a rate is computed from it
@@ -129,7 +129,10 @@ class JobOperator:
             RoundError: there is no such client.
             StoreError: the command takes effect, but could not be stored for a restart; says why.
         """
-        reason, client = text_of(question, "reason", "no reason given"), text_of(question, "client")
+        reason, client = (
+            text_of(question, "reason", "no reason given"),
+            text_of(question, "client"),
+        )
         match question.get("do"):
             case "status":
                 return self.status()
@@ -222,74 +225,6 @@ class JobOperator:
             "repairs": both.repairs,
             "damaged": both.damaged,
             "resent_bytes": both.resent_bytes,
-        }
-
-
-class TransferOperator:
-    """Answers for a process that receives one model.
-
-    Args:
-        of: the traffic to report.
-        memory: made before the first channel.
-        stop: ends the transfer; its argument is the reason.
-    """
-
-    def __init__(self, of: HasTraffic, memory: Memory, stop: Callable[[str], None]) -> None:
-        self._memory = memory
-        self._stop = stop
-        self._rates = Rates(of)
-        self._began = self._since = time.time()
-        self._now: tuple[str, str, int, int] = ("", "waiting for a sender", 0, 0)
-        self.listens = ""
-        """The address at which senders reach it; empty: it does not listen yet."""
-
-    def update(self, peer_name: str, phase: str, done: int, total: int) -> None:
-        """Record the progress of the transfer; called for every chunk."""
-        if phase != self._now[1]:
-            self._since = time.time()
-        # One assignment, which is atomic in CPython: a status never mixes two updates, and no chunk
-        # waits for a lock.
-        self._now = peer_name, phase, done, total
-
-    def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer ``{"do": "status" | "abort", ...}``.
-
-        Raises:
-            ControlError: the request is unknown.
-        """
-        match question.get("do"):
-            case "status":
-                return self.status()
-            case "abort":
-                self._stop(text_of(question, "reason", "no reason given"))
-                return {"done": "the transfer is being ended; a resumable store keeps its bytes"}
-        raise ControlError(
-            f"unknown request {question.get('do')!r}: a transfer knows status and abort"
-        )
-
-    def status(self) -> dict[str, Any]:
-        """Return the status of the transfer."""
-        totals, rates = self._rates.now()
-        peer, phase, done, total = self._now
-        moved = sum((each for key, each in totals.items() if key[0] == peer), Totals())
-        if phase == "receiving" and not moved.streams:
-            phase = "waiting for the next sender"  # the last one disconnected
-        return {
-            "program": "receive",
-            "listens": self.listens,
-            "pid": os.getpid(),
-            "began": self._began,
-            "now": time.time(),
-            "phase": phase,
-            "since": self._since,
-            "peer_name": peer,
-            "received_bytes": done,
-            "receive_total_bytes": total,
-            "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == peer)),
-            "resumes": moved.resumes,
-            "repairs": moved.repairs,
-            "damaged": moved.damaged,
-            "memory": self._memory.facts(),
         }
 
 

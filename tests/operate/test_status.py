@@ -20,7 +20,7 @@ from streamlink.errors import (
 )
 from streamlink.link import Totals
 from streamlink.operate.control import ControlError
-from streamlink.operate.status import JobOperator, Memory, Rates, TransferOperator
+from streamlink.operate.status import JobOperator, Memory, Rates
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.ledger import Ledger
@@ -383,7 +383,7 @@ def test_a_listener_hears_of_an_abort_as_a_round_that_failed(make: Callable[...,
     assert "stop it" in heard[-1].detail
 
 
-# --- rates and transfers --------------------------------------------------------------------
+# --- rates --------------------------------------------------------------------------------
 
 
 def test_a_rate_is_what_came_since_the_question_before() -> None:
@@ -397,35 +397,6 @@ def test_a_rate_is_what_came_since_the_question_before() -> None:
     rates.now()
     now[0], moved[0] = 104.0, 4000
     assert rates.now()[1] == {("a", "sent"): 1000.0}
-
-
-def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
-    stopped: list[str] = []
-    operator = TransferOperator(TrafficCounter(), Memory(), stopped.append)
-    assert operator.answer({"do": "status"})["phase"] == "waiting for a sender"
-    operator.update("site-1", "receiving", 3, 9)
-    status = operator.answer({"do": "status"})
-    assert (status["peer_name"], status["received_bytes"], status["receive_total_bytes"]) == (
-        "site-1",
-        3,
-        9,
-    )
-    operator.answer({"do": "abort", "reason": "no"})
-    assert stopped == ["no"]
-    with pytest.raises(ControlError):
-        operator.answer({"do": "drop", "client": "site-1"})
-
-
-@pytest.mark.parametrize("streams", [0, 1])
-def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams: int) -> None:
-    class Known(TrafficCounter):
-        def totals(self) -> dict[tuple[str, str], Totals]:
-            return {("site-1", "received"): Totals(bytes=3, streams=streams)}
-
-    operator = TransferOperator(Known(), Memory(), lambda why: None)
-    operator.update("site-1", "receiving", 3, 9)
-    expected = "receiving" if streams else "waiting for the next sender"
-    assert operator.status()["phase"] == expected
 
 
 def test_the_model_before_is_what_an_aborted_first_round_leaves(

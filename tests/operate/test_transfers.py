@@ -1,4 +1,4 @@
-"""What a served model answers to its operator."""
+"""What a model that is received, or served, answers to its operator."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from streamlink.cli.watch import how_it_ended
 from streamlink.clock import running_time
+from streamlink.link import Totals
 from streamlink.link.fetch_desk import FetchDesk
 from streamlink.operate.control import ControlError
-from streamlink.operate.serving import ServeOperator
 from streamlink.operate.status import Memory
+from streamlink.operate.transfers import ServeOperator, TransferOperator
 from streamlink.stores import MemoryStore
 from streamlink.transport.traffic import TrafficCounter
 from tests.link.test_oneshot import SPEC, MiB, model
@@ -48,3 +49,32 @@ def test_a_fetch_that_is_done_is_counted_and_no_longer_listed() -> None:
     done.set()
     status = operator.status()
     assert (status["served"], status["count"], status["clients"]) == (2, 2, [])
+
+
+def test_a_transfer_tells_its_phase_and_can_be_ended() -> None:
+    stopped: list[str] = []
+    operator = TransferOperator(TrafficCounter(), Memory(), stopped.append)
+    assert operator.answer({"do": "status"})["phase"] == "waiting for a sender"
+    operator.update("site-1", "receiving", 3, 9)
+    status = operator.answer({"do": "status"})
+    assert (status["peer_name"], status["received_bytes"], status["receive_total_bytes"]) == (
+        "site-1",
+        3,
+        9,
+    )
+    operator.answer({"do": "abort", "reason": "no"})
+    assert stopped == ["no"]
+    with pytest.raises(ControlError):
+        operator.answer({"do": "drop", "client": "site-1"})
+
+
+@pytest.mark.parametrize("streams", [0, 1])
+def test_a_sender_that_has_left_is_not_told_as_one_that_is_received_from(streams: int) -> None:
+    class Known(TrafficCounter):
+        def totals(self) -> dict[tuple[str, str], Totals]:
+            return {("site-1", "received"): Totals(bytes=3, streams=streams)}
+
+    operator = TransferOperator(Known(), Memory(), lambda why: None)
+    operator.update("site-1", "receiving", 3, 9)
+    expected = "receiving" if streams else "waiting for the next sender"
+    assert operator.status()["phase"] == expected

@@ -1,0 +1,158 @@
+"""Answers at the operator's socket for a process that receives one model, or serves one."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from streamlink.link import HasTraffic, StreamStats, Totals
+from streamlink.link.fetch_desk import Fetch, FetchDesk
+from streamlink.operate.control import ControlError
+from streamlink.operate.status import Memory, Rates, text_of
+
+__all__ = ["ServeOperator", "TransferOperator"]
+
+_Moved = Mapping[tuple[str, str], Totals]
+_Rates = Mapping[tuple[str, str], float]
+
+
+class _Operator(ABC):
+    """Answers for a process that moves one model, and ends when it is aborted.
+
+    Args:
+        of: the traffic to report.
+        memory: made before the first channel.
+        stop: ends it; its argument is the reason.
+    """
+
+    program: ClassVar[str]  # the command that runs it
+    subject: ClassVar[str]  # what refuses an unknown request
+    aborted: ClassVar[str]  # the answer to ``abort``
+
+    def __init__(self, of: HasTraffic, memory: Memory, stop: Callable[[str], None]) -> None:
+        self._memory = memory
+        self._stop = stop
+        self._rates = Rates(of)
+        self._began = time.time()
+        self.listens = ""
+        """The address at which peers reach it; empty: it does not listen yet."""
+
+    def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer ``{"do": "status" | "abort", ...}``.
+
+        Raises:
+            ControlError: the request is unknown.
+        """
+        match question.get("do"):
+            case "status":
+                return self.status()
+            case "abort":
+                self._stop(text_of(question, "reason", "no reason given"))
+                return {"done": self.aborted}
+        raise ControlError(
+            f"unknown request {question.get('do')!r}: {self.subject} knows status and abort"
+        )
+
+    def status(self) -> dict[str, Any]:
+        """Return the status of the process."""
+        totals, rates = self._rates.now()
+        return {
+            "program": self.program,
+            "listens": self.listens,
+            "pid": os.getpid(),
+            "began": self._began,
+            "now": time.time(),
+            **self._progress(totals, rates),
+            "memory": self._memory.facts(),
+        }
+
+    @abstractmethod
+    def _progress(self, totals: _Moved, rates: _Rates) -> dict[str, Any]:
+        """Return how far it is."""
+
+
+class TransferOperator(_Operator):
+    """Answers for a process that receives one model."""
+
+    program = "receive"
+    subject = "a transfer"
+    aborted = "the transfer is being ended; a resumable store keeps its bytes"
+
+    def __init__(self, of: HasTraffic, memory: Memory, stop: Callable[[str], None]) -> None:
+        super().__init__(of, memory, stop)
+        self._since = self._began
+        self._now: tuple[str, str, int, int] = ("", "waiting for a sender", 0, 0)
+
+    def update(self, peer_name: str, phase: str, done: int, total: int) -> None:
+        """Record the progress of the transfer; called for every chunk."""
+        if phase != self._now[1]:
+            self._since = time.time()
+        # One assignment, which is atomic in CPython: a status never mixes two updates, and no chunk
+        # waits for a lock.
+        self._now = peer_name, phase, done, total
+
+    def _progress(self, totals: _Moved, rates: _Rates) -> dict[str, Any]:
+        peer, phase, done, total = self._now
+        moved = sum((each for key, each in totals.items() if key[0] == peer), Totals())
+        if phase == "receiving" and not moved.streams:
+            phase = "waiting for the next sender"  # the last one disconnected
+        return {
+            "phase": phase,
+            "since": self._since,
+            "peer_name": peer,
+            "received_bytes": done,
+            "receive_total_bytes": total,
+            "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == peer)),
+            "resumes": moved.resumes,
+            "repairs": moved.repairs,
+            "damaged": moved.damaged,
+        }
+
+
+class ServeOperator(_Operator):
+    """Answers for a process that serves one model, whose ``desk`` knows the fetchers."""
+
+    program = "serve"
+    subject = "a served model"
+    aborted = "the serving is being ended; fetchers keep what can be resumed"
+
+    def __init__(
+        self, desk: FetchDesk, of: HasTraffic, memory: Memory, stop: Callable[[str], None]
+    ) -> None:
+        super().__init__(of, memory, stop)
+        self._desk = desk
+
+    def _progress(self, totals: _Moved, rates: _Rates) -> dict[str, Any]:
+        return {
+            "served": self._desk.served,
+            "count": self._desk.count,
+            "clients": [
+                _fetcher(each, each.transfer.stats, rates.get((each.peer_name, "sent"), 0.0))
+                for each in self._desk.fetches
+                if each.transfer is not None
+            ],
+        }
+
+
+def _fetcher(fetch: Fetch, stats: StreamStats, rate: float) -> dict[str, Any]:
+    """Return the facts of one fetcher, under the names that those of a job's client have."""
+    return {
+        "name": fetch.peer_name,
+        "presence": "away" if fetch.is_away else "here",
+        "excluded": "",
+        "sent_bytes": stats.received_bytes,
+        "send_total_bytes": stats.total_bytes,
+        "received_bytes": 0,
+        "receive_total_bytes": 0,
+        "sending_rate": round(rate),
+        "receiving_rate": 0,
+        "is_working": False,
+        "held_for": "",
+        "stalled_by": stats.stalled_by,
+        "resumes": stats.resumes,
+        "repairs": stats.repairs,
+        "damaged": 0,
+    }
