@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streamlink.allocator import tune_allocator
 from streamlink.cli.checks import (
     check_control,
-    check_metrics,
     check_offers,
     check_serving,
     check_store,
     check_visiting,
 )
 from streamlink.cli.command import Common, command
-from streamlink.cli.copies import outcome, require_seconds
-from streamlink.cli.errors import CommandError, JobFailed, sentence
-from streamlink.cli.paths import ADDRESS, COMPRESS, check_address, store_at
-from streamlink.cli.services import (
-    Control,
-    Metrics,
-    control_socket,
-    metrics_endpoint,
-    security_summary,
-)
+from streamlink.cli.errors import CommandError
+from streamlink.cli.paths import ADDRESS, store_at
+from streamlink.cli.services import Control, Metrics, control_socket, security_summary
 from streamlink.cli.settings import LINK, SERVING, VISITING
-from streamlink.errors import AddressInUse, Cancelled, SecurityError, StreamlinkError
+from streamlink.cli.transfers import (
+    Compress,
+    Name,
+    Retry,
+    Source,
+    Target,
+    begin_listening,
+    begin_visiting,
+    moving,
+    outcome,
+)
 from streamlink.link import pull
 from streamlink.link.fetch_desk import FetchDesk
 from streamlink.logs import escape
 from streamlink.operate.status import Memory
 from streamlink.operate.transfers import ServeOperator
-from streamlink.progress import LinkProgress
 from streamlink.stores import open_model
 from streamlink.transport.addresses import listening_at
 from streamlink.transport.traffic import TrafficCounter
@@ -47,10 +46,7 @@ logger = logging.getLogger("streamlink.command")
 
 @command(*LINK, *SERVING)
 def serve(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="A directory, a .safetensors or an .slz file."),
-    ],
+    source: Source,
     listen: Annotated[
         str,
         typer.Option(
@@ -88,11 +84,8 @@ def serve(
     For a receiver that nobody can connect to, and for a model that many want. If this command is
     interrupted, run it again: fetches that were under way resume.
     """
-    tune_allocator()
-    check_address("--listen", listen)
-    check_metrics(metrics)
+    begin_listening(listen, metrics, timeout)
     way = security_summary(common.config.security)
-    require_seconds("--timeout", timeout)
     _require_positive("--count", count)
     _require_positive("--fetchers", fetchers)
     model = open_model(source)
@@ -114,27 +107,21 @@ def serve(
 
     with (
         control_socket(operator.answer, source, control, only_reads=True),
-        metrics_endpoint(metrics, traffic),
-        LinkProgress(common.console) as progress,
+        moving(common, metrics, traffic) as progress,
     ):
-        try:
-            pull.serve(
-                model,
-                listen,
-                config=common.config,
-                on_listening=on_listening,
-                timeout=timeout,
-                progress=progress.update,
-                desk=desk,
-                traffic=traffic,
-                cancel=common.cancel,
-                # Else a bar would stay for each fetcher that ever came.
-                on_transfer=lambda facts: progress.forget(facts.peer_name),
-            )
-        except (AddressInUse, Cancelled, SecurityError):
-            raise  # the command was wrong, or was interrupted; no fetch is lost by it
-        except (StreamlinkError, OSError) as error:
-            raise JobFailed(sentence(error)) from error
+        pull.serve(
+            model,
+            listen,
+            config=common.config,
+            on_listening=on_listening,
+            timeout=timeout,
+            progress=progress.update,
+            desk=desk,
+            traffic=traffic,
+            cancel=common.cancel,
+            # Else a bar would stay for each fetcher that ever came.
+            on_transfer=lambda facts: progress.forget(facts.peer_name),
+        )
     typer.echo(escape(f"{source}: {desk.served} fetches done"))
 
 
@@ -143,33 +130,10 @@ def fetch(
     address: Annotated[
         str, typer.Argument(metavar=ADDRESS, help="Where streamlink serve listens.")
     ],
-    target: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PATH", help="A directory, or an .slz file; a model it holds is replaced."
-        ),
-    ],
-    compress: Annotated[
-        str | None,
-        typer.Option(
-            metavar=COMPRESS,
-            help="Safetensors or one compressed file [default: zstd if PATH ends in .slz]. Only "
-            "safetensors can be resumed after this end was interrupted.",
-        ),
-    ] = None,
-    name: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Name of this end at the server [default: host and process]."
-        ),
-    ] = "",
-    retry: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="Retry for this long while the server is unreachable or busy; 0: do not retry.",
-        ),
-    ] = 60.0,
+    target: Target,
+    compress: Compress = None,
+    name: Name = "",
+    retry: Retry = 60.0,
     metrics: Metrics = None,
     *,
     common: Common,
@@ -179,10 +143,7 @@ def fetch(
     The model becomes visible at PATH only when it is complete and verified. If this command or the
     server is interrupted, run it again to resume: bytes that have arrived are not sent again.
     """
-    tune_allocator()
-    check_address("the address", address)
-    check_metrics(metrics)
-    require_seconds("--retry", retry)
+    begin_visiting(address, metrics, retry)
     store = store_at(target, compress)
     check_store(store)
     if common.is_check:
@@ -190,22 +151,17 @@ def fetch(
         common.passed()
         return
     traffic = TrafficCounter()
-    with metrics_endpoint(metrics, traffic), LinkProgress(common.console) as progress:
-        try:
-            receipt = pull.fetch(
-                address,
-                store,
-                name=name,
-                config=common.config,
-                retry=retry,
-                progress=progress.update,
-                traffic=traffic,
-                cancel=common.cancel,
-            )
-        except (Cancelled, SecurityError):
-            raise
-        except (StreamlinkError, OSError) as error:
-            raise JobFailed(sentence(error)) from error
+    with moving(common, metrics, traffic) as progress:
+        receipt = pull.fetch(
+            address,
+            store,
+            name=name,
+            config=common.config,
+            retry=retry,
+            progress=progress.update,
+            traffic=traffic,
+            cancel=common.cancel,
+        )
     typer.echo(outcome(f"{target}: fetched from {address}", receipt, store))
 
 

@@ -13,7 +13,7 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 from streamlink.cli import app
-from streamlink.cli.copies import outcome
+from streamlink.cli.transfers import outcome
 from streamlink.link.transfer import Receipt
 from streamlink.model.compare import difference
 from streamlink.model.digest import digest_of
