@@ -7,43 +7,21 @@ from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, code_of
 from streamlink.link.oneshot_wire import PULL
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.transfer import abort_reason
+from streamlink.link.visit import Visit
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
 
 __all__ = ["Fetch", "FetchDesk"]
 
 
-class Fetch:
-    """One fetcher that was admitted. ``transfer`` is set once it was offered a stream."""
-
-    def __init__(self, session: Session, request: Request) -> None:
-        self.session = session
-        self.request = request
-        self.transfer: SendTransfer | None = None
-        self._ended: StreamAborted | None = None
-
-    @property
-    def peer_name(self) -> str:
-        """The fetcher's name."""
-        return self.session.peer_name
+class Fetch(Visit[SendTransfer]):
+    """One fetcher that was admitted."""
 
     @property
     def is_away(self) -> bool:
         """Whether it has left, or lost its connection."""
         is_waiting = self.transfer is not None and self.transfer.is_waiting
         return is_waiting or self.session.closed.is_set() or self.session.is_disconnected
-
-    def end(self, code: AbortCode, reason: str) -> None:
-        """End its transfer, whether or not that has begun."""
-        # Set first: a transfer that is created just now is then refused by ``check``.
-        self._ended = StreamAborted(code, reason, by_peer=False)
-        if self.transfer is not None:
-            self.transfer.abort(code, reason)
-
-    def check(self) -> None:
-        """Raise ``StreamAborted`` if it was ended."""
-        if self._ended is not None:
-            raise to_raise(self._ended)
 
 
 class FetchDesk:

@@ -5,37 +5,15 @@ from __future__ import annotations
 from streamlink.clock import Clock, running_time
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.link.visit import Visit
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
 
 __all__ = ["Claim", "ReceiveSlot"]
 
 
-class Claim:
-    """One sender's claim on the slot. ``transfer`` is set once the sender was offered a stream."""
-
-    def __init__(self, session: Session, request: Request) -> None:
-        self.session = session
-        self.request = request
-        self.transfer: ReceiveTransfer | None = None
-        self._ended: StreamAborted | None = None
-
-    @property
-    def peer_name(self) -> str:
-        """The sender's name."""
-        return self.session.peer_name
-
-    def end(self, code: AbortCode, reason: str) -> None:
-        """End its transfer, whether or not that has begun."""
-        # Set first: a transfer that is created just now is then refused by ``check``.
-        self._ended = StreamAborted(code, reason, by_peer=False)
-        if self.transfer is not None:
-            self.transfer.abort(code, reason)
-
-    def check(self) -> None:
-        """Raise ``StreamAborted`` if the claim was ended."""
-        if self._ended is not None:
-            raise self._ended
+class Claim(Visit[ReceiveTransfer]):
+    """One sender's claim on the slot."""
 
     def yields_to(self, other: Claim) -> bool:
         """Return whether ``other`` is the same sender, which lost its connection and is back."""
