@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any, Self
 
 import psutil
 
-__all__ = ["Sample", "Sampler", "Usage", "Worker", "WorkerFailed"]
+__all__ = ["Sample", "Sampler", "Usage", "Watching", "Worker", "WorkerFailed"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STDERR_TAIL_CHARS = 2000
@@ -163,27 +164,14 @@ class Sample:
     cpu_seconds: float
 
 
-class Sampler:
-    """Looks at resident memory and CPU time of some processes while its ``with`` block runs.
+class Watching(ABC):
+    """Looks again and again, in a thread of its own, while its ``with`` block runs."""
 
-    Args:
-        pids: process ids by name.
-        interval_seconds: how often to look; 10-50 ms cost well under 1 % of a core each.
-    """
-
-    def __init__(self, pids: Mapping[str, int], *, interval_seconds: float = 0.02) -> None:
-        self._watched = {name: psutil.Process(pid) for name, pid in pids.items()}
-        self._interval_seconds = interval_seconds
-        self._samples: dict[str, list[Sample]] = {name: [] for name in pids}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="sampler", daemon=True)
-
-    def samples(self, name: str) -> tuple[Sample, ...]:
-        """Return what was seen of the process called ``name``, oldest first."""
-        return tuple(self._samples[name])
+    interval_seconds: float
 
     def __enter__(self) -> Self:
-        self._started_at = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watching", daemon=True)
         self._thread.start()
         return self
 
@@ -198,10 +186,39 @@ class Sampler:
 
     def _watch(self) -> None:
         while True:
-            for name in list(self._watched):
-                self._look_at(name)
-            if self._stop.wait(self._interval_seconds):
+            self._look()
+            if self._stop.wait(self.interval_seconds):
                 return
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Note what there is to see now."""
+
+
+class Sampler(Watching):
+    """Looks at resident memory and CPU time of some processes while its ``with`` block runs.
+
+    Args:
+        pids: process ids by name.
+        interval_seconds: how often to look; 10-50 ms cost well under 1 % of a core each.
+    """
+
+    def __init__(self, pids: Mapping[str, int], *, interval_seconds: float = 0.02) -> None:
+        self._watched = {name: psutil.Process(pid) for name, pid in pids.items()}
+        self.interval_seconds = interval_seconds
+        self._samples: dict[str, list[Sample]] = {name: [] for name in pids}
+
+    def samples(self, name: str) -> tuple[Sample, ...]:
+        """Return what was seen of the process called ``name``, oldest first."""
+        return tuple(self._samples[name])
+
+    def __enter__(self) -> Self:
+        self._started_at = time.monotonic()
+        return super().__enter__()
+
+    def _look(self) -> None:
+        for name in list(self._watched):
+            self._look_at(name)
 
     def _look_at(self, name: str) -> None:
         process = self._watched[name]

@@ -9,17 +9,16 @@ What lies in /dev/shm is added.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
 
 from benchmarks.integrations.cases import Memory
+from benchmarks.processes import Watching
 
 __all__ = ["Look", "Sides", "processes_of", "pss"]
 
@@ -38,7 +37,7 @@ class Look:
 
 
 @dataclass
-class Sides:
+class Sides(Watching):
     """Looks at the processes of the case ``name`` while its ``with`` block runs.
 
     Args:
@@ -56,19 +55,7 @@ class Sides:
 
     def __enter__(self) -> Self:
         self._shm_before = _shm_bytes()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="sides", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
+        return super().__enter__()
 
     def memory(self, idle: dict[int, tuple[float, float]]) -> dict[str, Memory]:
         """Return each side's memory.
@@ -96,12 +83,6 @@ class Sides:
                 peak, base_at_peak, shared = total, base, shm
             over = max(over, total - base)
         return Memory(base_at_peak, peak, over, shared)
-
-    def _watch(self) -> None:
-        while True:
-            self._look()
-            if self._stop.wait(self.interval_seconds):
-                return
 
     def _look(self) -> None:
         found = processes_of(self.name)
