@@ -24,7 +24,8 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
-from streamlink.link.transfer import Receipt, abort_reason
+from streamlink.link.transfer import Receipt, TransferProgress, abort_reason
+from streamlink.link.transfer_facts import Direction, OnTransfer, TransferNotice
 from streamlink.transport.connect import dial
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.session import Session
@@ -37,7 +38,7 @@ logger = logging.getLogger("streamlink.transfer")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How the other end is reached."""
+    """How the other end is reached, and who hears how far the transfer is."""
 
     to: str
     """Its ``host:port``, or ``unix:path``."""
@@ -46,9 +47,15 @@ class Line:
     config: LinkConfig
     retry: float
     """How long to retry without any progress (seconds)."""
+    progress: TransferProgress
     traffic: TrafficCounter
     cancel: CancelToken
+    on_transfer: OnTransfer | None
     clock: Clock
+
+    def notice(self, direction: Direction) -> TransferNotice:
+        """Return what reports how one attempt ended."""
+        return TransferNotice(self.to, direction, on_transfer=self.on_transfer, clock=self.clock)
 
 
 class Attempts:

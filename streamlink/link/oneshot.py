@@ -98,14 +98,14 @@ def receive(
     """
     expire(into, config or LinkConfig())
     slot, cancel = slot or ReceiveSlot(PUSH, clock=clock), cancel or CancelToken()
-    server = hub_at(
+    hub = hub_at(
         listen, config or LinkConfig(), clock=clock, on_request=slot.claim, traffic=traffic
     ).listen()
     reason = "the receiver has stopped"
     try:
         with cancel.calling(lambda _: slot.close(STOPPED, AbortCode.CANCELLED)):
-            on_listening(server.port)
-            receipt = _take_one(server, slot, into, progress, timeout, listen, on_transfer)
+            on_listening(hub.port)
+            receipt = _Receiving(hub, slot, into, progress, on_transfer).take_one(timeout, listen)
         reason = "the model was taken"
         return receipt
     except StreamlinkError:
@@ -113,80 +113,83 @@ def receive(
         cancel.check()
         raise
     finally:
-        server.close(reason, most=HEARD_SECONDS)  # a sender that has its commit was waited for
+        hub.close(reason, most=HEARD_SECONDS)  # a sender that has its commit was waited for
 
 
-def _take_one(
-    server: Hub,
-    slot: ReceiveSlot,
-    into: Into,
-    progress: TransferProgress,
-    timeout: float | None,
-    listen: str,
-    on_transfer: OnTransfer | None,
-) -> Receipt:
-    """Serve senders one by one until a whole model has arrived from one of them."""
-    while True:
-        claim = slot.next(timeout)
-        if claim is None:
-            where = listening_at(listen, server.port)
-            raise ConnectFailed(f"no sender came to {where} within {timeout:g} s")
-        try:
-            return _take(server, claim, into, progress, on_transfer)
-        except StreamlinkError as error:
-            # A closed slot has aborted the transfer: the slot's own error has the reason.
-            slot.check()
-            if not may_go_on(into, error):
-                raise
-            logger.warning("%s: %s; waiting for the next sender", claim.peer_name, error)
-        finally:
-            slot.release(claim)
+class _Receiving:
+    """One model that is taken from whichever sender brings all of it first."""
 
+    def __init__(
+        self,
+        hub: Hub,
+        slot: ReceiveSlot,
+        into: Into,
+        progress: TransferProgress,
+        on_transfer: OnTransfer | None,
+    ) -> None:
+        self._hub, self._slot, self._into = hub, slot, into
+        self._progress, self._on_transfer = progress, on_transfer
 
-def _take(
-    server: Hub,
-    claim: Claim,
-    into: Into,
-    progress: TransferProgress,
-    on_transfer: OnTransfer | None,
-) -> Receipt:
-    session = claim.session
-    incoming = claim.transfer = ReceiveTransfer(
-        session.config,
-        clock=server.clock,
-        stream_id=server.new_stream_id(),
-        peer_name=claim.peer_name,
-        name=f"model from {claim.peer_name}",
-        notice=TransferNotice(
-            claim.peer_name, "received", on_transfer=on_transfer, clock=server.clock
-        ),
-    )
-    identity = claim.request.metadata.get(IDENTITY, "")
-    # Only now: a slot that is closed from here on finds the transfer and aborts it.
-    claim.check()
-    incoming.hand_to(session.offer)
-    incoming.hand_to(server.ticker.add)
-    # After the offer: a sender that has its answer may open the stream at once.
-    session.reply(claim.request, metadata={STREAM: str(incoming.stream_id)})
-    logger.info("← %s: a model begins", claim.peer_name)
-    try:
-        receipt = receive_model(
-            incoming,
-            lambda model: sink_in(model.spec, into, identity, session.config.limits),
-            resume_in(into, identity),
-            lambda phase, done: progress(claim.peer_name, phase, done, incoming.spec.nbytes),
+    def take_one(self, timeout: float | None, listen: str) -> Receipt:
+        """Serve senders one by one until a whole model has arrived from one of them."""
+        while True:
+            claim = self._slot.next(timeout)
+            if claim is None:
+                where = listening_at(listen, self._hub.port)
+                raise ConnectFailed(f"no sender came to {where} within {timeout:g} s")
+            try:
+                return self._take(claim)
+            except StreamlinkError as error:
+                # A closed slot has aborted the transfer: the slot's own error has the reason.
+                self._slot.check()
+                if not may_go_on(self._into, error):
+                    raise
+                logger.warning("%s: %s; waiting for the next sender", claim.peer_name, error)
+            finally:
+                self._slot.release(claim)
+
+    def _take(self, claim: Claim) -> Receipt:
+        session, clock = claim.session, self._hub.clock
+        notice = TransferNotice(
+            claim.peer_name, "received", on_transfer=self._on_transfer, clock=clock
         )
-        session.closed.wait(session.config.timeouts.open_timeout)  # until the sender has its commit
-        return receipt
-    except StreamlinkError:
-        # The abort says more than a goodbye, which travels on another call and could overtake it:
-        # the sender leaves once it has read the abort. That call may be over here already.
-        if not session.is_disconnected:
-            session.closed.wait(HEARD_SECONDS)
-        session.close("the transfer failed")
-        raise
-    finally:
-        incoming.hand_to(session.withdraw)
+        incoming = claim.transfer = ReceiveTransfer(
+            session.config,
+            clock=clock,
+            stream_id=self._hub.new_stream_id(),
+            peer_name=claim.peer_name,
+            name=f"model from {claim.peer_name}",
+            notice=notice,
+        )
+        identity = claim.request.metadata.get(IDENTITY, "")
+        # Only now: a slot that is closed from here on finds the transfer and aborts it.
+        claim.check()
+        incoming.hand_to(session.offer)
+        incoming.hand_to(self._hub.ticker.add)
+        # After the offer: a sender that has its answer may open the stream at once.
+        session.reply(claim.request, metadata={STREAM: str(incoming.stream_id)})
+        logger.info("← %s: a model begins", claim.peer_name)
+        try:
+            receipt = receive_model(
+                incoming,
+                lambda model: sink_in(model.spec, self._into, identity, session.config.limits),
+                resume_in(self._into, identity),
+                lambda phase, done: self._progress(
+                    claim.peer_name, phase, done, incoming.spec.nbytes
+                ),
+            )
+            # Until the sender has its commit.
+            session.closed.wait(session.config.timeouts.open_timeout)
+            return receipt
+        except StreamlinkError:
+            # The abort says more than a goodbye, which travels on another call and could overtake
+            # it: the sender leaves once it has read the abort. That call may be over here already.
+            if not session.is_disconnected:
+                session.closed.wait(HEARD_SECONDS)
+            session.close("the transfer failed")
+            raise
+        finally:
+            incoming.hand_to(session.withdraw)
 
 
 # --- sending --------------------------------------------------------------------------------
@@ -232,23 +235,17 @@ def send(
     cancel, config = cancel or CancelToken(), config or LinkConfig()
     require_known(config.stream.encodings)
     traffic = traffic or TrafficCounter(clock=clock)
-    line = Line(to, name or own_name(), config, retry, traffic, cancel, clock)
-    return _Sending(model, line, progress, on_transfer).run()
+    own = name or own_name()
+    line = Line(to, own, config, retry, progress, traffic, cancel, on_transfer, clock)
+    return _Sending(model, line).run()
 
 
 class _Sending:
     """One model that is sent to one receiver, in as many attempts as it takes."""
 
-    def __init__(
-        self,
-        model: ModelSource,
-        line: Line,
-        progress: TransferProgress,
-        on_transfer: OnTransfer | None,
-    ) -> None:
+    def __init__(self, model: ModelSource, line: Line) -> None:
         model = with_beside(model, line.config.limits)
         self._model, self._line = model, line
-        self._progress, self._on_transfer = progress, on_transfer
         known = model.identity() if isinstance(model, HasIdentity) else ""
         # One check for all attempts, since the receiver may keep bytes of the first.
         self._check = watch(model)
@@ -274,7 +271,7 @@ class _Sending:
             peer_name=session.peer_name,
             name=f"model to {to}",
             is_resumable=True,
-            notice=TransferNotice(to, "sent", on_transfer=self._on_transfer, clock=clock),
+            notice=self._line.notice("sent"),
         )
         outgoing.hand_to(partial(client.open_transfer, session))
         try:
@@ -288,4 +285,4 @@ class _Sending:
             self._attempts.has_moved(outgoing.stats.received_bytes)
 
     def _on_phase(self, phase: str, done: int) -> None:
-        self._progress(self._line.to, phase, done, self._model.spec.nbytes)
+        self._line.progress(self._line.to, phase, done, self._model.spec.nbytes)

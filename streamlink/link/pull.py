@@ -272,18 +272,15 @@ def fetch(
     traffic = traffic or TrafficCounter(clock=clock)
     # One process may fetch several models from a server at a time, and names must differ.
     own = name or own_name(f"-{secrets.token_hex(2)}")
-    line = Line(address, own, config, retry, traffic, cancel, clock)
-    return _Fetching(into, line, progress, on_transfer).run()
+    line = Line(address, own, config, retry, progress, traffic, cancel, on_transfer, clock)
+    return _Fetching(into, line).run()
 
 
 class _Fetching:
     """One model that is fetched from one server, in as many attempts as it takes."""
 
-    def __init__(
-        self, into: Into, line: Line, progress: TransferProgress, on_transfer: OnTransfer | None
-    ) -> None:
+    def __init__(self, into: Into, line: Line) -> None:
         self._into, self._line = into, line
-        self._progress, self._on_transfer = progress, on_transfer
         self._is_spent = False
         self._attempts = Attempts(
             line, self._fetch_over, role="this end only fetches", can_retry=self._can_retry
@@ -306,7 +303,7 @@ class _Fetching:
             stream_id=stream_number(answer, to),
             peer_name=session.peer_name,
             name=f"model from {to}",
-            notice=TransferNotice(to, "received", on_transfer=self._on_transfer, clock=clock),
+            notice=self._line.notice("received"),
         )
         incoming.hand_to(partial(client.open_transfer, session))
         try:
@@ -315,7 +312,7 @@ class _Fetching:
                     incoming,
                     lambda model: self._sink(model, identity),
                     resume_in(self._into, identity),
-                    lambda phase, done: self._progress(to, phase, done, incoming.spec.nbytes),
+                    lambda phase, done: self._line.progress(to, phase, done, incoming.spec.nbytes),
                 )
         except (ModelError, StoreError):
             incoming.wait_over(HEARD_SECONDS)  # else the goodbye overtakes the reason
