@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "link": frozenset(
         {
             *("transport", "protocol", "encodings", "stores", "model", "config"),
-            *("errors", "extent", "clock", "cancel"),
+            *("errors", "extent", "clock", "cancel", "closing"),
         }
     ),
     "filters": frozenset({"link", "model"}),
@@ -54,16 +54,16 @@ MAY_IMPORT = {
     "objects": frozenset(
         {
             *("link", "stores", "model", "config", "errors"),
-            *("extent", "clock", "cancel", "descriptors"),
+            *("extent", "clock", "cancel", "closing", "descriptors"),
         }
     ),
     "executors": frozenset(
         {
             *("rounds", "link", "stores", "model", "filters", "config"),
-            *("errors", "clock", "cancel", "descriptors"),
+            *("errors", "clock", "cancel", "closing", "descriptors"),
         }
     ),
-    "operate": frozenset({"rounds", "link", "config", "errors", "descriptors"}),
+    "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
     "integrations": frozenset(
         {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
     ),
@@ -71,6 +71,7 @@ MAY_IMPORT = {
     "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),
     "clock": frozenset[str](),
+    "closing": frozenset[str](),
     "copying": frozenset({"link", "stores", "model", "config", "errors", "cancel"}),
     "descriptors": frozenset[str](),
     "fleet": frozenset({"errors", "cancel"}),

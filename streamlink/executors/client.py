@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
+from streamlink.closing import Closing
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.executors.executor import Executor, TaskOutcome, serve
@@ -25,7 +25,7 @@ KEPT_OUTCOMES = 256
 """Outcomes that a client keeps (count): it may run for months."""
 
 
-class Client:
+class Client(Closing):
     """One site of a job: ``run`` connects to the server and does its tasks.
 
     Use it in a ``with`` block, which connects at its beginning and leaves the server at its end.
@@ -122,14 +122,6 @@ class Client:
 
     def __enter__(self) -> Self:
         return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _serve(self, assignment: Assignment) -> None:
         if getattr(self._executor, "overlaps", False):

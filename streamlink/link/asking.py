@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
+from streamlink.closing import Closing
 from streamlink.errors import (
     AbortCode,
     Cancelled,
@@ -36,7 +36,7 @@ _RECHECK_SECONDS = 1.0  # the late reply to a request that was called off wakes 
 _MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
 
 
-class Answer:
+class Answer(Closing):
     """A server's answer to a client: facts, and a model in one of the two directions.
 
     Use it in a ``with`` block, or call ``close``: it releases the stream, and aborts a transfer
@@ -124,14 +124,6 @@ class Answer:
 
     def __enter__(self) -> Self:
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- small parts ----------------------------------------------------------------------
 

@@ -6,11 +6,11 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken, joined
 from streamlink.clock import Clock, running_time
+from streamlink.closing import Closing
 from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
@@ -35,7 +35,7 @@ _LAST_SECONDS = 5.0  # the longest that ``close`` waits for this client's thread
 _LAST_TRY_SECONDS = 2.0  # twice what one try to join again takes
 
 
-class ClientLink:
+class ClientLink(Closing):
     """A client's connection to a server; ``start`` opens it, or its ``with`` block.
 
     A session that is lost is replaced by another: a server that was killed and started again is
@@ -277,14 +277,6 @@ class ClientLink:
 
     def __enter__(self) -> Self:
         return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _require_started(self) -> None:
         if not self._is_started:

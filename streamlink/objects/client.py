@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
+from streamlink.closing import Closing
 from streamlink.config import LinkConfig
 from streamlink.errors import RequestRefused, StreamlinkError
 from streamlink.extent import Extent
@@ -44,7 +44,7 @@ def _ignore(phase: str, done: int, total: int) -> None:
     pass
 
 
-class ObjectClient:
+class ObjectClient(Closing):
     """Fetches and puts objects; ``start`` connects it, or its ``with`` block.
 
     It never listens, and it dials only the server that it was made for: a reference has no address.
@@ -119,14 +119,6 @@ class ObjectClient:
 
     def __enter__(self) -> Self:
         return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- what it is for ---------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
+from streamlink.closing import Closing
 from streamlink.config import LinkConfig, ObjectLimits
 from streamlink.errors import LocalProtocolError, ObjectError
 from streamlink.link import Answers, ClientRequest, OnTransfer, Server
@@ -39,7 +39,7 @@ logger = logging.getLogger("streamlink.objects")
 _SOON_SECONDS = 1.0  # what a thread may need that only has to end
 
 
-class ObjectServer:
+class ObjectServer(Closing):
     """Holds objects for clients, which name them by references; ``listen`` opens it, or ``with``.
 
     Clients dial it and nobody else. A reference is good until its object expires, is dropped or has
@@ -164,14 +164,6 @@ class ObjectServer:
 
     def __enter__(self) -> Self:
         return self.listen()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- what its owner does ----------------------------------------------------------------
 

@@ -24,9 +24,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from streamlink.closing import Closing
 from streamlink.descriptors import patiently, unhurried
 from streamlink.errors import StreamlinkError
 
@@ -88,7 +88,7 @@ def control_paths(store: str | os.PathLike[str]) -> list[Path]:
     return [path]
 
 
-class ControlServer:
+class ControlServer(Closing):
     """Listens at ``path`` and answers in its own threads. A context manager.
 
     Args:
@@ -131,14 +131,6 @@ class ControlServer:
 
     def __enter__(self) -> Self:
         return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def ask(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from streamlink.closing import Closing
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.link import BOUNDS, AckTimes, HasTraffic, Totals
 from streamlink.link.server import Server
@@ -136,7 +136,7 @@ class MetricsCollector:
             yield family
 
 
-class MetricsServer:
+class MetricsServer(Closing):
     """Answers Prometheus over HTTP at ``http://address/metrics``; ``listen`` opens it, or ``with``.
 
     The number and duration of connections is limited: see ``http``.
@@ -188,14 +188,6 @@ class MetricsServer:
 
     def __enter__(self) -> Self:
         return self if self._server is not None else self.listen()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def serve_metrics(
