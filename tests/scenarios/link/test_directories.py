@@ -109,6 +109,20 @@ def test_a_guarded_directory_brings_its_files_too(source: Path, tmp_path: Path) 
     check(tmp_path / "target")
 
 
+def test_a_text_that_the_sender_names_needs_no_setting_at_the_receiver(
+    source: Path, tmp_path: Path
+) -> None:
+    for name in ("README.md", "notes.txt"):
+        (source / name).write_bytes(b"mine")
+    named = FAST.model_copy(update={"limits": LimitsConfig(more_side_files=("*.md",))})
+    address, received = listening(sl.receive, tmp_path / "target")
+    sent = sl.send(source, address, config=named)
+    received.result(WAIT)
+    check(tmp_path / "target", {"README.md": b"mine", **FILES})
+    # A model has brought it there, so it is a part of that model from now on.
+    assert sl.digest_of(tmp_path / "target") == sent.digest != sl.digest_of(source)
+
+
 # --- going on -----------------------------------------------------------------------------------
 
 
