@@ -14,6 +14,7 @@ from streamlink.link.client_request import ClientRequest
 from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
+from streamlink.link.presence import Presence
 from streamlink.link.receive_model import Resume, SinkFor, receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -45,6 +46,7 @@ __all__ = [
     "OnTransfer",
     "Peer",
     "PeerRequest",
+    "Presence",
     "Pulse",
     "Receipt",
     "ReceiveTransfer",

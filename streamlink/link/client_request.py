@@ -18,6 +18,7 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.link.facts import RETURNS, SENDS
+from streamlink.link.presence import Presence
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.reports import Reports
 from streamlink.link.send_transfer import SendTransfer
@@ -170,6 +171,11 @@ class ClientRequest:
             )
         if self._session.error is not None:
             raise self._session.error
+
+    @property
+    def presence(self) -> Presence:
+        """Whether the client is here, for what lives longer than its request."""
+        return Presence(self._hub, self._session)
 
     # --- for the server -------------------------------------------------------------------
 

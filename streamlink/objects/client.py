@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from typing import Self
 
@@ -14,26 +12,24 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig
-from streamlink.errors import RequestRefused, StreamlinkError
+from streamlink.errors import RequestRefused
 from streamlink.extent import Extent
 from streamlink.link import Answer, ClientLink, OnTransfer, Receipt, receive_model, send_model
 from streamlink.model.interfaces import HasIdentity, ModelSource, watch
 from streamlink.objects.attempts import Attempts
+from streamlink.objects.endings import Ending, Endings
 from streamlink.objects.lazy import LazySource
 from streamlink.objects.lines import Lines
 from streamlink.objects.opened import OpenObject
 from streamlink.objects.readers import Readers, checked_readers
 from streamlink.objects.reference import Reference
 from streamlink.objects.targets import Place
-from streamlink.objects.wire import CLOSE, GET, PUT, READ, REFERENCE, Caller, Terms, error_of
+from streamlink.objects.wire import GET, PUT, READ, REFERENCE, Caller, Terms, error_of
 from streamlink.stores.coercion import SourceLike, TargetLike, as_source, as_target
 
 __all__ = ["ObjectClient", "ObjectProgress"]
 
 logger = logging.getLogger("streamlink.objects")
-
-_SOON_SECONDS = 2.0  # for what is good to tell and not needed
-_MOST_ENDED = 16  # reads that ``close`` lets the server count (count)
 
 ObjectProgress = Callable[[str, int, int], None]
 """``progress(phase, done, total)``: how far a transfer is (bytes). Any thread may call it, also the
@@ -76,8 +72,6 @@ class ObjectClient(Closing):
         self._cancel = cancel or CancelToken()
         self._id = secrets.token_hex(8)
         self._lines = Lines(clock)
-        # Reads that the server may not have counted yet, and when they ended.
-        self._ended: deque[tuple[Reference, Caller, float]] = deque(maxlen=_MOST_ENDED)
         self._link = ClientLink(
             address,
             name=name,
@@ -86,6 +80,7 @@ class ObjectClient(Closing):
             on_transfer=on_transfer,
             clock=clock,
         )
+        self._endings = Endings(self._link, clock, self._cancel)
 
     def start(self) -> Self:
         """Connect, and return this client once the server has let it in; raises as ``ClientLink``.
@@ -97,25 +92,8 @@ class ObjectClient(Closing):
 
     def close(self) -> None:
         """Let the server count the last reads, say goodbye and drop the connections."""
-        self._settle()
+        self._endings.close()
         self._link.close()
-
-    def _settle(self) -> None:
-        # A goodbye may overtake the commit of a read, which goes over another connection: the
-        # server would hold the object for the next process of this client. It is no use to wait for
-        # what is older, or longer.
-        reads, until = list(self._ended), self._clock() + _SOON_SECONDS
-        self._ended.clear()
-        for reference, caller, ended in reads:
-            left = until - self._clock()
-            if left <= 0 or self._cancel.is_cancelled:
-                return
-            is_recent = until - ended <= 2 * _SOON_SECONDS
-            # One that fails is the last: the next would wait as long for nothing.
-            if is_recent and not self._close_read(
-                reference, caller, is_complete=True, seconds=left
-            ):
-                return
 
     def __enter__(self) -> Self:
         return self.start()
@@ -181,9 +159,9 @@ class ObjectClient(Closing):
         try:
             receipt = attempts.make(attempt, is_once=place.is_good_once)
         except BaseException:
-            self._close_read(known, caller, is_complete=False)
+            self._endings.tell(Ending(known, caller, is_complete=False))
             raise
-        self._ended.append((known, caller, self._clock()))
+        self._endings.note(Ending(known, caller, is_complete=True))
         return receipt
 
     def open(
@@ -226,14 +204,14 @@ class ObjectClient(Closing):
 
         def close(is_complete: bool) -> None:
             source.close()
-            self._close_read(known, caller, is_complete=is_complete)
+            self._endings.tell(Ending(known, caller, is_complete))
 
         try:
             # At least two chunks: what is asked for must still be there when its chunk has come.
             kept = max(kept_bytes, 2 * self._config.stream.chunk_bytes)
             source = LazySource(known, ask, attempts, self._lines, kept)
         except BaseException:
-            self._close_read(known, caller, is_complete=False)
+            self._endings.tell(Ending(known, caller, is_complete=False))
             raise
         return OpenObject(source, close)
 
@@ -320,21 +298,6 @@ class ObjectClient(Closing):
             what,
             is_over=lambda: self._link.wait(0),
         )
-
-    def _close_read(
-        self,
-        reference: Reference,
-        caller: Caller,
-        *,
-        is_complete: bool,
-        seconds: float = _SOON_SECONDS,
-    ) -> bool:
-        """Tell the server that a read has ended here; False: it finds out by itself, only later."""
-        facts = {"ref": str(reference), **caller.facts(), "complete": str(int(is_complete))}
-        with suppress(StreamlinkError, RuntimeError):
-            self._link.ask(CLOSE, metadata=facts, timeout=seconds).close()
-            return True
-        return False
 
     def _ask(self, topic: str, facts: Mapping[str, str], attempts: Attempts) -> Answer:
         try:

@@ -7,12 +7,10 @@ from streamlink.errors import (
     ObjectLimit,
     ObjectRefused,
     StreamAborted,
-    StreamlinkError,
     UnknownObject,
-    code_of,
 )
 from streamlink.extent import Extent
-from streamlink.link import ClientRequest, SendTransfer, send_model
+from streamlink.link import ClientRequest, Presence, SendTransfer, send_model
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.spec import ModelSpec
 from streamlink.objects.content import Content
@@ -23,7 +21,7 @@ from streamlink.objects.wire import Facts
 
 __all__ = ["Sending"]
 
-_MOST_LAZY_READS = 1000  # of one client (count): measured at 15 KiB each, so 15 MiB
+_MOST_LAZY_READS = 1000  # of one client (count): measured at 1 KiB each
 _SOON_SECONDS = 1.0  # what a thread may need that only has to end
 
 
@@ -32,13 +30,16 @@ class Sending:
 
     Args:
         holding: what the server holds.
+        patience: how long a lazy reader may be lost before its read ends (seconds).
     """
 
-    def __init__(self, holding: Holding) -> None:
+    def __init__(self, holding: Holding, patience: float) -> None:
         self._holding, self._changed = holding, holding.changed
+        self._patience = patience
         self._running: dict[Lease[Content], SendTransfer] = {}
         self._ranges: set[SendTransfer] = set()  # to lazy readers
-        self._askers: dict[Lease[Content], ClientRequest] = {}  # of lazy readers, the latest
+        self._readers: dict[Lease[Content], Presence] = {}  # of lazy readers
+        self._lost: dict[Lease[Content], float] = {}  # those that are lost, and when it was seen
         self._closed = ""
 
     def get(self, asked: ClientRequest, facts: Facts) -> None:
@@ -55,8 +56,8 @@ class Sending:
         """Send a range of an object to a lazy reader."""
         lease = self._lease(facts.reference, _holder(asked, facts), goes_on=True)
         with self._changed:
-            self._askers[lease] = asked
-            count = sum(each.holder.reader == asked.peer_name for each in self._askers)
+            self._readers[lease] = asked.presence
+            count = sum(each.holder.reader == asked.peer_name for each in self._readers)
         if count > _MOST_LAZY_READS:
             self._end(lease, is_complete=False)
             raise ObjectLimit(f"this client has {count - 1} objects open; close some first")
@@ -95,12 +96,21 @@ class Sending:
         asked.reply()
 
     def end_lost(self) -> None:
-        """End the reads of lazy readers whose session has ended: they cannot do it any more."""
+        """End the reads of lazy readers that have gone: they cannot do it any more."""
         with self._changed:
-            askers = list(self._askers.items())
-        for lease, asked in askers:
-            if not lease.is_of_use or _has_left(asked):
+            readers = list(self._readers.items())
+        for lease, presence in readers:
+            if not lease.is_of_use or self._has_gone(lease, presence):
                 self._end(lease, is_complete=False)
+
+    def _has_gone(self, lease: Lease[Content], presence: Presence) -> bool:
+        """Return whether a reader has left, or has been lost for too long to join again."""
+        state, now = presence.state, self._holding.clock()
+        with self._changed:
+            if state == "lost" and lease in self._readers:
+                return now - self._lost.setdefault(lease, now) >= self._patience
+            self._lost.pop(lease, None)
+        return state == "left"
 
     def close(self, reason: str) -> None:
         """End all transfers, and refuse others."""
@@ -146,7 +156,8 @@ class Sending:
 
     def _end(self, lease: Lease[Content], *, is_complete: bool) -> None:
         with self._changed:
-            self._askers.pop(lease, None)
+            self._readers.pop(lease, None)
+            self._lost.pop(lease, None)
         self._holding.end(lease, is_complete=is_complete)
 
 
@@ -159,12 +170,3 @@ def _inside(extent: Extent, spec: ModelSpec) -> Extent:
 def _holder(asked: ClientRequest, facts: Facts) -> Holder:
     caller = facts.caller
     return Holder(asked.peer_name, caller.client, caller.call)
-
-
-def _has_left(asked: ClientRequest) -> bool:
-    """Return whether the session of a request has ended; one that was called off has one."""
-    try:
-        asked.check()
-    except StreamlinkError as error:
-        return code_of(error) is not AbortCode.CANCELLED
-    return False

@@ -83,7 +83,9 @@ class ObjectServer(Closing):
         self._spool_at = None if spool is None else Path(spool)
         self._spool: Spool | None = None
         self._holding = Holding(self._limits, self._clock)
-        self._sending, self._receiving = Sending(self._holding), Receiving(self._holding)
+        patience = self._server.config.timeouts.rejoin_timeout
+        self._sending = Sending(self._holding, patience)
+        self._receiving = Receiving(self._holding)
         self._calls = itertools.count()
         self._is_listening = self._is_closed = False
         topics: tuple[tuple[str, _Answer, Answers], ...] = (

@@ -94,6 +94,11 @@ class SessionLifecycle(Machine):
         """Whether it is established, but its call is lost and no other has completed its hello."""
         return self._is_established and self.state is not SessionState.READY
 
+    @property
+    def instance(self) -> str:
+        """Server: names the client's process in all of its sessions; empty before its hello."""
+        return "" if self._hello is None else self._hello.instance
+
     def is_same_process(self, hello: Hello) -> bool:
         """Server: whether ``hello`` is of the process whose hello was received here."""
         return self._hello is not None and (

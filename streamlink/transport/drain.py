@@ -48,7 +48,7 @@ def superseded(session: Session, hello: Hello) -> tuple[AbortCode, str]:
     """Return why a session ends whose client begins another one, and the code of that."""
     if session.is_leaving:
         return AbortCode.GOODBYE, session.left_because
-    if not session.is_same_process(hello):
+    if session.instance != hello.instance:
         # Not "lost": the old process, if it lives after all, shall not take its place back.
         return (
             AbortCode.NAME_TAKEN,

@@ -154,10 +154,11 @@ class Session:
         """Wait while the session is away; it is here, or has ended, after that."""
         self._is_here.wait()
 
-    def is_same_process(self, hello: Hello) -> bool:
-        """Whether ``hello`` is of the very process that was welcomed here."""
+    @property
+    def instance(self) -> str:
+        """Server: names the client's process, whose next session has the same."""
         with self._pump.locked() as (machine, _):
-            return machine.is_same_process(hello)
+            return machine.instance
 
     @property
     def damaged(self) -> int:

@@ -224,20 +224,47 @@ def test_a_server_that_was_started_again_does_not_know_its_references(line: Line
         line.close_clients()
 
 
-def test_a_lazy_reader_that_is_lost_returns_its_read(line: Line) -> None:
+def test_an_open_object_keeps_its_read_over_a_lost_session(line: Line) -> None:
     reference = line.exchange.server.put(pattern_model(SPEC), reads=1)
-    lost = line.client(config(reconnect_timeout=0.5))
-    lost.open(reference)["b"]
+    lazy = line.client().open(reference)
+    lazy["b"]
+    first = line.exchange.link.wait_for_peer("site-1", WAIT)
     other = line.exchange.client("site-2")
+    line.lose_session()
+    until(lambda: first is not None and not first.is_here)
     with pytest.raises(ObjectRefused, match="site-1 reads it now"):
         other.open(reference)
+    assert line.exchange.link.wait_for_peer("site-1", WAIT, unless=first)
+    with pytest.raises(ObjectRefused, match="site-1 reads it now"):
+        other.open(reference)
+    lazy.close()
+    until(lambda: not len(line.exchange.server))
+
+
+def test_a_lazy_reader_that_was_started_again_has_left_its_read(line: Line) -> None:
+    reference = line.exchange.server.put(pattern_model(SPEC), reads=1)
+    line.client(config(reconnect_timeout=0.5)).open(reference)["b"]
     peer = line.exchange.link.wait_for_peer("site-1", WAIT)
-    assert peer is not None
     line.relay.refuse()
     line.relay.reset()
-    until(lambda: not peer.is_here)
-    other.open(reference).close()
+    until(lambda: peer is not None and not peer.is_here)
     line.relay.allow()
+    line.client()
+    line.exchange.client("site-2").open(reference).close()
+
+
+def test_a_lazy_reader_that_cannot_join_again_returns_its_read(tmp_path: Path) -> None:
+    with joined(tmp_path, config(reconnect_timeout=0.5)) as line:
+        reference = line.exchange.server.put(pattern_model(SPEC), reads=1)
+        line.client().open(reference)["b"]
+        other = line.exchange.client("site-2")
+        with pytest.raises(ObjectRefused, match="site-1 reads it now"):
+            other.open(reference)
+        peer = line.exchange.link.wait_for_peer("site-1", WAIT)
+        line.relay.refuse()
+        line.relay.reset()
+        until(lambda: peer is not None and not peer.is_here)
+        other.open(reference).close()
 
 
 def test_a_call_that_takes_too_long_ends_with_what_it_had(line: Line) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from collections.abc import Iterator
@@ -14,14 +15,17 @@ from streamlink.cancel import CancelToken
 from streamlink.config import LinkConfig
 from streamlink.copying import digest_of
 from streamlink.errors import (
+    AbortCode,
     Cancelled,
     ChecksumError,
     CommunicationTimeout,
     ObjectExpired,
     ObjectRefused,
+    StreamAborted,
     StreamlinkError,
     UnknownObject,
 )
+from streamlink.link import SendTransfer
 from streamlink.objects.lines import LINES_PER_CLIENT
 from streamlink.objects.opened import OpenObject
 from streamlink.stores import MemoryStore
@@ -275,6 +279,38 @@ def test_a_read_is_ended_while_slow_readers_have_all_handlers() -> None:
         finally:
             goes_on.set()
         got.result(WAIT)
+
+
+def test_an_open_object_costs_the_server_no_transfer(exchange: Exchange) -> None:
+    def transfers() -> int:
+        gc.collect()
+        return sum(isinstance(each, SendTransfer) for each in gc.get_objects())
+
+    before = transfers()
+    reference, client = exchange.server.put(some_arrays()), exchange.client()
+    lazies = [client.open(reference) for _ in range(3)]
+    until(lambda: transfers() <= before)
+    assert_same({"bias": lazies[-1]["bias"]}, {"bias": some_arrays()["bias"]})
+
+
+def test_a_read_whose_end_the_server_did_not_hear_is_ended_later() -> None:
+    clock, tries = VirtualClock(), iter(range(9))
+
+    def lose_the_first() -> None:
+        if next(tries) == 0:
+            clock.event().wait(10)  # for longer than ``close`` waits
+            raise StreamAborted(AbortCode.CANCELLED, "lost", by_peer=False)
+
+    with clock.running(), Exchange(clock=clock) as exchange:
+        exchange.before["object.close"] = lose_the_first
+        lazy = exchange.client().open(exchange.server.put(some_arrays(), reads=1))
+        lazy["bias"]
+        lazy.close()
+        assert len(exchange.server) == 1
+        is_released = clock.event()
+        while len(exchange.server):
+            assert not is_released.wait(1)
+            assert clock() < 1100
 
 
 def test_a_reader_that_waits_for_a_stream_obeys_its_timeout() -> None:
