@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import streamlink as sl
+from streamlink.certs import make_certificates
 from streamlink.errors import ModelError, ObjectRefused, RoundError, StreamlinkError
 from streamlink.integrations.appfl import (
     KEY,
@@ -94,9 +95,14 @@ def server() -> Iterator[StreamlinkServerAgent]:
         yield agent
 
 
-def joined(server: Any, name: str = "Client1", **kwargs: Any) -> StreamlinkClientCommunicator:
+def joined(
+    server: Any,
+    name: str = "Client1",
+    grpc_configs: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> StreamlinkClientCommunicator:
     client = StreamlinkClientCommunicator(
-        Communicator(server, name), server.objects.address, {}, **kwargs
+        Communicator(server, name), server.objects.address, grpc_configs or {}, **kwargs
     )
     assert client.get_configuration() == {"lr": 0.1}
     return client
@@ -248,17 +254,48 @@ def test_a_compressed_local_model_is_refused(server: StreamlinkServerAgent) -> N
 
 
 def test_the_certificates_of_appfl_are_used_where_it_has_tls(tmp_path: Path) -> None:
-    files = {name: str(tmp_path / name) for name in ("root_certificate", "server_certificate")}
+    names = ("root_certificate", "server_certificate", "server_certificate_key")
+    files = {name: str(tmp_path / name) for name in names}
     assert link_config({**files, "use_ssl": False}).security == sl.SecurityConfig()
-    assert link_config({**files, "use_ssl": True, "server_certificate_key": "k"}).security == (
-        sl.SecurityConfig(
-            ca=tmp_path / "root_certificate",
-            certificate=tmp_path / "server_certificate",
-            key=Path("k"),
-        )
+    theirs = {**files, "use_ssl": True}
+    # A file that both sides share may have all of them: each side takes its own.
+    assert link_config(theirs).security == sl.SecurityConfig(
+        certificate=tmp_path / "server_certificate", key=tmp_path / "server_certificate_key"
     )
+    at_client = link_config(theirs, dials="fl.example.org:8443").security
+    assert at_client == sl.SecurityConfig(ca=tmp_path / "root_certificate")
+
+
+@pytest.mark.parametrize(("address", "host"), [("fl.example.org:8443", "fl.example.org"),
+                                               ("[::1]:8443", "::1")])  # fmt: skip
+def test_without_a_root_certificate_the_public_authorities_vouch_for_the_host(
+    address: str, host: str
+) -> None:
+    security = link_config({"use_ssl": True}, dials=address).security
+    assert security == sl.SecurityConfig(server_name=host)
+
+
+def test_certificates_that_are_given_as_bytes_are_kept_in_files_of_this_user(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ValueError, match="as bytes"):
-        link_config({"use_ssl": True, "root_certificate": b"pem"})
+        link_config({"use_ssl": True, "root_certificate": b"pem"}, dials="x:1")
+    make_certificates(tmp_path, ["127.0.0.1"], [])
+    read = {name: (tmp_path / name).read_bytes()
+            for name in ("server/certificate.pem", "server/key.pem", "ca/ca.pem")}  # fmt: skip
+    at_server = {
+        "use_ssl": True,
+        "server_certificate": read["server/certificate.pem"],
+        "server_certificate_key": read["server/key.pem"],
+    }
+    at_client = {"use_ssl": True, "root_certificate": read["ca/ca.pem"]}
+    agent = Agent({"comm_configs": {"grpc_configs": at_server}})
+    with StreamlinkServerAgent(agent) as server:
+        with joined(server, grpc_configs=at_client) as client:
+            assert same(client.get_global_model(), MODEL)
+            key = client.private_file("key", b"secret")
+            assert key.parent.stat().st_mode & 0o077 == 0
+    assert not key.exists()
 
 
 # --- the second line -------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""The second line: an aggregator that averages range by range into a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamlink import ModelSource, copy_model, open_store
+from streamlink.errors import CorruptStore, StoreError
+from streamlink.integrations.torch_models import Tensors
+from streamlink.rounds import AveragedModel
+from streamlink.stores import as_model
+
+__all__ = ["StreamlinkAggregator"]
+
+
+class StreamlinkAggregator:
+    """Averages range by range into a store, so that the server holds windows and no model.
+
+    In APPFL's configuration: ``aggregator_path`` names a file that imports this class,
+    ``aggregator: StreamlinkAggregator``, and in ``aggregator_kwargs``
+
+    - ``store``: the global model's directory; where it is empty, APPFL's own model is stored there;
+    - ``client_weights_mode``: ``equal`` or ``sample_size``, as for ``FedAvgAggregator``;
+    - ``alpha``: with an asynchronous scheduler, the weight of each local model, as for
+      ``FedAsyncAggregator`` (0.9; whatever its staleness).
+    """
+
+    def __init__(
+        self, model: Any = None, aggregator_configs: Any = None, logger: Any = None
+    ) -> None:
+        configs = dict(aggregator_configs or {})
+        if "store" not in configs:
+            raise ValueError("aggregator_kwargs.store is missing: the directory of the model")
+        if configs.get("staleness_fn", "constant") != "constant":
+            raise ValueError("staleness_fn: StreamlinkAggregator knows 'constant' only")
+        self._store = open_store(configs["store"])
+        self._by_samples = configs.get("client_weights_mode", "equal") == "sample_size"
+        self._alpha = float(configs.get("alpha", 0.9))
+        self._samples: dict[str, float] = {}
+        self.model, self.logger = model, logger
+
+    def set_client_sample_size(self, client_id: int | str, sample_size: int) -> None:
+        """Note how many samples a client has."""
+        self._samples[str(client_id)] = sample_size
+
+    def get_parameters(self, **_: Any) -> Tensors:
+        """Return the global model as it is now, also while a later one replaces it."""
+        try:
+            return Tensors(self._store.open())
+        except StoreError as error:
+            if self.model is None or isinstance(error, CorruptStore):
+                raise
+        copy_model(self.model, self._store)
+        return self.get_parameters()
+
+    def aggregate(self, *models: Any, **_: Any) -> Tensors:
+        """Average the clients' models, or one client's and the global one, into the store."""
+        if len(models) == 2:  # an asynchronous scheduler: client, model
+            client, model = models
+            sources = {"": self.get_parameters(), str(client): _as_source(model)}
+            weights = {"": 1.0 - self._alpha, str(client): self._alpha}
+        else:
+            sources = {str(client): _as_source(model) for client, model in models[0].items()}
+            weights = {name: self._samples.get(name, 1.0) if self._by_samples else 1.0
+                       for name in sources}  # fmt: skip
+        copy_model(AveragedModel(sources, weights), self._store)
+        return Tensors(self._store.open())
+
+
+def _as_source(model: Any) -> ModelSource:
+    return model if isinstance(model, ModelSource) else as_model(model)

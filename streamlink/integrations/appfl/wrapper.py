@@ -1,0 +1,68 @@
+"""What both wrappers share: they pass on what they do not do, and refuse what they cannot do."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+__all__ = ["KEY", "RPC_SECONDS", "Wrapper", "require_plain", "section"]
+
+KEY = "_streamlink"
+"""In APPFL's metadata: a client's name in what it asks for, a reference beside a model."""
+
+RPC_SECONDS = 3600.0  # APPFL gives each of its calls this long
+_ELSEWHERE = {  # what moves models by other means: section of comm_configs, its switch
+    "compressor_configs": "enable_compression",
+    "proxystore_configs": "enable_proxystore",
+    "s3_configs": "enable_s3",
+    "colab_connector_configs": "enable",
+    "grpc_configs": "use_model_chunking",
+}
+
+
+class Wrapper:
+    """Passes on what it does not do itself; ``with`` ends what it has opened."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped, self._stack = wrapped, ExitStack()
+        # APPFL calls gc.collect() some twenty times for each model. With PyTorch and APPFL imported
+        # a call takes 0.25 s and more; without what is here by now, microseconds.
+        gc.freeze()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def private_file(self, name: str, content: str | bytes) -> Path:
+        """Return a new file in a folder that only this user reads, removed at the end."""
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-"))
+        path = Path(folder, name)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+
+def section(configs: Any, *names: str) -> Mapping[str, Any]:
+    """Return a section of a configuration; an empty one where it is not there."""
+    for name in names:
+        configs = configs.get(name) if isinstance(configs, Mapping) else None
+    return configs if isinstance(configs, Mapping) else {}
+
+
+def require_plain(configs: Any) -> None:
+    """Refuse what moves models by other means: half of it would go one way, half the other."""
+    comm = section(configs, "comm_configs")
+    for part, switch in _ELSEWHERE.items():
+        if section(comm, part).get(switch):
+            raise ValueError(f"comm_configs.{part}.{switch} is on; streamlink moves the models "
+                             "itself, whole and in windows: turn it off")  # fmt: skip
+    if section(configs, "aggregator_kwargs").get("use_secure_agg"):
+        raise ValueError("use_secure_agg sends masked vectors, which streamlink does not move")
