@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +17,14 @@ from benchmarks.integrations.cases import Case
 from benchmarks.integrations.command import main
 from benchmarks.integrations.inside import number_of
 from benchmarks.integrations.running import CaseFailed, Running
+from benchmarks.relay import Relay, Step
 from streamlink.model import GeneratedModel
 
 __all__ = ["run"]
 
 APP = "benchmarks.integrations.appfl_app"
 LOST_SECONDS = 30.0  # how long a failure case waits for a client that is lost
+WHOLE_SECONDS = 24 * 3600.0  # a run as a whole has a limit already
 Process = subprocess.Popen[bytes]
 
 
@@ -29,12 +32,14 @@ def run(running: Running) -> None:
     """Run the case to its end."""
     if running.case.line == "second":
         store_first_model(running.case, running.folder / "global")
+    if running.case.mode == "tls":
+        make_certificates(running)
     if running.case.failure is not None:
         FAILURES[running.case.failure](running)
         return
     server, sites = started(running)
     for site in sites:
-        running.finish(site)
+        running.finish(site, seconds=WHOLE_SECONDS)
     finish(running, server)
     held = running.marks("ended", "server")[-1]["objects"]
     if held:
@@ -44,7 +49,7 @@ def run(running: Running) -> None:
 def finish(running: Running, server: Process) -> None:
     """Wait for the server's end; without us it may abort in gRPC's threads after its last line."""
     status = running.end_of(server)
-    if status and (running.case.line != "bare" or not running.marks("ended", "server")):
+    if status and (running.case.is_ours or not running.marks("ended", "server")):
         raise CaseFailed(f"the server ended with status {status}")
 
 
@@ -58,17 +63,53 @@ def start_server(running: Running, port: int) -> Process:
 def start_sites(
     running: Running, port: int, relayed: int | None = None, env: dict[str, str] | None = None
 ) -> list[Process]:
-    """Start all clients, once the server listens."""
+    """Start all clients, once the server listens, and let them train, once all are there."""
     objects = relayed or running.until("listening", "server")["objects"] or 0
-    return [
-        running.start(
-            f"site-{number}",
-            [running.python, "-m", f"{APP}.client", f"127.0.0.1:{port}", f"127.0.0.1:{objects}",
-             number],
-            env=env if number == 1 else None,
-        )
+    sites = [
+        start_site(running, number, port, objects, env if number == 1 else None)
         for number in range(1, running.case.clients + 1)
-    ]  # fmt: skip
+    ]
+    for site in sites:
+        running.until("ready", running.side_of(site), seconds=WHOLE_SECONDS)
+    (running.folder / "all-are-ready").touch()
+    return sites
+
+
+def start_site(
+    running: Running, number: int, port: int, objects: int, env: dict[str, str] | None = None
+) -> Process:
+    """Start one client."""
+    program = [running.python, "-m", f"{APP}.client", f"127.0.0.1:{port}"]
+    return running.start(f"site-{number}", [*program, f"127.0.0.1:{objects}", number], env=env)
+
+
+def make_certificates(running: Running) -> None:
+    """Let APPFL make its certificates: its own command, with its defaults (127.0.0.1)."""
+    program = "from appfl.comm.grpc.setup_ssl import setup_ssl; setup_ssl()"
+    answers = f"{running.folder / 'tls'}\n" + "\n" * 5
+    done = subprocess.run(
+        [running.python, "-c", program], input=answers, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode or not (running.folder / "tls" / "server.crt").exists():
+        raise CaseFailed(f"APPFL made no certificates: {done.stdout[-500:]}{done.stderr[-500:]}")
+
+
+def refuse_strangers(running: Running, port: int, objects: int) -> None:
+    """Check who stands at the models' port, and that a client without APPFL's token has no way in.
+
+    The certificate there must be APPFL's own; the stranger's error must be that of APPFL's
+    authenticator, which gives nobody else the token of that port.
+    """
+    trusted = ssl.create_default_context(cafile=running.folder / "tls" / "ca.crt")
+    trusted.verify_flags &= ~ssl.VERIFY_X509_STRICT  # APPFL's authority is an older kind
+    with socket.create_connection(("127.0.0.1", objects), timeout=60) as line:
+        trusted.wrap_socket(line, server_hostname="127.0.0.1").close()
+    stranger = start_site(running, 0, port, objects, {"CASE_AUTH_TOKEN": "not the shared secret"})
+    if not running.end_of(stranger, seconds=300):
+        raise CaseFailed("a client with another token was let in")
+    log = (running.folder / "site-0.log").read_text()
+    if "Invalid Authentication Tokens" not in log:
+        raise CaseFailed(f"a stranger failed for another reason: {log[-1000:]}")
 
 
 def store_first_model(case: Case, folder: Path) -> None:
@@ -101,13 +142,18 @@ def cut(running: Running) -> None:
     port = free_port()
     server = start_server(running, port)
     relay = running.relay(f"127.0.0.1:{running.until('listening', 'server')['objects']}")
-    sites = start_sites(running, port, relay.port)
-    for cuts in (1, 2):
-        running.until("trained", count=cuts)
-        relay.cut_after(running.case.size_bytes // 4, "up")
-    for site in sites:
+    half = running.case.size_bytes // 2
+    cuts = [  # in the first global model, in a client's first one, and in one of a later round
+        Step(action=Relay.reset, after_bytes=half, direction="down"),
+        Step(action=Relay.reset, after_bytes=half, direction="up"),
+        Step(action=Relay.reset, after_bytes=5 * half, direction="up"),
+    ]
+    relay.play(cuts)
+    for site in start_sites(running, port, relay.port):
         running.finish(site)
     running.finish(server)
+    if relay.counts.resets < len(cuts):
+        raise CaseFailed(f"the line was reset {relay.counts.resets} times only")
     running.said = f"the round went on after {relay.counts.resets} resets of the objects' line"
 
 
@@ -154,11 +200,23 @@ def started(running: Running, env: dict[str, str] | None = None) -> tuple[Proces
     """Start the server and its clients."""
     port = free_port()
     server = start_server(running, port)
+    objects = running.until("listening", "server")["objects"]
+    if running.case.mode == "tls" and running.case.is_ours:
+        refuse_strangers(running, port, objects)
     return server, start_sites(running, port, env=env)
 
 
 def ends_with_error(running: Running, server: Process, sites: list[Process]) -> None:
-    """Wait for the end of a job that has lost a client: clients with an error, the server well."""
+    """Wait for the end of a job that has lost a client: clients with an error, the server well.
+
+    With an asynchronous scheduler nobody waits for anybody: the others do what is left.
+    """
+    if running.case.mode == "async":
+        for site in sites:
+            running.finish(site, seconds=300)
+        running.finish(server, seconds=300)
+        running.said = "the others went on, and the server ended when they had left"
+        return
     for site in sites:
         if not running.end_of(site, seconds=300):
             raise CaseFailed("a client ended well, although another one was lost")

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["FAILURES", "LINES", "Case", "Ended", "Memory", "Outcome", "short"]
+__all__ = ["FAILURES", "LINES", "OURS", "Case", "Ended", "Memory", "Outcome", "lines_of", "short"]
 
-LINES = ("bare", "first", "second")
+LINES = ("bare", "tuned", "first", "second")
+OURS = LINES[2:]
+TUNED = ("appfl", "nvflare")
+"""Whose processes run with other settings where streamlink is in them; "tuned" shows what these
+settings alone bring: ``gc.freeze()`` for APPFL, ``MALLOC_MMAP_THRESHOLD_`` for FLARE."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 
@@ -18,8 +22,9 @@ class Case:
     """One run of one framework.
 
     Attributes:
-        line: ``"bare"`` (without streamlink), ``"first"`` (its aggregation as it is) or
-            ``"second"`` (an aggregation of ours in its place).
+        line: ``"bare"`` (without streamlink), ``"tuned"`` (without it, but with the settings of
+            the process that go with it), ``"first"`` (streamlink, and the framework's aggregation
+            as it is) or ``"second"`` (an aggregation of ours in its place).
         failure: what goes wrong in the middle of it; None: nothing.
         mode: ``"processes"``, or what else the framework knows, such as ``"simulation"``.
     """
@@ -35,10 +40,15 @@ class Case:
     mode: str = "processes"
 
     def __post_init__(self) -> None:
-        if self.line not in LINES:
-            raise ValueError(f"line is {self.line!r}; it can be one of {', '.join(LINES)}")
+        if self.line not in (lines := lines_of(self.framework)):
+            raise ValueError(f"line {self.line!r}; {self.framework} has {', '.join(lines)}")
         if self.failure is not None and self.failure not in FAILURES:
             raise ValueError(f"failure {self.failure!r}; it can be one of {', '.join(FAILURES)}")
+
+    @property
+    def is_ours(self) -> bool:
+        """Tell whether streamlink moves the models."""
+        return self.line in OURS
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object."""
@@ -49,6 +59,11 @@ class Case:
         words += [f"{self.clients} clients", f"{self.rounds} rounds"]
         extra = [each for each in (self.dtype, self.mode) if each not in ("float32", "processes")]
         return ", ".join([*words, *extra, *([self.failure] if self.failure else [])])
+
+
+def lines_of(framework: str) -> tuple[str, ...]:
+    """Return the lines that a framework has, in the order in which they are run."""
+    return tuple(line for line in LINES if line != "tuned" or framework in TUNED)
 
 
 def short(size_bytes: float) -> str:

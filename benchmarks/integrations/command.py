@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.integrations.cases import LINES, Case
+from benchmarks.integrations.cases import Case, lines_of
 from benchmarks.integrations.report import print_report
-from benchmarks.integrations.series import Limits, measure, run_series
+from benchmarks.integrations.series import Limits, Series, measure, run_series
 from streamlink.config import parse_size
 
 __all__ = ["main"]
@@ -21,7 +22,7 @@ def main(framework: str) -> None:
     def command(
         size: Annotated[str, typer.Option(help="All arrays together.")] = "64MB",
         arrays: Annotated[int, typer.Option(help="How many arrays it is in.")] = 64,
-        line: Annotated[list[str] | None, typer.Option(help="Of bare, first, second: all.")] = None,
+        line: Annotated[list[str] | None, typer.Option(help="bare, tuned, first, second.")] = None,
         rounds: Annotated[int, typer.Option(help="Rounds in each run.")] = 3,
         clients: Annotated[int, typer.Option()] = 2,
         dtype: Annotated[str, typer.Option()] = "float32",
@@ -30,12 +31,14 @@ def main(framework: str) -> None:
         failure: Annotated[str | None, typer.Option(help="What goes wrong.")] = None,
         mode: Annotated[str, typer.Option()] = "processes",
         limit: Annotated[str, typer.Option(help="Memory of all sides together.")] = "14GB",
-        timeout: Annotated[float, typer.Option(help="Of one run (seconds).")] = 900.0,
+        timeout: Annotated[float | None, typer.Option(help="Of one run (seconds).")] = None,
     ) -> None:
         shared = (clients, rounds, dtype, failure, mode)
-        cases = [Case(framework, parse_size(size), arrays, each, *shared) for each in line or LINES]
+        lines = line or lines_of(framework)
+        cases = [Case(framework, parse_size(size), arrays, each, *shared) for each in lines]
         limits = Limits(parse_size(limit), timeout)
-        results = run_series(cases, runs, json, lambda case: measure(case, limits))
+        plan = [Series(tuple(cases), runs)]
+        results = run_series(plan, json, partial(measure, limits=limits))
         print_report([each for each in results if each.case in cases])
 
     typer.run(command)

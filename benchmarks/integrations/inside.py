@@ -32,6 +32,7 @@ __all__ = [
     "result",
     "round",
     "train",
+    "wait_for",
 ]
 
 IDLE_SECONDS = 0.5
@@ -59,6 +60,13 @@ def idle() -> None:
     mark("idle")
     time.sleep(IDLE_SECONDS)  # long enough to be sampled a few times
     mark("idle ended")
+
+
+def wait_for(file: str) -> None:
+    """Wait until the case has made an empty file beside the marks: the end of all start-ups."""
+    path = os.path.join(os.path.dirname(os.environ["STREAMLINK_MARKS"]), file)
+    while not os.path.exists(path):
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -45,9 +45,10 @@ def _environment(running: Running) -> dict[str, str]:
         "PATH": f"{running.python.parent}{os.pathsep}{os.environ['PATH']}",
         "NVFLARE_POC_WORKSPACE": str(running.folder / "poc"),
     }
-    if running.case.line != "bare":
+    if running.case.is_ours:
         chosen["NVFLARE_NVFLARE_DECOMPOSERS"] = "streamlink.integrations.nvflare"
         chosen["NVFLARE_STREAMLINK_LISTEN"] = "127.0.0.1"
+    if running.case.line != "bare":
         # As docs/integrations.md recommends: large arrays go back to the system at once.
         chosen["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
     return chosen

@@ -75,6 +75,8 @@ class Running:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a Ctrl-C is ours to pass on, when all is written down
             )
+        with suppress(OSError):  # should memory run out, the kernel is to end a measured process
+            Path(f"/proc/{process.pid}/oom_score_adj").write_text("900")
         self._processes.setdefault(side, []).append(process)
         if self._closing:
             process.kill()
@@ -101,7 +103,7 @@ class Running:
         ]  # fmt: skip
 
     def until(
-        self, event: str, side: str = "", *, seconds: float = 120.0, count: int = 1
+        self, event: str, side: str = "", *, seconds: float = 300.0, count: int = 1
     ) -> dict[str, Any]:
         """Wait until ``event`` was said ``count`` times, and return the last of these.
 

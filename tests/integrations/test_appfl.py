@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+ROOT = Path(__file__).parents[2]
 CASE = Case("appfl", 16_000_000, 4, "first", clients=2, rounds=2)
 
 
@@ -34,6 +37,18 @@ def outcome(case: Case, python: Path) -> Outcome:
     assert seen.ended == "done", seen.said
     assert seen.left_behind == []
     return seen
+
+
+@pytest.mark.integrations(small=True)
+def test_what_the_wrappers_use_of_appfl_is_as_we_know_it(python: Path) -> None:
+    done = subprocess.run(
+        [str(python), "-m", "tests.integrations.appfl_checks"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("line", ["first", "second"])
@@ -53,6 +68,18 @@ def test_asynchronous_updates_are_whole(python: Path, line: str, clients: int) -
     assert seen.exact
 
 
+@pytest.mark.parametrize("line", ["first", "second"])
+def test_appfls_certificate_and_authenticator_guard_the_port_of_the_models(
+    python: Path, line: str
+) -> None:
+    assert outcome(replace(CASE, line=line, mode="tls"), python).exact
+
+
+@pytest.mark.parametrize("line", ["bare", "tuned"])
+def test_appfl_alone_gives_the_same_model(python: Path, line: str) -> None:
+    assert outcome(replace(CASE, line=line), python).exact
+
+
 def test_bfloat16_arrives_as_bfloat16(python: Path) -> None:
     assert outcome(replace(CASE, dtype="bfloat16"), python).exact
 
@@ -65,3 +92,11 @@ def test_whatever_fails_the_job_goes_on_or_ends_and_nothing_stays(
     seen = outcome(replace(CASE, line=line, failure=failure), python)
     assert seen.exact is (True if failure == "cut" else None)
     assert seen.said
+
+
+@pytest.mark.parametrize("failure", ["killed", "stopped", "unfetched"])
+def test_with_an_asynchronous_scheduler_the_others_go_on_without_a_client_that_is_lost(
+    python: Path, failure: str
+) -> None:
+    seen = outcome(replace(CASE, mode="async", failure=failure), python)
+    assert "the others went on" in seen.said

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -17,6 +18,7 @@ from appfl.comm.grpc import GRPCClientCommunicator
 from omegaconf import OmegaConf
 
 from benchmarks.integrations import inside
+from benchmarks.integrations.appfl_app.trust import client_grpc
 from streamlink.integrations.appfl import StreamlinkClientCommunicator
 
 HERE = Path(__file__).parent
@@ -27,7 +29,7 @@ def configuration(server: str, number: str) -> Any:
     found: dict[str, Any] = {
         "client_id": f"site-{number}",
         "train_configs": {"device": "cpu", "logging_output_dirname": "output"},
-        "comm_configs": {"grpc_configs": {"server_uri": server, "use_ssl": False}},
+        "comm_configs": {"grpc_configs": client_grpc(server)},
     }
     if inside.facts()["line"] == "second":
         found["model_configs"] = {"model_path": str(HERE / "model.py"), "model_name": "ClosedForm"}
@@ -44,7 +46,9 @@ def main(server: str, objects: str, number: str) -> None:
     communicator: Any = GRPCClientCommunicator(
         client_id=agent.get_id(), logger=agent.logger, **grpc_configs
     )
-    if case["line"] != "bare":
+    if case["line"] == "tuned":
+        gc.freeze()  # as the wrapper does, at the same place
+    elif case["line"] != "bare":
         if "CASE_UNFETCHED" in os.environ:
             stop_at_reference(communicator)
         communicator = StreamlinkClientCommunicator(
@@ -56,6 +60,7 @@ def main(server: str, objects: str, number: str) -> None:
     agent.load_parameters(model)
     del model
     inside.mark("ready")
+    inside.wait_for("all-are-ready")  # a round is not to wait for another client's imports
     train(agent, communicator, number)
     communicator.invoke_custom_action(action="close_connection")
     inside.mark("left")

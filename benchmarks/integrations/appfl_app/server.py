@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -15,6 +16,7 @@ from appfl.comm.grpc import GRPCServerCommunicator, serve
 from omegaconf import OmegaConf
 
 from benchmarks.integrations import inside
+from benchmarks.integrations.appfl_app.trust import server_grpc
 from streamlink.integrations.appfl import StreamlinkServerAgent
 
 HERE = Path(__file__).parent
@@ -32,7 +34,7 @@ def configuration(port: str, folder: Path) -> Any:
         "device": "cpu",
         "num_global_epochs": case["rounds"] * (case["clients"] if is_async else 1),
         "logging_output_dirname": str(folder / "output"),
-        "comm_configs": {"grpc_configs": {"server_uri": f"127.0.0.1:{port}", "use_ssl": False}},
+        "comm_configs": {"grpc_configs": server_grpc(f"127.0.0.1:{port}")},
     }
     clients: dict[str, Any] = {
         "train_configs": {"trainer": "ClosedFormTrainer", "trainer_path": str(HERE / "trainer.py")},
@@ -52,11 +54,14 @@ def main(port: str, folder: str, round_timeout: str) -> None:
     config = configuration(port, Path(folder))
     agent: Any = ServerAgent(server_agent_config=config)
     around: AbstractContextManager[Any] = nullcontext(agent)
-    if inside.facts()["line"] != "bare":
+    line = inside.facts()["line"]
+    if line == "tuned":
+        gc.freeze()  # as the wrapper does, at the same place
+    elif line != "bare":
         spool = Path(folder, "spool")
         around = StreamlinkServerAgent(agent, spool=spool, round_timeout=float(round_timeout))
     with around as agent:
-        objects = agent.objects if inside.facts()["line"] != "bare" else None
+        objects = None if line in ("bare", "tuned") else agent.objects
         inside.mark("listening", objects=0 if objects is None else objects.port)
         grpc_configs = config.server_configs.comm_configs.grpc_configs
         communicator = GRPCServerCommunicator(agent, logger=agent.logger, **grpc_configs)
