@@ -177,8 +177,9 @@ def commit() -> str:
     head = _git("rev-parse", "HEAD")
     if head is None:
         return "unknown"
-    # Untracked files do not count: a benchmark's own output would make the next one dirty.
-    changed = _git("status", "--porcelain", "--untracked-files=no")
+    # Neither untracked files count nor results: a benchmark's output would make the next one dirty.
+    kept = ["--untracked-files=no", "--", ":(top)", ":(top,exclude)benchmarks/results"]
+    changed = _git("status", "--porcelain", *kept)
     return head[:12] + ("-dirty" if changed else "")
 
 

@@ -443,7 +443,6 @@ MIRRORED = sorted(
 def test_a_folder_of_tests_has_those_of_the_modules_it_mirrors(folder: Path) -> None:
     of = PACKAGE / folder.relative_to(TESTS)
     modules = [path.stem for path in of.glob("*") if path.suffix == ".py" or path.is_dir()]
-    modules += ["harness"] if of.name == "integrations" else []  # of benchmarks/integrations
     files = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
     assert not [f for f in files if not any(names(f, module) for module in modules)], (
         "name these after a module (test_MODULE.py, test_MODULE_....py), or move them to scenarios/"

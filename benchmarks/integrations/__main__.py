@@ -1,78 +1,115 @@
 """``python -m benchmarks.integrations``: every case of every framework, interleaved, and the table.
 
-``--small`` is what continuous integration runs: one small case of each line. ``--table`` prints
-what the result file has, and runs nothing. An interrupted run goes on where it was.
+``--small`` is what continuous integration runs: one small case of our lines. ``--table`` prints
+what the result file has, and runs nothing; ``--plan`` prints what is left to do, and how long it
+takes. An interrupted run goes on where it was. A part of all: ``--framework appfl --size 1GB
+--arrays 64``.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchmarks.integrations.cases import FAILURES, LINES, Case, Outcome
+from benchmarks.integrations.cases import FAILURES, OURS, Case, Outcome, lines_of
 from benchmarks.integrations.environments import PINS
 from benchmarks.integrations.report import print_report
-from benchmarks.integrations.series import Limits, measure, read, run_series, tell
+from benchmarks.integrations.series import (
+    Limits,
+    Series,
+    estimate,
+    left_to_do,
+    measure,
+    read,
+    run_series,
+)
+from benchmarks.stats import commit
+from streamlink.config import parse_size
 
-SIZES = (256_000_000, 1_000_000_000, 2_500_000_000)
-LARGEST = 4_500_000_000
+MB, GB = 1_000_000, 1_000_000_000
+SHAPES = (
+    *((size, arrays, 2) for size in (256 * MB, 1 * GB, 2500 * MB) for arrays in (64, 1)),
+    (4500 * MB, 1, 1),  # one client, which trains in place
+)
 RESULTS = Path(__file__).parents[1] / "results" / "integrations.jsonl"
 
 
-def small_cases(framework: str) -> list[Case]:
-    """Return one small case of each line."""
-    return [Case(framework, 32_000_000, 16, line, rounds=2) for line in LINES]
+def small_series(framework: str) -> Series:
+    """Return one small case of each of our lines."""
+    return Series(tuple(Case(framework, 32 * MB, 16, line, rounds=2) for line in OURS))
 
 
-def all_cases(framework: str) -> list[list[Case]]:
-    """Return what is measured, in series that are interleaved."""
-    sizes = [[Case(framework, size, arrays, line) for line in LINES]
-             for size in SIZES for arrays in (64, 1)]  # fmt: skip
-    return [*sizes, [Case(framework, LARGEST, 1, line, clients=1) for line in LINES]]
+def series_of(framework: str, size: int, arrays: int, clients: int, runs: int) -> Series:
+    """Return the lines of a framework with a model of this shape, to be run in turn."""
+    rounds = 3 if size <= 256 * MB else 2  # of a large model a round takes minutes
+    lines = lines_of(framework)
+    return Series(
+        tuple(Case(framework, size, arrays, line, clients, rounds) for line in lines), runs
+    )
 
 
-def failure_cases(framework: str) -> list[Case]:
+def failure_series(framework: str) -> Series:
     """Return everything that goes wrong, once."""
-    return [Case(framework, 64_000_000, 4, line, failure=failure)
-            for failure in FAILURES for line in LINES[1:]]  # fmt: skip
+    return Series(tuple(Case(framework, 64 * MB, 4, line, failure=failure)
+                        for failure in FAILURES for line in OURS))  # fmt: skip
 
 
 def main(
-    only: Annotated[list[str] | None, typer.Option(help="Frameworks; all.")] = None,
-    small: Annotated[bool, typer.Option("--small", help="One small case of each line.")] = False,
+    framework: Annotated[list[str] | None, typer.Option(help="One of them, or more.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="256MB, 1GB, 2.5GB, 4.5GB.")] = None,
+    arrays: Annotated[list[int] | None, typer.Option(help="64, 1.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="A small case of our lines.")] = False,
+    failures: Annotated[bool, typer.Option(help="What goes wrong, too (with all sizes).")] = True,
     table: Annotated[bool, typer.Option("--table", help="Run nothing.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The table for a page.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Run nothing, print what would be.")] = False,
     runs: Annotated[int, typer.Option(help="Runs of each case.")] = 3,
+    limit: Annotated[str | None, typer.Option(help="Memory of all sides together.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Of one run (seconds).")] = None,
     json: Annotated[Path | None, typer.Option(help="Where each run is kept.")] = None,
 ) -> None:
     """Run frameworks with and without streamlink; status 1 where a run was not exact."""
     path = json or (None if small else RESULTS)
-    frameworks = [name for name in only or PINS if _is_there(name)]
-    results = read(path) if table else _run(frameworks, small, 1 if small else runs, path)
-    print_report([each for each in results if each.case.framework in frameworks])
-    wanted = [each for each in results if each.case.line != "bare" and not each.case.failure]
-    if any(each.exact is not True or each.left_behind for each in wanted):
+    frameworks = [name for name in PINS if name in (framework or PINS)]
+    sizes = {parse_size(each) for each in size} if size else None
+    shapes = [each for each in SHAPES
+              if each[0] in (sizes or {each[0]}) and each[1] in (arrays or [each[1]])]  # fmt: skip
+    # Small models of all frameworks come first: what is there after an hour is worth reading.
+    series = [series_of(name, *shape, runs) for shape in shapes for name in frameworks]
+    if failures and not size and not arrays:
+        series += [failure_series(name) for name in frameworks]
+    if small:
+        series = [small_series(name) for name in frameworks]
+    if plan:
+        _print_plan(series, read(path))
+        return
+    limits = Limits(parse_size(limit) if limit else None, timeout)
+    results = read(path) if table else run_series(series, path, partial(measure, limits=limits))
+    asked = {case for each in series for case in each.cases}
+    shown = [each for each in results if each.case in asked]
+    print_report(shown, as_markdown=markdown)
+    if any(_is_bad(each) for each in shown):
         raise typer.Exit(1)
 
 
-def _run(frameworks: list[str], small: bool, runs: int, path: Path | None) -> list[Outcome]:
-    results = read(path) if path else []
-    for framework in frameworks:
-        series = [small_cases(framework)] if small else all_cases(framework)
-        for cases in series if small else [*series, failure_cases(framework)]:
-            times = 1 if cases[0].failure else runs
-            found = run_series(cases, times, path, lambda case: measure(case, Limits()))
-            results = found if path else [*results, *found]
-    return results
+def _print_plan(series: list[Series], results: list[Outcome]) -> None:
+    to_do = left_to_do(series, results, commit())
+    for each in dict.fromkeys(to_do):
+        minutes = estimate([each], results) / 60
+        print(f"{to_do.count(each)} × {each}: {minutes:.1f} minutes each")
+    print(f"{len(to_do)} runs, about {estimate(to_do, results) / 3600:.1f} hours")
 
 
-def _is_there(name: str) -> bool:
-    there = find_spec(f"benchmarks.integrations.{name}") is not None
-    if not there:
-        tell(f"{name} has no cases here")
-    return there
+def _is_bad(outcome: Outcome) -> bool:
+    """Tell whether a run of ours did not do what it should; whatever it does alone is a result."""
+    if not outcome.case.is_ours:
+        return False
+    if outcome.case.failure:
+        return outcome.ended != "done" or bool(outcome.left_behind)
+    return outcome.exact is not True or bool(outcome.left_behind)
 
 
 typer.run(main)

@@ -1,4 +1,8 @@
-"""The table: what each line of a framework took, and what was asked of it, met or not."""
+"""The table: what each line of a framework took, and what was asked of it, met or not.
+
+A row is one case at one commit. A run that was ended because memory ran out is a result: its peaks
+so far are lower bounds, marked ``>``, and a ratio to them is an upper bound, marked ``<``.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,14 @@ from statistics import median
 
 from rich.console import Console
 
-from benchmarks.integrations.cases import Case, Outcome, short
+from benchmarks.integrations.cases import Case, Outcome, lines_of, short
 from benchmarks.tables import print_table
 
 __all__ = ["COLUMNS", "print_report", "rows_of", "verdicts"]
 
-COLUMNS = ("case", "line", "runs", "ended", "exact", "calls, s", "round, s", "server, MB",
-           "client, MB", "against bare: calls, round, server, client", "asked for")  # fmt: skip
+COLUMNS = ("case", "line", "commit", "runs", "ended", "exact", "calls, s", "round, s",
+           "server, MB", "client, MB", "to bare: calls, round, server, client", "to tuned",
+           "asked for")  # fmt: skip
 MiB = 1 << 20
 ROUND_MOST = {"first": 2 / 3, "second": 1 / 2}
 Figure = Callable[[Outcome], float | None]
@@ -44,6 +49,7 @@ def client(outcome: Outcome) -> float | None:
 
 
 FIGURES: tuple[Figure, ...] = (calls, round_seconds, server, client)
+MEMORY = FIGURES[2:]
 
 
 def values(outcomes: Sequence[Outcome], figure: Figure) -> list[float]:
@@ -80,36 +86,64 @@ def _ratio_met(
     return None if ratio is None else ratio <= most
 
 
-def _ratio(ours: Sequence[Outcome], bare: Sequence[Outcome], figure: Figure) -> float | None:
-    a, b = values(ours, figure), values(bare, figure)
+def _ratio(ours: Sequence[Outcome], other: Sequence[Outcome], figure: Figure) -> float | None:
+    a, b = values(ours, figure), values(other, figure)
     return median(a) / median(b) if a and b and median(b) else None
 
 
+def _ratios(ours: Sequence[Outcome], other: Sequence[Outcome]) -> str:
+    """Return the ratios of all figures; nothing where the other line was not run."""
+    if not other or ours[0].case == other[0].case:
+        return ""
+    found = [(figure, _ratio(ours, other, figure)) for figure in FIGURES]
+    return ", ".join("-" if ratio is None else f"{_bound('<', other, figure)}{ratio:.2f}"
+                     for figure, ratio in found)  # fmt: skip
+
+
+def _bound(sign: str, runs: Sequence[Outcome], figure: Figure) -> str:
+    """Return ``sign`` where a figure of memory is of runs that were ended before their own end."""
+    return sign if figure in MEMORY and any(each.ended != "done" for each in runs) else ""
+
+
 def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """Return one row for each case that was run."""
-    by_case: dict[Case, list[Outcome]] = {}
+    """Return one row for each case that was run, at each commit at which it was."""
+    by_case: dict[tuple[str, Case], list[Outcome]] = {}
     for each in outcomes:
-        by_case.setdefault(each.case, []).append(each)
-    return [_row(case, runs, by_case.get(replace(case, line="bare"), []))
-            for case, runs in by_case.items()]  # fmt: skip
+        by_case.setdefault((each.commit, each.case), []).append(each)
+
+    def beside(commit: str, case: Case, line: str) -> list[Outcome]:
+        has_line = line in lines_of(case.framework)
+        return by_case.get((commit, replace(case, line=line)), []) if has_line else []
+
+    return [
+        _row(runs, beside(commit, case, "bare"), beside(commit, case, "tuned"))
+        for (commit, case), runs in by_case.items()
+    ]
 
 
-def _row(case: Case, runs: Sequence[Outcome], bare: Sequence[Outcome]) -> tuple[str, ...]:
+def _row(
+    runs: Sequence[Outcome], bare: Sequence[Outcome], tuned: Sequence[Outcome]
+) -> tuple[str, ...]:
+    case = runs[0].case
     ended = ", ".join(dict.fromkeys(each.ended for each in runs))
     exact = {True: "yes", False: "NO", None: "-"}[_all([each.exact for each in runs])]
-    what = f"{case.framework} {short(case.size_bytes)} in {case.arrays}, {case.clients} clients"
-    what += "".join(f", {each}" for each in (case.dtype, case.mode, case.failure)
-                    if each not in ("float32", "processes", None))  # fmt: skip
-    figures = [_spread(values(runs, figure), 1 if figure in (calls, round_seconds) else 1e6)
+    figures = [_bound(">", runs, figure)
+               + _spread(values(runs, figure), 1e6 if figure in MEMORY else 1)
                for figure in FIGURES]  # fmt: skip
-    ratios = [_ratio(runs, bare, figure) for figure in FIGURES]
-    against = ", ".join("-" if each is None else f"{each:.2f}" for each in ratios)
-    asked = [] if case.line == "bare" or case.failure else verdicts(runs, bare)
+    asked = verdicts(runs, bare) if case.is_ours and not case.failure else []
     told = "; ".join(f"{name} {_met(met)}" for name, met in asked)
     left = [each for outcome in runs for each in outcome.left_behind]
     told += f"; LEFT BEHIND {left}" if left else ""
-    against = "" if case.line == "bare" else against
-    return (what, case.line, str(len(runs)), ended, exact, *figures, against, told)
+    against = (_ratios(runs, bare), _ratios(runs, tuned) if case.is_ours else "")
+    head = (_named(case), case.line, runs[0].commit, str(len(runs)), ended, exact)
+    return (*head, *figures, *against, told)
+
+
+def _named(case: Case) -> str:
+    words = [f"{case.framework} {short(case.size_bytes)} in {case.arrays}"]
+    words.append(f"{case.clients} client{'s' if case.clients > 1 else ''}")
+    extra = (case.dtype, case.mode, case.failure)
+    return ", ".join(words + [each for each in extra if each not in ("float32", "processes", None)])
 
 
 def _met(met: bool | None) -> str:
@@ -131,6 +165,13 @@ def _spread(found: Sequence[float], unit: float) -> str:
     return middle if len(found) == 1 else f"{middle} ({low}..{high})"
 
 
-def print_report(outcomes: Sequence[Outcome], console: Console | None = None) -> None:
-    """Print the table of all runs."""
-    print_table(console or Console(), COLUMNS, rows_of(outcomes))
+def print_report(
+    outcomes: Sequence[Outcome], console: Console | None = None, *, as_markdown: bool = False
+) -> None:
+    """Print the table of all runs; ``as_markdown`` as a page has it."""
+    rows = rows_of(outcomes)
+    if as_markdown:
+        lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
+        print("\n".join(f"| {' | '.join(each)} |" for each in lines))
+        return
+    print_table(console or Console(), COLUMNS, rows)

@@ -11,25 +11,62 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fcntl import LOCK_EX, LOCK_UN, flock
 from importlib import import_module
 from pathlib import Path
+from statistics import median
+
+import psutil
 
 from benchmarks.integrations.cases import Case, Outcome
-from benchmarks.integrations.environments import NoEnvironment, build
+from benchmarks.integrations.environments import BrokenEnvironment, NoEnvironment, build
 from benchmarks.integrations.running import run_case
 from benchmarks.stats import commit
 
-__all__ = ["Limits", "measure", "read", "run_series", "summary", "tell"]
+__all__ = [
+    "Limits",
+    "Series",
+    "estimate",
+    "left_to_do",
+    "measure",
+    "read",
+    "run_series",
+    "summary",
+    "tell",
+]
 
+GB = 1_000_000_000
 _MEASURING = Path("/tmp/streamlink-measuring.lock")
+_START_SECONDS = 40.0
+_SECONDS_PER_GB = {"bare": 100.0, "tuned": 60.0, "first": 25.0, "second": 25.0}
+"""A first guess of what 1 GB for each client and round takes; results of the file replace it."""
+
+_LEAST_RATE = 10.0  # small cases took no longer than their start, and tell nothing of large ones
 
 
+@dataclass(frozen=True)
+class Series:
+    """Cases that are run in turn, ``runs`` times each."""
+
+    cases: tuple[Case, ...]
+    runs: int = 1
+
+
+@dataclass(frozen=True)
 class Limits:
-    """What ends a run: memory of all sides together (bytes), and time (seconds)."""
+    """What ends a run: memory of all sides together (bytes), and time (seconds).
 
-    def __init__(self, limit_bytes: int = 14_000_000_000, timeout: float = 900.0) -> None:
-        self.limit_bytes, self.timeout = limit_bytes, timeout
+    None stands for what the machine has, but for 3 GB, and for a time that grows with the case.
+    """
+
+    limit_bytes: int | None = None
+    timeout: float | None = None
+
+    def of(self, case: Case) -> tuple[int, float]:
+        """Return both limits of a case."""
+        most = self.limit_bytes or psutil.virtual_memory().total - 3 * GB
+        return most, self.timeout or 900.0 + 400.0 * case.size_bytes / GB * case.clients
 
 
 def read(path: Path | None) -> list[Outcome]:
@@ -41,34 +78,83 @@ def read(path: Path | None) -> list[Outcome]:
     return [Outcome.from_json(json.loads(line)) for line in lines if line.endswith("\n")]
 
 
+def left_to_do(plan: Sequence[Series], results: Sequence[Outcome], head: str) -> list[Case]:
+    """Return the runs that ``results`` do not have for the commit ``head``, in their order."""
+    have: dict[Case, int] = {}
+    for each in results:
+        have[each.case] = have.get(each.case, 0) + (each.commit == head)
+    return [
+        case
+        for series in plan
+        for number in range(series.runs)
+        for case in series.cases
+        if have.get(case, 0) <= number
+    ]
+
+
 def run_series(
-    cases: Sequence[Case],
-    runs: int,
+    plan: Sequence[Series],
     path: Path | None,
     perform: Callable[[Case], Outcome],
+    head: str | None = None,
 ) -> list[Outcome]:
-    """Run every case ``runs`` times, interleaved, and return all results, those of before too.
+    """Run every series of ``plan``, and return all results, those of before too.
 
-    What a framework has no environment for is skipped, with the reason.
+    Results of before count if they are of the commit ``head``; None: of this checkout's.
+
+    What a framework has no environment for is skipped, with the reason. Where its environment is
+    broken, one failed result says so.
     """
-    results, skipped = read(path), set[str]()
-    head = commit()
-    for number in range(1, runs + 1):
-        for case in cases:
-            have = sum(each.case == case and each.commit == head for each in results)
-            if case.framework in skipped or have >= number:
-                continue
-            tell(f"run {number} of {runs}: {case}")
-            try:
-                outcome = perform(case)
-            except NoEnvironment as error:
-                skipped.add(case.framework)
-                tell(f"{case.framework} is skipped: {error}")
-                continue
-            results.append(outcome)
+    results, ended = read(path), set[str]()
+    head = head or commit()
+    to_do = left_to_do(plan, results, head)
+    total = sum(len(series.cases) * series.runs for series in plan)
+    tell(f"{len(to_do)} of {total} runs to do, about {_clock(estimate(to_do, results))}")
+    for at, case in enumerate(to_do):
+        if case.framework in ended:
+            continue
+        left = _clock(estimate(to_do[at:], results))
+        tell(f"[{at + 1}/{len(to_do)}, {left} left] {case}")
+        try:
+            outcome = perform(case)
+        except NoEnvironment as error:
+            ended.add(case.framework)
+            tell(f"{case.framework} is skipped: {error}")
+            continue
+        except BrokenEnvironment as error:
+            ended.add(case.framework)
+            outcome = Outcome(case, "failed", 0.0, said=str(error), commit=head)
+        else:
             _append(path, outcome)
-            tell(f"  {summary(outcome)}")
+        results.append(outcome)
+        tell(f"  {summary(outcome)}")
     return results
+
+
+def estimate(cases: Sequence[Case], results: Sequence[Outcome]) -> float:
+    """Return about how long the cases take (seconds), as runs of the same line took before."""
+    return sum(_estimate(case, results) for case in cases)
+
+
+def _estimate(case: Case, results: Sequence[Outcome]) -> float:
+    same = [each.seconds for each in results if each.case == case]
+    if same:
+        return median(same)
+    alike = [each for each in results if _volume(each.case) and
+             (each.case.framework, each.case.line) == (case.framework, case.line)]  # fmt: skip
+    rates = [(each.seconds - _START_SECONDS) / _volume(each.case) for each in alike
+             if each.ended == "done" and not each.case.failure]  # fmt: skip
+    rate = max(median(rates), _LEAST_RATE) if rates else _SECONDS_PER_GB[case.line]
+    return _START_SECONDS * (2 if case.failure else 1) + rate * _volume(case)
+
+
+def _volume(case: Case) -> float:
+    """Return how many GB all clients send, in all rounds."""
+    return case.size_bytes * case.clients * case.rounds / GB
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02d} h"
 
 
 def measure(case: Case, limits: Limits) -> Outcome:
@@ -76,13 +162,13 @@ def measure(case: Case, limits: Limits) -> Outcome:
 
     Raises:
         NoEnvironment: its framework cannot be had here.
+        BrokenEnvironment: its environment cannot be built, although an index answers.
     """
     python = build(case.framework, tell)
     module = import_module(f"benchmarks.integrations.{case.framework}")
+    limit_bytes, timeout = limits.of(case)
     with _alone():
-        return run_case(
-            case, module.run, python, limit_bytes=limits.limit_bytes, timeout=limits.timeout
-        )
+        return run_case(case, module.run, python, limit_bytes=limit_bytes, timeout=timeout)
 
 
 @contextmanager

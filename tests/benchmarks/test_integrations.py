@@ -14,11 +14,10 @@ import pytest
 from benchmarks.integrations import inside
 from benchmarks.integrations.cases import Case, Memory, Outcome
 from benchmarks.integrations.environments import PINS, Environment, digest_of
-from benchmarks.integrations.report import rows_of, verdicts
+from benchmarks.integrations.report import verdicts
 from benchmarks.integrations.running import CaseFailed, Running, run_case
-from benchmarks.integrations.series import read, run_series
+from benchmarks.integrations.series import read
 from benchmarks.integrations.sides import processes_of
-from benchmarks.stats import commit
 
 CASE = Case("appfl", 1_000_000, 4, "first", rounds=2)
 GB = 10**9
@@ -50,41 +49,11 @@ def test_the_second_line_is_judged_by_windows_and_not_by_ratios() -> None:
     assert ("calls ≤ 1/3", None) in verdicts(ours, [])
 
 
-def test_a_run_that_was_out_of_memory_has_a_row_with_its_peak() -> None:
-    run = replace_ended(outcome("bare", call=1, turn=1, server=2 * GB, client=1), "out of memory")
-    [row] = rows_of([run])
-    assert row[3] == "out of memory"
-    assert row[7] == "2000"
-    assert row[5] == row[6] == "-"
-
-
-def replace_ended(run: Outcome, ended: str) -> Outcome:
-    return replace(run, ended=ended)  # type: ignore[arg-type]
-
-
 def test_a_result_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     run = outcome("first", call=1, turn=1, server=1, client=1)
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps(run.as_json()) + "\n" + '{"cut off')
     assert read(path) == [run]
-
-
-@pytest.mark.processes
-def test_a_series_goes_on_after_what_its_file_has(tmp_path: Path) -> None:
-    path, ran = tmp_path / "results.jsonl", list[str]()
-
-    def one(case: Case) -> Outcome:
-        ran.append(case.line)
-        if len(ran) == 4:
-            raise KeyboardInterrupt
-        return replace(outcome(case.line, call=1, turn=1, server=1, client=1), commit=commit())
-
-    cases = [replace(CASE, line=line) for line in ("bare", "first")]
-    with pytest.raises(KeyboardInterrupt):
-        run_series(cases, 3, path, one)
-    run_series(cases, 3, path, one)
-    assert ran == ["bare", "first", "bare", "first", "first", "bare", "first"]
-    assert len(read(path)) == 6
 
 
 def test_an_environment_is_named_by_all_that_is_installed_in_it() -> None:

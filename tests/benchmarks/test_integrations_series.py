@@ -1,0 +1,211 @@
+"""The measuring of frameworks without any of them: plan, resuming, table, environments."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.integrations.cases import Case, Memory, Outcome, lines_of
+from benchmarks.integrations.environments import (
+    BrokenEnvironment,
+    Environment,
+    NoEnvironment,
+    install,
+)
+from benchmarks.integrations.report import COLUMNS, print_report, rows_of
+from benchmarks.integrations.series import Limits, Series, estimate, left_to_do, read, run_series
+
+CASE = Case("appfl", 1_000_000_000, 64, "bare")
+LINES = Series(tuple(replace(CASE, line=line) for line in lines_of("appfl")), runs=3)
+MB = 1_000_000
+
+
+def ran(line: str, run: int = 0) -> Outcome:
+    """Return a run with the figures of its line."""
+    size = {"bare": 4000, "tuned": 4000, "first": 2000, "second": 100}[line] * MB
+    seconds = {"bare": 90.0, "tuned": 60.0, "first": 30.0, "second": 20.0}[line] + run
+    return Outcome(
+        replace(CASE, line=line),
+        "done",
+        seconds=10.0,
+        exact=True,
+        rounds=[seconds],
+        calls={"site-1": {"send": seconds, "receive": 0.0}},
+        memory={"server": Memory(0, size, size), "site-1": Memory(0, 10 * MB, 10 * MB)},
+        commit="abc",
+    )
+
+
+def column(name: str, outcomes: list[Outcome], line: str) -> str:
+    [row] = [row for row in rows_of(outcomes) if row[1] == line]
+    return row[COLUMNS.index(name)]
+
+
+# --- the series -------------------------------------------------------------
+
+
+def test_the_lines_of_a_case_are_run_in_turn() -> None:
+    lines = [each.line for each in left_to_do([LINES], [], "abc")]
+    assert lines == ["bare", "tuned", "first", "second"] * 3
+
+
+def test_an_interrupted_series_goes_on_where_it_was(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def perform(case: Case) -> Outcome:
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        done.append(case.line)
+        return ran(case.line)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_series([LINES], tmp_path / "runs.jsonl", perform, "abc")
+    results = run_series([LINES], tmp_path / "runs.jsonl", lambda case: ran(case.line), "abc")
+    assert done == ["bare", "tuned", "first", "second", "bare"]
+    assert [each.case.line for each in results] == ["bare", "tuned", "first", "second"] * 3
+    assert results == read(tmp_path / "runs.jsonl")
+
+
+def test_a_line_that_a_crash_cut_off_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run_series([replace(LINES, runs=1)], path, lambda case: ran(case.line), "abc")
+    path.write_text(path.read_text()[:-5])
+    assert [each.case.line for each in read(path)] == ["bare", "tuned", "first"]
+
+
+def test_runs_of_another_commit_do_not_count() -> None:
+    assert len(left_to_do([LINES], [ran("bare"), ran("first")], "later")) == 12
+
+
+def test_a_framework_that_is_not_to_be_had_is_skipped_with_the_reason(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[Case] = []
+
+    def perform(case: Case) -> Outcome:
+        asked.append(case)
+        raise NoEnvironment("no index here")
+
+    assert run_series([LINES], None, perform, "abc") == []
+    assert len(asked) == 1
+    assert "appfl is skipped: no index here" in capsys.readouterr().err
+
+
+def test_a_broken_environment_is_one_failed_result_that_says_why(tmp_path: Path) -> None:
+    def perform(case: Case) -> Outcome:
+        raise BrokenEnvironment("pip: conflict")
+
+    [failed] = run_series([LINES], tmp_path / "runs.jsonl", perform, "abc")
+    assert (failed.ended, failed.said) == ("failed", "pip: conflict")
+    assert read(tmp_path / "runs.jsonl") == []  # the next try is to have another one
+
+
+def test_how_long_a_series_takes_is_told_from_runs_of_before() -> None:
+    same = [replace(ran("bare"), seconds=300.0)]
+    assert estimate([CASE, CASE], same) == 600.0
+    larger = replace(CASE, size_bytes=2 * CASE.size_bytes)
+    assert estimate([larger], same) == pytest.approx(40.0 + 2 * 260.0)
+
+
+def test_a_case_has_limits_of_its_size_unless_others_are_given() -> None:
+    small, large = (Limits().of(replace(CASE, size_bytes=n)) for n in (MB, 1000 * MB))
+    assert small[0] == large[0]
+    assert small[1] < large[1]
+    assert Limits(5, 7.0).of(CASE) == (5, 7.0)
+
+
+# --- the table --------------------------------------------------------------
+
+RUNS = [ran(line, run) for run in range(3) for line in lines_of("appfl")]
+
+
+def test_a_row_has_the_median_of_all_runs_with_the_lowest_and_the_highest() -> None:
+    assert column("runs", RUNS, "first") == "3"
+    assert column("commit", RUNS, "first") == "abc"
+    assert column("round, s", RUNS, "first") == "31.00 (30.00..32.00)"
+
+
+def test_what_was_asked_for_is_met_or_not_against_the_framework_alone() -> None:
+    told = column("asked for", RUNS, "first")
+    assert "round ≤ 2/3 met" in told
+    assert "calls ≤ 1/3 NOT MET" in told
+    assert "server ≤ 256 MiB + 0.1 model met" in column("asked for", RUNS, "second")
+    assert column("asked for", RUNS, "bare") == column("asked for", RUNS, "tuned") == ""
+
+
+def test_what_the_settings_of_the_process_bring_alone_stands_beside_it() -> None:
+    ratios = COLUMNS[COLUMNS.index("to tuned") - 1]
+    assert column(ratios, RUNS, "tuned") == "0.67, 0.67, 1.00, 1.00"
+    assert column(ratios, RUNS, "first") == "0.34, 0.34, 0.50, 1.00"
+    assert column("to tuned", RUNS, "first") == "0.51, 0.51, 0.50, 1.00"
+
+
+def test_memory_that_ran_out_is_a_result_and_its_peak_a_lower_bound() -> None:
+    runs = [replace(ran("bare"), ended="out of memory", exact=None), ran("first")]
+    ratios = COLUMNS[COLUMNS.index("to tuned") - 1]
+    assert column("ended", runs, "bare") == "out of memory"
+    assert column("server, MB", runs, "bare") == ">4000"
+    assert column(ratios, runs, "first") == "-, -, <0.50, <1.00"
+    assert "server ≤ 0.6 met; client ≤ 0.6 NOT MET" in column("asked for", runs, "first")
+
+
+def test_runs_of_two_commits_are_two_rows() -> None:
+    rows = rows_of([ran("first"), replace(ran("first"), commit="later")])
+    assert [row[COLUMNS.index("commit")] for row in rows] == ["abc", "later"]
+
+
+def test_the_table_for_a_page_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(RUNS, as_markdown=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(lines_of("appfl"))
+    assert {line.count(" | ") for line in lines} == {len(COLUMNS) - 1}
+
+
+# --- the environments -------------------------------------------------------
+
+ONE = Environment(("one==1.0", "two"), alone=("framework==3.0",))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, said: Callable[[list[str]], str]) -> None:
+    """Let uv end with what ``said`` returns for its words; nothing: it is content."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        text = said(command) if "--python" in command else ""
+        return subprocess.CompletedProcess(command, bool(text), "", text)
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Because framework was not found in the package registry",
+        "error: Failed to fetch: `https://index/simple/framework/`",
+    ],
+)
+def test_where_no_index_has_the_framework_it_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str
+) -> None:
+    answering(monkeypatch, lambda _: said)
+    with pytest.raises(NoEnvironment, match="no index here has framework"):
+        install(tmp_path / "one", ONE)
+
+
+def test_where_uv_fails_although_an_index_has_the_framework_something_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answering(monkeypatch, lambda words: "" if "--dry-run" in words else "error: a conflict")
+    with pytest.raises(BrokenEnvironment, match="a conflict"):
+        install(tmp_path / "one", ONE)
+
+
+def test_a_release_that_an_index_no_longer_has_is_no_reason_to_skip(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answering(monkeypatch, lambda _: "Because there is no version of framework==3.0")
+    with pytest.raises(BrokenEnvironment, match="no version"):
+        install(tmp_path / "one", ONE)
