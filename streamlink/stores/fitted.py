@@ -36,11 +36,12 @@ def fitted(
     if not entries or keeps_beside(target):
         return make_sink(spec)
     if entries.files:  # metadata alone is worth no line: nearly every file has some
-        logger.info("only tensors are stored here, so %s stay behind", _listed(entries.files))
+        logger.info("only tensors are stored here, which leaves behind %s", _listed(entries.files))
     return TensorsOnly(spec, make_sink(model))
 
 
 def _listed(names: Collection[str]) -> str:
     shown, more = [*names][:_SHOWN], len(names) - _SHOWN
     rest = f" and {more} more" if more > 0 else ""
-    return f"{len(names)} small files ({', '.join(shown)}{rest})"
+    plural = "" if len(names) == 1 else "s"
+    return f"{len(names)} small file{plural} ({', '.join(shown)}{rest})"

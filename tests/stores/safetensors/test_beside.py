@@ -552,7 +552,7 @@ def test_other_targets_get_the_tensors_alone_and_the_log_says_so_once(
     save(SafetensorsStore(place), whole(0, OLD))
     store = MemoryStore()
     caplog.set_level(logging.INFO, "streamlink")
-    line = "only tensors are stored here, so 3 small files (config.json"
+    line = "only tensors are stored here, which leaves behind 3 small files (config.json"
     targets: tuple[MemoryStore | Path, ...] = (store, tmp_path / "m.slz")
     for number, target in enumerate(targets, 1):
         copy_model(place, target)
@@ -560,7 +560,7 @@ def test_other_targets_get_the_tensors_alone_and_the_log_says_so_once(
     assert content(store.open()) == content(open_model(tmp_path / "m.slz"))
     caplog.clear()
     copy_model(place, tmp_path / "bare", files=False)
-    assert "stay behind" not in caplog.text
+    assert "leaves behind" not in caplog.text
     assert not files_in(tmp_path / "bare")
 
 
