@@ -14,8 +14,19 @@ import numpy.typing as npt
 
 from streamlink.model import GeneratedModel, ModelSink, ModelSource, ModelSpec, TensorSpec
 from streamlink.stores import ArrayModel, as_model
+from streamlink.stores.pages import empty_bytes
 
-__all__ = ["NUMPY", "TORCH", "StoredItems", "StoredTensor", "fresh", "stored", "whole"]
+__all__ = [
+    "NUMPY",
+    "TORCH",
+    "StoredItems",
+    "StoredTensor",
+    "fresh",
+    "in_memory",
+    "origin",
+    "stored",
+    "whole",
+]
 
 NUMPY, TORCH = "numpy", "torch"  # what a decomposer of FLARE hands over
 _PIECE_BYTES = 4 << 20
@@ -61,9 +72,13 @@ class StoredTensor:
 class _Held:
     """A source that is closed when no tensor of it is used any more."""
 
-    def __init__(self, source: ModelSource) -> None:
+    def __init__(self, source: ModelSource, closed: Callable[[], object]) -> None:
+        def close() -> None:
+            source.close()
+            closed()
+
         self.spec, self.read, self.close = source.spec, source.read, source.close
-        weakref.finalize(self, source.close).atexit = False
+        weakref.finalize(self, close).atexit = False
 
 
 class StoredItems(Mapping[str, Any]):
@@ -72,10 +87,13 @@ class StoredItems(Mapping[str, Any]):
     Args:
         source: the model; closed when nobody holds this or a tensor of it any more.
         kind: ``NUMPY`` or ``TORCH``.
+        closed: called after that.
     """
 
-    def __init__(self, source: ModelSource, kind: str) -> None:
-        self._source, self._kind = _Held(source), kind
+    def __init__(
+        self, source: ModelSource, kind: str, closed: Callable[[], object] = lambda: None
+    ) -> None:
+        self._source, self._kind = _Held(source, closed), kind
 
     def __getitem__(self, name: str) -> Any:
         return self.make_lazy_ref(name).materialize()
@@ -113,12 +131,45 @@ def whole(items: Mapping[str, Any]) -> ModelSource:
         else StoredTensor(as_model({name: value}), name, NUMPY)
         for name, value in items.items()
     }
+    specs = (TensorSpec(name, part.spec.dtype, part.spec.shape) for name, part in parts.items())
+    spec = ModelSpec(tuple(specs))
+    if (source := origin(items)) is not None:
+        return _Renamed(source, spec)
 
     def fill(tensor: TensorSpec, start: int, out: npt.NDArray[Any]) -> None:
         parts[tensor.name].read_into(start * tensor.itemsize, out.view(np.uint8))
 
-    specs = (TensorSpec(name, part.spec.dtype, part.spec.shape) for name, part in parts.items())
-    return GeneratedModel(ModelSpec(tuple(specs)), fill)
+    return GeneratedModel(spec, fill)
+
+
+def origin(items: Mapping[str, Any]) -> ModelSource | None:
+    """Return the source whose tensors, all of them and in its order, ``items`` are; or None."""
+    tensors = [value for value in items.values() if isinstance(value, StoredTensor)]
+    if not tensors or len(tensors) != len(items):
+        return None
+    source = tensors[0].source
+    is_one = all(each.source is source for each in tensors)
+    return (
+        source if is_one and [each.spec for each in tensors] == list(source.spec.tensors) else None
+    )
+
+
+class _Renamed:
+    """A source under other names: its bytes are passed on as they are, without a copy."""
+
+    def __init__(self, source: ModelSource, spec: ModelSpec) -> None:
+        self.spec, self.read = spec, source.read
+
+    def close(self) -> None:
+        """Do nothing: the tensors belong to whoever has them."""
+
+
+def in_memory(items: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all values as arrays or tensors: those that are stored are read."""
+    return {
+        name: value.materialize() if isinstance(value, StoredTensor) else value
+        for name, value in items.items()
+    }
 
 
 def fresh(kind: str, into: dict[str, Any]) -> Callable[[ModelSpec], ModelSink]:
@@ -140,13 +191,16 @@ def _empty(spec: ModelSpec, kind: str) -> dict[str, tuple[Any, npt.NDArray[np.ui
     """Return for each tensor a new array or tensor, and its bytes."""
     made: dict[str, tuple[Any, npt.NDArray[np.uint8]]] = {}
     for each in spec.tensors:
+        flat = empty_bytes(each.nbytes)
         if kind == NUMPY:
-            array = np.empty(each.shape, each.numpy_dtype)
-            made[each.name] = array, array.reshape(-1).view(np.uint8)
+            made[each.name] = flat.view(each.numpy_dtype).reshape(each.shape), flat
         else:
             import torch
 
             dtype = getattr(torch, each.numpy_dtype.name)  # NumPy and PyTorch use the same names
-            tensor = torch.empty(each.shape, dtype=dtype)
-            made[each.name] = tensor, tensor.reshape(-1).view(torch.uint8).numpy()
+            # PyTorch views no bytes as elements where there are none.
+            elements = (
+                torch.from_numpy(flat).view(dtype) if len(flat) else torch.empty(0, dtype=dtype)
+            )
+            made[each.name] = elements.reshape(each.shape), flat
     return made

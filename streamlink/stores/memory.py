@@ -20,6 +20,7 @@ from streamlink.model.payloads import as_bytes_view
 from streamlink.model.ranges import RangeSet, require_complete
 from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
 from streamlink.stores.overlap import require_disjoint
+from streamlink.stores.pages import OwnPages
 
 __all__ = ["ArrayModel", "MemorySink", "MemoryStore", "empty_arrays", "spec_of"]
 
@@ -331,7 +332,7 @@ def _is_mapped(array: Array) -> bool:
     base: Any = array
     while base is not None and not isinstance(base, mmap.mmap):
         base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
-    return base is not None
+    return base is not None and not isinstance(base, OwnPages)
 
 
 def _flat(array: Array) -> npt.NDArray[np.uint8]:

@@ -12,7 +12,16 @@ import torch
 
 import streamlink
 from streamlink.errors import ModelError
-from streamlink.integrations.tensors import NUMPY, TORCH, StoredItems, fresh, stored, whole
+from streamlink.integrations.tensors import (
+    NUMPY,
+    TORCH,
+    StoredItems,
+    fresh,
+    in_memory,
+    origin,
+    stored,
+    whole,
+)
 from streamlink.model import ModelSource
 from streamlink.stores import ArrayModel, open_model
 
@@ -76,6 +85,31 @@ def test_a_range_of_such_a_model_may_cut_elements(source: ModelSource) -> None:
     model = whole(stored(source, NUMPY))
     line = b"".join(bytes(view) for view in source.read(0, source.spec.nbytes))
     assert b"".join(bytes(view) for view in model.read(3, 30)) == line[3:33]
+
+
+def test_a_whole_stored_model_is_passed_on_under_new_names_without_a_copy() -> None:
+    source = ArrayModel({"a": np.arange(4.0), "b": np.ones(3)})
+    tensors = stored(source, NUMPY)
+    assert origin(tensors) is source
+    model = whole({"T0": tensors["a"], "T1": tensors["b"]})
+    assert list(model.spec.names) == ["T0", "T1"]
+    [view] = model.read(8, 16)
+    assert np.shares_memory(np.frombuffer(view), np.frombuffer(source.read(0, 32)[0]))
+
+
+def test_parts_of_models_have_no_common_origin() -> None:
+    one, other = (stored(ArrayModel({"a": np.ones(2), "b": np.ones(3)}), NUMPY) for _ in range(2))
+    assert origin({"a": one["a"]}) is None
+    assert origin({"b": one["b"], "a": one["a"]}) is None
+    assert origin({"a": one["a"], "b": other["b"]}) is None
+    assert origin({"a": one["a"], "b": np.ones(3)}) is None
+
+
+def test_in_memory_reads_what_is_stored_and_keeps_the_rest(source: ModelSource) -> None:
+    ones = np.ones(3)
+    values = in_memory({"stored": stored(source, NUMPY)["a"], "array": ones})
+    assert values["stored"].tolist() == [0, 1, 2, 3, 4]
+    assert values["array"] is ones
 
 
 def test_what_is_no_array_makes_no_model() -> None:
