@@ -10,9 +10,9 @@ __all__ = ["FAILURES", "LINES", "OURS", "Case", "Ended", "Memory", "Outcome", "l
 
 LINES = ("bare", "tuned", "first", "second")
 OURS = LINES[2:]
-TUNED = ("appfl", "nvflare")
+TUNED = ("appfl",)
 """Whose processes run with other settings where streamlink is in them; "tuned" shows what these
-settings alone bring: ``gc.freeze()`` for APPFL, ``MALLOC_MMAP_THRESHOLD_`` for FLARE."""
+settings alone bring: ``gc.freeze()`` for APPFL."""
 FAILURES = ("cut", "killed", "stopped", "unfetched", "restarted")
 Ended = Literal["done", "failed", "out of memory", "timeout"]
 

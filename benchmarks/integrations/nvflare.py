@@ -48,9 +48,6 @@ def _environment(running: Running) -> dict[str, str]:
     if running.case.is_ours:
         chosen["NVFLARE_NVFLARE_DECOMPOSERS"] = "streamlink.integrations.nvflare"
         chosen["NVFLARE_STREAMLINK_LISTEN"] = "127.0.0.1"
-    if running.case.line != "bare":
-        # As docs/integrations.md recommends: large arrays go back to the system at once.
-        chosen["MALLOC_MMAP_THRESHOLD_"] = str(1 << 20)
     return chosen
 
 
