@@ -7,6 +7,7 @@ sent from there.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from nvflare.app_common.aggregators.weighted_aggregation_helper import (
 
 from streamlink import ModelSource, TensorSpec, copy_model
 from streamlink.errors import StoreError
-from streamlink.integrations.tensors import NUMPY, StoredTensor, stored, whole
+from streamlink.integrations.tensors import NUMPY, StoredTensor, origin, stored, whole
 from streamlink.model import map_model
 from streamlink.rounds import AveragedModel
 from streamlink.stores import SafetensorsSource, SafetensorsStore, open_model
@@ -62,7 +63,7 @@ class StorePersistor(ModelPersistor):
     def save_model(self, model: Any, fl_ctx: Any) -> None:
         """Store a model that is in memory; what ``StoreAggregator`` made is stored already."""
         weights = model[ModelLearnableKey.WEIGHTS]
-        if not all(_is_on_disk(value) for value in weights.values()):
+        if not isinstance(origin(weights), SafetensorsSource):
             copy_model(whole(weights), self.store(fl_ctx))
 
 
@@ -98,7 +99,7 @@ class StoreAggregator(ModelAggregator):
         mean: ModelSource = AveragedModel(sources, weights)
         if any(model.params_type == ParamsType.DIFF for model in models.values()):
             base = persistor.load_model(self.fl_ctx)[ModelLearnableKey.WEIGHTS]
-            mean = map_model(mean, lambda *piece: _added(base, *piece))
+            mean = map_model(mean, partial(_added, base))
         store = persistor.store(self.fl_ctx)
         copy_model(mean, store)
         metrics = WeightedAggregationHelper()
@@ -117,10 +118,6 @@ class StoreAggregator(ModelAggregator):
 def _steps(model: Any) -> float:
     steps = model.meta.get(FLMetaKey.NUM_STEPS_CURRENT_ROUND)
     return float(steps) if steps else 1.0
-
-
-def _is_on_disk(value: Any) -> bool:
-    return isinstance(value, StoredTensor) and isinstance(value.source, SafetensorsSource)
 
 
 def _added(

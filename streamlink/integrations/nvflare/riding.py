@@ -19,7 +19,7 @@ from nvflare.fuel.f3.streaming.download_service import Consumer, Downloadable, P
 from streamlink import ModelSource, StreamlinkError
 from streamlink.integrations.nvflare.sides import Offer, Side
 
-__all__ = ["ReferenceConsumer", "ReferenceDownloadable"]
+__all__ = ["ReferenceDownloadable", "reference_consumer"]
 
 _MARK, _BEAT = b"streamlink-reference-1:", b"streamlink-beat"
 _BEAT_SECONDS = 2.0
@@ -101,43 +101,27 @@ class ReferenceDownloadable(Downloadable):
         return self._own.produce(state, requester)  # type: ignore[no-any-return]
 
 
-class ReferenceConsumer(Consumer):
-    """Fetches what a reference names; what comes without a reference is left to FLARE's consumer.
+def reference_consumer(own: type[Consumer], fetch: Callable[[Offer], Any]) -> Any:
+    """Return a consumer that fetches what a reference names, and takes what comes without one.
 
     Args:
-        own: FLARE's consumer for this kind of items.
+        own: FLARE's consumer for this kind of items; it takes what comes without a reference.
         fetch: fetches an object.
     """
 
-    def __init__(self, own: Any, fetch: Callable[[Offer], Any]) -> None:
-        super().__init__()
-        self.error: str | None = None
-        self._own, self._fetch = own, fetch
-        self._fetched: Future[Any] | None = None
+    class ReferenceConsumer(own):  # chosen at run time
+        supports_pipelining = False
+        fetched: Future[Any] | None = None
 
-    @property
-    def result(self) -> Any:
-        """The items, by FLARE's names for them."""
-        return self._fetched.result() if self._fetched else self._own.result
+        def consume(self, ref_id: str, state: dict[str, Any], data: Any) -> dict[str, Any]:
+            if state == _OFFERED:
+                offer = Offer(**json.loads(data[0][len(_MARK) :]))
+                self.fetched = _begin(lambda: fetch(offer))
+            if self.fetched is None:
+                return state if state == _UPLOADING else dict(super().consume(ref_id, state, data))
+            if not wait([self.fetched], _BEAT_SECONDS).done:
+                return _FETCHING
+            self.result = self.fetched.result()
+            return _DONE
 
-    def consume(self, ref_id: str, state: dict[str, Any], data: Any) -> dict[str, Any]:
-        """Take one chunk, and return the state for the next; raises what the fetch raised."""
-        if state == _OFFERED:
-            offer = Offer(**json.loads(data[0][len(_MARK) :]))
-            self._fetched = _begin(lambda: self._fetch(offer))
-        if self._fetched is None:
-            return state if state == _UPLOADING else dict(self._own.consume(ref_id, state, data))
-        if not wait([self._fetched], _BEAT_SECONDS).done:
-            return _FETCHING
-        self._fetched.result()
-        return _DONE
-
-    def download_completed(self, ref_id: str) -> None:
-        """Note that all of it is here."""
-        if self._fetched is None:
-            self._own.download_completed(ref_id)
-
-    def download_failed(self, ref_id: str, reason: str) -> None:
-        """Note why it is not here; FLARE decides what follows."""
-        self.logger.error(f"failed to download {ref_id}: {reason}")
-        self.error, self._fetched = reason, None
+    return ReferenceConsumer(None, {})

@@ -7,15 +7,12 @@ dials only the host it was configured with. It listens nowhere.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import os
-import secrets
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,19 +20,23 @@ from urllib.parse import urlsplit
 from nvflare.apis.fl_constant import SystemConfigs
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.drivers.driver_params import DriverParams
-from nvflare.fuel.f3.mpm import MainProcessMonitor
 from nvflare.fuel.utils.config_service import ConfigService
 from nvflare.fuel.utils.fobs import FOBSContextKey
+from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
 from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
 from streamlink.config import ObjectLimits
-from streamlink.errors import AddressInUse, ObjectRefused, StoreError
+from streamlink.errors import ObjectRefused, StoreError
+from streamlink.integrations.ports import listening
 from streamlink.integrations.tensors import StoredItems, fresh
+from streamlink.integrations.tokens import SecretFile, TokenList
 from streamlink.objects import ObjectClient, ObjectServer
 
-__all__ = ["Offer", "ServerSide", "SiteSide", "is_server", "join", "setting", "side_of"]
+__all__ = ["Offer", "ServerSide", "Side", "SiteSide", "close_all", "join", "setting", "side_of"]
 
 _log = logging.getLogger(__name__)
+
+_MOST_JOBS = 100  # of one server at the same time; each has a spool of its own
 
 
 @dataclass(frozen=True)
@@ -54,45 +55,24 @@ def setting(name: str, default: str) -> str:
     return str(ConfigService.get_str_var(f"streamlink_{name}", conf, default))
 
 
-def is_server(fqcn: str) -> bool:
-    """Tell whether a cell is at the server's side."""
+def _is_server(fqcn: str) -> bool:
     return bool(FQCN.split(fqcn)[0] == FQCN.ROOT_SERVER)
 
 
 class ServerSide:
-    """The object server of one job, on the first free port of the configured range."""
+    """The object server of one job, on the first free port of the configured range.
+
+    Attributes:
+        objects: the object server.
+    """
 
     def __init__(self, cell: Any) -> None:
         self._job = FQCN.split(cell.get_fqcn())[-1]
-        self._secret, self._lock = secrets.token_bytes(32), threading.Lock()
-        self._sites = {"nobody": secrets.token_hex(32)}  # hashes of tokens; it has to hold one
-        self._tokens = _SecretFile(json.dumps(self._sites))
-        self._server = self._listening(_security(cell, "server", tokens=self._tokens.path))
-
-    def _listening(self, security: SecurityConfig) -> ObjectServer:
+        self._admitted, self._issued, self._lock = TokenList(), dict[str, str](), threading.Lock()
+        security = _security(cell, "server", tokens=self._admitted.path)
         host = setting("listen", "0.0.0.0" if security.certificate else "127.0.0.1")
-        spools = Path(setting("spool", tempfile.gettempdir()))
-        limits = ObjectLimits(ttl=float(setting("ttl", "86400")))
-        (port, last), spool = _ports(), 0
-        while port <= last:
-            server = ObjectServer(
-                f"{host}:{port}",
-                config=LinkConfig(security=security),
-                limits=limits,
-                spool=spools / f"streamlink-nvflare-{spool}",
-            )
-            try:
-                server.listen()
-            except AddressInUse:
-                port += 1
-            except StoreError:  # another job's; whoever gets one removes what a killed job left
-                spool += 1
-                if spool > limits.max_objects:
-                    raise
-            else:
-                _log.info("job %s: objects are served at %s", self._job, server.address)
-                return server
-        raise AddressInUse(f"every port of streamlink_ports up to {last} is taken at {host}")
+        self.objects = _listening(f"{host}:{setting('ports', '0')}", LinkConfig(security=security))
+        _log.info("job %s: objects are served at %s", self._job, self.objects.address)
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: any site can dial."""
@@ -102,26 +82,41 @@ class ServerSide:
         """Make ``source`` an object that the site of ``requester`` may read."""
         path = FQCN.split(requester)
         site = path[path.index(self._job) - 1] if self._job in path[1:] else path[0]
-        token = hashlib.sha256(self._secret + site.encode()).hexdigest()
         with self._lock:
-            if site not in self._sites:
-                self._sites[site] = hashlib.sha256(token.encode()).hexdigest()
-                self._tokens.write(json.dumps(self._sites))
-        reference = self._server.put(source, readers=(site,), digest="")
-        return Offer(str(reference), self._server.port, site, token)
+            if site not in self._issued:
+                self._issued[site] = self._admitted.admit(site)
+                self._admitted.publish()
+        reference = self.objects.put(source, readers=(site,), digest="")
+        return Offer(str(reference), self.objects.port, site, self._issued[site])
 
     def fetch(self, offer: Offer, kind: str, *, lazy: bool) -> Any:
         """Return the tensors of an object that a site has put: unread if ``lazy``."""
-        items = StoredItems(self._server.open(offer.reference), kind)
+        # FLARE adds each result in another thread, and glibc keeps what was freed for its thread.
+        items = StoredItems(self.objects.open(offer.reference), kind, closed=try_malloc_trim)
         return items if lazy else dict(items)
 
     def drop(self, offer: Offer) -> None:
         """Release what was offered."""
-        self._server.drop(offer.reference)
+        self.objects.drop(offer.reference)
 
     def close(self) -> None:
         """Stop serving, and remove everything that it holds."""
-        self._server.close()
+        self.objects.close()
+
+
+def _listening(address: str, config: LinkConfig) -> ObjectServer:
+    """Return a server with a spool that no other job of this machine has."""
+    limits = ObjectLimits(ttl=float(setting("ttl", "86400")))
+    spools = Path(setting("spool", tempfile.gettempdir()), "streamlink-nvflare")
+
+    def make(number: int, at: str) -> ObjectServer:
+        spool = spools.with_name(f"{spools.name}-{number}")
+        return ObjectServer(at, config=config, limits=limits, spool=spool)
+
+    for number in range(_MOST_JOBS):
+        with suppress(StoreError):  # another job's; whoever gets one removes what a killed job left
+            return listening(address, partial(make, number))
+    return listening(address, partial(make, _MOST_JOBS))
 
 
 class SiteSide:
@@ -135,14 +130,14 @@ class SiteSide:
                 f"({first}-{last}); nothing was dialled"
             )
         host = setting("server", "") or urlsplit(cell.get_root_url_for_child()).hostname
-        self.port, self._token = offer.port, _SecretFile(offer.token)
+        self.port, self._token = offer.port, SecretFile(offer.token)
         config = LinkConfig(security=_security(cell, "client", token=self._token.path))
         self._client = ObjectClient(f"{host}:{self.port}", name=offer.site, config=config)
         self._client.start()
 
     def reaches(self, requester: str) -> bool:
         """Tell whether ``requester`` can get an offer of this side: another site cannot."""
-        return is_server(requester)
+        return _is_server(requester)
 
     def offer(self, source: ModelSource, requester: str) -> Offer:
         """Put ``source`` at the server, for the server; returns when it is there."""
@@ -171,12 +166,12 @@ def side_of(cell: Any) -> Side | None:
     """Return this cell's side; None at a site that has not had a reference yet."""
     fqcn = cell.get_fqcn()
     with _lock:
-        if fqcn not in _sides and is_server(fqcn) and len(FQCN.split(fqcn)) > 1:
+        if fqcn not in _sides and _is_server(fqcn) and len(FQCN.split(fqcn)) > 1:
+            _sides[fqcn] = None
             try:
-                _keep(fqcn, ServerSide(cell))
+                _sides[fqcn] = ServerSide(cell)
             except (StreamlinkError, OSError):  # FLARE would try the same message for ever
                 _log.exception("%s: no objects are served; FLARE carries its models itself", fqcn)
-                _sides[fqcn] = None
         return _sides.get(fqcn)
 
 
@@ -188,17 +183,12 @@ def join(cell: Any, offer: Offer) -> Side:
         if isinstance(side, SiteSide) and side.port != offer.port:
             side.close()  # the job's server is another process now
             side = None
-        return side or _keep(fqcn, SiteSide(cell, offer))
+        _sides[fqcn] = side = side or SiteSide(cell, offer)
+        return side
 
 
-def _keep(fqcn: str, side: Side) -> Side:
-    if not any(_sides.values()):
-        MainProcessMonitor.add_cleanup_cb(_close_all)
-    _sides[fqcn] = side
-    return side
-
-
-def _close_all() -> None:
+def close_all() -> None:
+    """Close what this process has, at its end."""
     while _sides:
         if side := _sides.popitem()[1]:
             side.close()
@@ -217,18 +207,3 @@ def _security(cell: Any, end: str, **token: Path) -> SecurityConfig:
     if certificate and key and ca:
         return SecurityConfig(certificate=certificate, key=key, ca=ca, **token)
     return SecurityConfig(**token)
-
-
-class _SecretFile:
-    """A file without a name, in memory, which ends with this process: where settings want paths."""
-
-    _numbers = count()
-
-    def __init__(self, text: str) -> None:
-        self._fd = os.memfd_create(f"streamlink-{next(self._numbers)}")
-        self.path = Path(f"/proc/{os.getpid()}/fd/{self._fd}")
-        self.write(text)
-
-    def write(self, text: str) -> None:
-        """Replace what it holds by something at least as long."""
-        os.pwrite(self._fd, text.encode(), 0)

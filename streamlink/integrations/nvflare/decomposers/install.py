@@ -13,9 +13,11 @@ is refused, loudly, before a job runs.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+from nvflare.fuel.f3.mpm import MainProcessMonitor
 from nvflare.fuel.f3.streaming.download_service import download_object
 from nvflare.fuel.utils import fobs
 from nvflare.fuel.utils.fobs import dots
@@ -23,9 +25,9 @@ from nvflare.fuel.utils.fobs.decomposers.via_downloader import ViaDownloaderDeco
 
 from streamlink.config import parse_size
 from streamlink.errors import ModelError
-from streamlink.integrations.nvflare.riding import ReferenceConsumer, ReferenceDownloadable
-from streamlink.integrations.nvflare.sides import join, setting, side_of
-from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, whole
+from streamlink.integrations.nvflare.riding import ReferenceDownloadable, reference_consumer
+from streamlink.integrations.nvflare.sides import close_all, join, setting, side_of
+from streamlink.integrations.tensors import NUMPY, TORCH, StoredTensor, in_memory, whole
 
 __all__ = ["DRIFT", "StoredTensorDecomposer", "drift", "install"]
 
@@ -91,6 +93,7 @@ def install() -> None:
         )
     for name in ("_create_downloadable", "_download_from_remote_cell"):
         _wrap(name, getattr(ViaDownloaderDecomposer, name))
+    MainProcessMonitor.add_cleanup_cb(close_all)
 
 
 def _wrap(name: str, own: Any) -> None:
@@ -103,56 +106,47 @@ def _wrap(name: str, own: Any) -> None:
 
 def _replace(handler: Any) -> None:
     kind = _KINDS.get(handler.get_download_dot())
-    if kind is None or isinstance(handler.to_downloadable, _Sending):
-        return
-    handler.to_downloadable = _Sending(handler.to_downloadable)
+    if kind is not None and "download" not in vars(handler):  # an instance; once
+        handler.to_downloadable = partial(_downloadable, handler.to_downloadable)
+        handler.download = partial(_download, kind)
 
-    def download(
-        from_fqcn: str, ref_id: str, per_request_timeout: float, cell: Any, **more: Any
-    ) -> tuple[str | None, Any]:
-        context = more.pop("fobs_ctx", None) or cell.get_fobs_context()
-        lazy = bool(context.get(fobs.FOBSContextKey.TENSOR_DISK_OFFLOAD))
-        consumer = ReferenceConsumer(
-            _own_consumer(kind), lambda offer: join(cell, offer).fetch(offer, kind, lazy=lazy)
-        )
-        download_object(from_fqcn, ref_id, per_request_timeout, cell, consumer, **more)
-        return consumer.error, None if consumer.error else consumer.result
 
-    handler.download = download
+def _downloadable(own: Any, items: dict[str, Any], max_chunk_size: int, fobs_ctx: Any) -> Any:
+    """Return what is sent: ours where it can be, else what FLARE's ``own`` makes of the items."""
+
+    def as_flare_does() -> Any:
+        return own(in_memory(items), max_chunk_size, fobs_ctx)
+
+    try:
+        source = whole(items)
+    except ModelError:  # such as an array of texts
+        return as_flare_does()
+    is_small = source.spec.nbytes < parse_size(setting("min_bytes", "1MiB"))
+    if is_small or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
+        return as_flare_does()
+    return ReferenceDownloadable(source, side, as_flare_does)
+
+
+def _download(
+    kind: str, from_fqcn: str, ref_id: str, per_request_timeout: float, cell: Any, **more: Any
+) -> tuple[str | None, Any]:
+    context = more.pop("fobs_ctx", None) or cell.get_fobs_context()
+    lazy = bool(context.get(fobs.FOBSContextKey.TENSOR_DISK_OFFLOAD))
+    consumer = reference_consumer(
+        _own_consumer(kind), lambda offer: join(cell, offer).fetch(offer, kind, lazy=lazy)
+    )
+    download_object(from_fqcn, ref_id, per_request_timeout, cell, consumer, **more)
+    return consumer.error, consumer.result
 
 
 def _own_consumer(kind: str) -> Any:
     if kind == NUMPY:
         from nvflare.app_common.np.np_downloader import ArrayConsumer
 
-        return ArrayConsumer(None, {})
+        return ArrayConsumer
     from nvflare.app_opt.pt.tensor_downloader import TensorConsumer
 
-    return TensorConsumer(None, {})
-
-
-class _Sending:
-    """In the place of ``to_downloadable``: ours where it can be, else FLARE's own."""
-
-    def __init__(self, own: Any) -> None:
-        self._own = own
-
-    def __call__(self, items: dict[str, Any], max_chunk_size: int, fobs_ctx: dict[str, Any]) -> Any:
-        def own() -> Any:
-            in_memory = {
-                name: value.materialize() if isinstance(value, StoredTensor) else value
-                for name, value in items.items()
-            }
-            return self._own(in_memory, max_chunk_size, fobs_ctx)
-
-        try:
-            source = whole(items)
-        except ModelError:  # such as an array of texts
-            return own()
-        is_small = source.spec.nbytes < parse_size(setting("min_bytes", "1MiB"))
-        if is_small or (side := side_of(fobs_ctx[fobs.FOBSContextKey.CELL])) is None:
-            return own()
-        return ReferenceDownloadable(source, side, own)
+    return TensorConsumer
 
 
 install()
