@@ -118,9 +118,8 @@ def run(
     tests = _collected(select, root)
     with _busy(busy):
         while due := (before := Tally.read(folder)).due(tests, runs):
-            least = before.runs[due[0]]
-            batch = [test for test in due if before.runs[test] == least]
-            _run_once(folder, batch, workers, root)
+            # All of them, also those that an interrupted run has had: few would leave workers idle.
+            _run_once(folder, due, workers, root)
             if Tally.read(folder).runs.total() == before.runs.total():
                 raise RuntimeError("pytest has run none of the tests; see what it printed")
     tally, known = Tally.read(folder), set(tests)
