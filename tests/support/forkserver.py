@@ -57,6 +57,7 @@ class ForkServer:
         self._ordering = threading.Lock()
         self._children: dict[int, Child] = {}
         self._born: list[int] = []
+        self._is_over = False
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
@@ -75,7 +76,9 @@ class ForkServer:
         with self._ordering, self._told:
             self._process.stdin.write(json.dumps({**order, "log": str(log)}) + "\n")
             self._process.stdin.flush()
-            assert self._told.wait_for(lambda: self._born, 30), "the fork server does not answer"
+            # For as long as it takes: a busy machine may need minutes to import everything.
+            self._told.wait_for(lambda: self._born or self._is_over)
+            assert self._born, f"the fork server ended with {self._process.wait()}"
             child = self._children[self._born.pop()]
             child.log = log
             return child
@@ -97,6 +100,9 @@ class ForkServer:
                     self._children[fact["pid"]] = Child(fact["pid"], Path())
                     self._born.append(fact["pid"])
                 self._told.notify_all()
+        with self._told:
+            self._is_over = True
+            self._told.notify_all()
 
     def __enter__(self) -> Self:
         return self
