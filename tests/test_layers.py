@@ -5,24 +5,17 @@ functions and those for types only too: what a module mentions is what a reader 
 """
 
 import ast
-import re
-import threading
-from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from streamlink.transport.carrier_modules import CONTROL_CARRIERS, DATA_CARRIERS
 from tests.support.parsing import nodes, read
-from tests.support.private_names import broken
 from tests.support.public_types import public_names
+from tests.support.sources import PACKAGE, dotted, every, imported_by, imports, is_under, part_of
 
 pytestmark = pytest.mark.xdist_group("sources")  # which one process has to parse, and not each
-
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "streamlink"
 
 ANYTHING = frozenset({"*"})
 
@@ -140,89 +133,6 @@ ROUNDS_APART = {
     "resume.py": ("lockstep", "spool", "controller", "ledger"),
 }
 
-PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-LOADS = {"torch.load", "torch.save"}
-
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-
-# What a thread keeps for itself, here and in other versions of CPython (`_context`: since 3.14).
-OF_THREAD = {*vars(threading.Thread()), *dir(threading.Thread), "_context", "_os_thread_handle"}
-OF_THREAD -= {"daemon", "name"}  # to be set
-
-MAX_LINES = 500
-VAGUE = ("Manager", "Handler", "Helper", "Helpers", "Util", "Utils")
-
-
-def sources(*folders: str) -> list[Path]:
-    """Return our Python files under ``folders``, without generated code."""
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return sorted(path for path in found if "_generated" not in path.parts)
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def every(*folders: str) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
-    """Make one test of the check of one file: of all of them, and it names each that fails."""
-
-    def of_all(check: Callable[[Path], None]) -> Callable[[], None]:
-        def test() -> None:
-            wrong = {}
-            for path in sources(*folders):
-                try:
-                    check(path)
-                except AssertionError as error:
-                    wrong[name_of(path)] = str(error)
-            assert not wrong, "\n".join(f"{name}: {fault}" for name, fault in wrong.items())
-
-        return test
-
-    return of_all
-
-
-def part_of(path: Path) -> str:
-    """Return the top-level part a file of the package belongs to."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-# --- what a file imports ----------------------------------------------------
-
-
-def imports(tree: ast.AST, package: str = "") -> Iterator[str]:
-    """Yield the dotted name of everything imported: ``from a import b`` yields ``a.b``."""
-    for node in nodes(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = ".".join(package.split(".")[: len(package.split(".")) - level + 1])
-                start = ".".join(filter(None, [base if level else "", module or ""]))
-                yield from (f"{start}.{alias.name}" for alias in names)
-            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
-                if dotted(func).split(".")[-1] in {"import_module", "__import__"}:
-                    yield name
-
-
-def dotted(node: ast.expr) -> str:
-    """Return ``a.b.c`` for an attribute chain, ``""`` for anything else."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, attr=attr):
-            return f"{dotted(value)}.{attr}"
-    return ""
-
-
-def is_under(name: str, *tops: str) -> bool:
-    return any(name == top or name.startswith(f"{top}.") for top in tops)
-
-
-@cache
-def imported_by(path: Path) -> frozenset[str]:
-    package = ".".join(path.relative_to(ROOT).parent.parts)
-    return frozenset(imports(read(path), package))
-
 
 def parts_in(names: AbstractSet[str]) -> set[str]:
     """Return which parts of the package ``names`` reach; the package itself counts as itself."""
@@ -259,22 +169,6 @@ def is_no_setting(node: ast.Attribute) -> bool:
     return not dotted(node.value).split(".")[-1].endswith("config")
 
 
-def pickling(tree: ast.Module) -> list[str]:
-    """Return what in ``tree`` could read or write a pickle."""
-    faults = [name for name in imports(tree) if is_under(name, *PICKLES, *LOADS)]
-    for node in nodes(tree):
-        if isinstance(node, ast.Attribute) and dotted(node) in LOADS:
-            faults.append(f"line {node.lineno}: {dotted(node)}")
-        if isinstance(node, ast.Call):
-            faults += [
-                f"line {node.lineno}: allow_pickle"
-                for keyword in node.keywords
-                if keyword.arg == "allow_pickle"
-                and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
-            ]
-    return faults
-
-
 def clocks_used(tree: ast.Module) -> set[str]:
     """Return what here goes by the real time; a type (``threading.Event``) does not."""
     called = {id(node.func) for node in nodes(tree) if isinstance(node, ast.Call)}
@@ -296,23 +190,6 @@ def joins_with_time(tree: ast.Module) -> set[str]:
         and node.func.attr == "join"
         and dotted(node.func.value).split(".")[-1].lstrip("_") in THREADS
     }
-
-
-def taken_from_thread(tree: ast.Module) -> set[str]:
-    """Return what subclasses of ``Thread`` set that some CPython keeps under the same name."""
-    threads = [
-        node
-        for node in nodes(tree)
-        if isinstance(node, ast.ClassDef)
-        and {dotted(base) for base in node.bases} & {"Thread", "threading.Thread"}
-    ]
-    stored = {
-        dotted(node).removeprefix("self.")
-        for thread in threads
-        for node in ast.walk(thread)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-    }
-    return stored & OF_THREAD
 
 
 # --- the tests --------------------------------------------------------------
@@ -400,71 +277,6 @@ def test_an_integration_uses_the_public_names_only(path: Path) -> None:
     assert not deep, f"import these from streamlink itself or a namespace of it: {sorted(deep)}"
 
 
-@every("streamlink", "benchmarks", "examples", "tests")
-def test_nothing_is_pickled(path: Path) -> None:
-    assert not pickling(read(path))
-
-
-@every("streamlink")
-def test_the_environment_is_read_on_the_command_line_only(path: Path) -> None:
-    if part_of(path) in {"cli", "__main__"}:
-        return
-    used = [node for node in nodes(read(path)) if isinstance(node, ast.Attribute)]
-    assert not [n.lineno for n in used if dotted(n) in {"os.environ", "os.getenv", "os.environb"}]
-
-
-@every("streamlink")
-def test_a_module_is_no_longer_than_one_can_read(path: Path) -> None:
-    assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
-
-
-@every("streamlink", "benchmarks", "examples", "tests")
-def test_a_thread_of_ours_takes_no_attribute_of_the_interpreters_own(path: Path) -> None:
-    assert not taken_from_thread(read(path))
-
-
-@every("streamlink", "benchmarks", "examples", "tests")
-def test_a_class_says_what_it_is(path: Path) -> None:
-    classes = [node.name for node in nodes(read(path)) if isinstance(node, ast.ClassDef)]
-    assert not [name for name in classes if name.endswith(VAGUE)]
-
-
-# --- where tests are --------------------------------------------------------
-
-TESTS = ROOT / "tests"
-MIRRORED = sorted(
-    path
-    for path in TESTS.rglob("*")
-    if (PACKAGE / path.relative_to(TESTS)).is_dir() and path.name != "__pycache__"
-)
-
-
-@pytest.mark.parametrize("folder", MIRRORED, ids=name_of)
-def test_a_folder_of_tests_has_those_of_the_modules_it_mirrors(folder: Path) -> None:
-    of = PACKAGE / folder.relative_to(TESTS)
-    modules = [path.stem for path in of.glob("*") if path.suffix == ".py" or path.is_dir()]
-    files = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
-    assert not [f for f in files if not any(names(f, module) for module in modules)], (
-        "name these after a module (test_MODULE.py, test_MODULE_....py), or move them to scenarios/"
-    )
-
-
-def names(test: str, module: str) -> bool:
-    return test == module or test.startswith(f"{module}_")
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
-def test_a_document_names_files_that_are_there(path: Path) -> None:
-    named = re.findall(
-        r"`((?:tests|streamlink|benchmarks|examples)/[\w./-]+)`", path.read_text("utf-8")
-    )
-    assert not [name for name in named if not (ROOT / name).exists()]
-
-
-def test_tests_use_public_names_and_patch_nothing_of_ours() -> None:
-    assert not broken(), "use public names (CONTRIBUTING.md)"
-
-
 # --- the checks themselves --------------------------------------------------
 
 
@@ -524,32 +336,10 @@ def test_a_reach_through_to_a_pump_is_noticed(line: str, is_fault: bool) -> None
     assert bool(reaches_through(ast.parse(line))) is is_fault
 
 
-def test_an_attribute_that_hides_one_of_a_threads_is_noticed() -> None:
-    text = "class T(threading.Thread):\n def __init__(self):\n  self._context, self._mine = 1, 2"
-    assert taken_from_thread(ast.parse(text)) == {"_context"}
-    assert not taken_from_thread(ast.parse(text.replace("threading.Thread", "object")))
-
-
 def test_a_thread_in_the_model_is_noticed_and_a_lock_is_not() -> None:
     assert threading_used(ast.parse("lock = threading.RLock()")) <= LOCKS
     assert threading_used(ast.parse("from threading import Lock")) <= LOCKS
     assert not threading_used(ast.parse("threading.Thread(target=f).start()")) <= LOCKS
-
-
-@pytest.mark.parametrize(
-    ("line", "is_fault"),
-    [
-        ("import pickle", True),
-        ("from torch import load", True),
-        ("model = torch.load(path)", True),
-        ("numpy.load(path, allow_pickle=True)", True),
-        ("numpy.load(path, allow_pickle=flag)", True),
-        ("numpy.load(path, allow_pickle=False)", False),
-        ("store.load(path)", False),
-    ],
-)
-def test_pickling_is_noticed(line: str, is_fault: bool) -> None:
-    assert bool(pickling(ast.parse(line))) is is_fault
 
 
 @pytest.mark.parametrize(
