@@ -5,11 +5,9 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,130 +20,22 @@ from streamlink.errors import (
     ChecksumError,
     QuorumNotReached,
     SpecMismatch,
-    StoreError,
     StreamAborted,
 )
-from streamlink.link import Update
 from streamlink.link.receive_transfer import ReceiveTransfer
-from streamlink.link.send_model import send_model
 from streamlink.model.copy import copy_model
-from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol import frames as f
-from streamlink.rounds.aggregate.combiner import ContributorFailed, Step
-from streamlink.rounds.aggregate.gather import Gather, GatherRules, TrainTimeout
+from streamlink.rounds.aggregate.combiner import ContributorFailed
+from streamlink.rounds.aggregate.gather import TrainTimeout
 from streamlink.rounds.lockstep.source import LiveSource
 from streamlink.rounds.resume import Answer
 from streamlink.stores.memory import MemoryStore
 from tests.support.arriving import arrived
 from tests.support.examples import examples
-from tests.support.joined_pumps import Transfer, Watch
+from tests.support.gathering import Gathering, updates
 from tests.support.models import content, float_spec, model_specs, pattern_model
-from tests.support.peers import (
-    ODD,
-    SMALL,
-    WAIT,
-    Array,
-    assert_same,
-    config,
-    initial,
-    mean_of,
-    trained,
-)
-
-
-def updates(count: int) -> list[dict[str, Array]]:
-    """Return what ``count`` clients would send for the model ``initial()``."""
-    before = initial()
-    return [
-        {
-            tensor.name: trained(number)(tensor, 0, before[tensor.name].reshape(-1)).reshape(
-                tensor.shape
-            )
-            for tensor in ODD.tensors
-        }
-        for number in range(count)
-    ]
-
-
-class Gathering:
-    """Clients that send their updates, joined in memory to a gather into ``store``."""
-
-    def __init__(
-        self, models: Sequence[dict[str, Array]], spec: ModelSpec = ODD, **limits: float
-    ) -> None:
-        self.store, self._stack = MemoryStore(), ExitStack()
-        weight, metrics = limits.pop("weight", 1.0), limits.pop("loss", None)
-        self._spec, self._limits = spec, limits
-        self._metrics = {} if metrics is None else {"loss": metrics}
-        self.terms: dict[str, Any] = {}
-        self.make_source = LiveSource
-        self.transfers = [
-            self._stack.enter_context(
-                Transfer(
-                    MemoryStore(model).open().spec,
-                    config(stream={"chunk_bytes": 4096 + n}),
-                    update=Update(weight),
-                )
-            )
-            for n, model in enumerate(models)
-        ]
-        self._models = models
-        self._threads: list[threading.Thread] = []
-
-    def send(self, number: int) -> None:
-        """Let client ``number`` begin to send."""
-        self.transfers[number].carrier.join()
-        thread = threading.Thread(target=self._send, args=(number,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _send(self, number: int) -> None:
-        with suppress(StreamAborted):  # the gather's side says why
-            send_model(
-                self.transfers[number].outgoing,
-                MemoryStore(self._models[number]).open(),
-                self._metrics,
-            )
-
-    def gather(
-        self, part: ModelSpec | None = None, *, held_interval: float = 0.05, **rules: Any
-    ) -> Gather:
-        """Return the gather, ready to run."""
-        contributors = [
-            self.make_source(f"site-{n}", Answer(transfer.incoming), **self.terms)
-            for n, transfer in enumerate(self.transfers)
-        ]
-        deadline = self._limits.get("deadline")
-        return Gather(
-            pattern_model(self._spec),
-            part or self._spec,
-            contributors,
-            self.sink(),
-            GatherRules(
-                held_interval=held_interval,
-                deadline=None if deadline is None else running_time() + deadline,
-                train_timeout=deadline or 0.0,
-                **rules,
-                clock=running_time,
-            ),
-        )
-
-    def sink(self) -> ModelSink:
-        """Return where the new model goes."""
-        return self.store.begin(self._spec)
-
-    @property
-    def has_new_model(self) -> bool:
-        try:
-            return bool(self.store.arrays)
-        except StoreError:
-            return False
-
-    def close(self) -> None:
-        self._stack.close()
-        for thread in self._threads:
-            thread.join(WAIT)
+from tests.support.peers import ODD, SMALL, WAIT, assert_same, initial, mean_of
 
 
 @pytest.fixture
@@ -399,118 +289,3 @@ def test_those_who_wait_while_the_base_is_copied_are_held(opened: list[Gathering
     gathering.gather(ModelSpec(ODD.tensors[-1:])).run()
     assert told.wait(WAIT)
     assert held[0].waiting_for == "the server"
-
-
-# --- hooks ----------------------------------------------------------------------------------
-
-
-def test_the_steps_are_told_in_order(opened: list[Gathering]) -> None:
-    opened.append(gathering := Gathering(updates(2)))
-    told: list[tuple[Step, int, bool]] = []
-
-    def note(step: Step) -> None:
-        has_new = gathering.has_new_model
-        told.append((step, gather.position, has_new))
-
-    gathering.send(0)
-    gathering.send(1)
-    gather = gathering.gather(on_step=note)
-    gather.run()
-    assert told == [
-        (Step.AGGREGATING, 0, False),
-        (Step.AGGREGATED, ODD.nbytes, False),
-        (Step.PERSISTED, ODD.nbytes, True),
-    ]
-    assert gathering.transfers[0].incoming.is_complete
-
-
-def seen_in(frames: list[f.Frame]) -> Watch:
-    def watch(frame: f.Frame) -> bool:
-        frames.append(frame)
-        return True
-
-    return watch
-
-
-# Once it is persisted the clients are told, whatever a hook thinks of it: their updates count.
-@pytest.mark.parametrize("at", [Step.AGGREGATING, Step.AGGREGATED])
-def test_what_a_hook_raises_fails_the_round_and_nobody_is_told(
-    at: Step, opened: list[Gathering]
-) -> None:
-    opened.append(gathering := Gathering(updates(1)))
-    frames: list[f.Frame] = []
-    gathering.transfers[0].carrier.watch = seen_in(frames)
-
-    def fail(step: Step) -> None:
-        if step is at:
-            raise OSError(f"at {step.value}")
-
-    gathering.send(0)
-    with pytest.raises(OSError, match=f"at {at.value}"):
-        gathering.gather(on_step=fail).run()
-    assert not [frame for frame in frames if isinstance(frame, f.Commit)]
-
-
-# --- where the new model goes on to ---------------------------------------------------------
-
-
-class Narrow:
-    """An downstream that has no room until it is opened; then it has for all."""
-
-    def __init__(self) -> None:
-        self.asked, self.opens = list[int](), threading.Event()
-        self.is_announced = False
-
-    def announced(self) -> None:
-        assert not self.asked
-        self.is_announced = True
-
-    def wait_room(self, nbytes: int, seconds: float) -> str:
-        self.asked.append(nbytes)
-        return "" if self.opens.wait(seconds) else "site-9"
-
-
-def test_no_piece_is_computed_before_there_is_room_for_it(opened: list[Gathering]) -> None:
-    opened.append(gathering := Gathering(updates(2)))
-    downstream, held, told = Narrow(), set[tuple[str, str]](), threading.Event()
-
-    def watch(frame: f.Frame) -> bool:
-        if isinstance(frame, f.Held):
-            held.add((frame.reason, frame.waiting_for))
-            if ("lockstep", "site-9") in held:
-                told.set()
-        return True
-
-    gathering.transfers[1].carrier.watch = watch
-    gathering.send(0)
-    gathering.send(1)
-    gather = gathering.gather(downstream=downstream)
-    with ThreadPoolExecutor(1) as pool:
-        gathered = pool.submit(gather.run)
-        assert told.wait(WAIT)
-        assert gather.position == 0
-        downstream.opens.set()
-        gathered.result(WAIT)
-    assert_same(gathering.store.arrays, mean_of(initial(), dict.fromkeys(range(2), 1.0)))
-    assert max(downstream.asked) <= ODD.nbytes
-
-
-def test_an_downstream_hears_that_all_is_announced_before_it_is_asked_for_room(
-    opened: list[Gathering],
-) -> None:
-    opened.append(gathering := Gathering(updates(2)))
-    downstream = Narrow()
-    downstream.opens.set()
-    gathering.send(0)
-    gathering.send(1)
-    gathering.gather(downstream=downstream).run()
-    assert downstream.is_announced
-    assert downstream.asked
-
-
-def test_the_deadline_counts_while_there_is_no_room(opened: list[Gathering]) -> None:
-    opened.append(gathering := Gathering(updates(1), deadline=0.3))
-    gathering.send(0)
-    with pytest.raises(TrainTimeout, match="while waiting for site-9") as late:
-        gathering.gather(downstream=Narrow()).run()
-    assert late.value.peer_name == "site-9"
