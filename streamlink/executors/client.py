@@ -139,6 +139,7 @@ class Client(Closing):
         if outcome is not None:
             self.tasks_done += 1
             self.outcomes.append(outcome)
+            # In place: ``run`` has returned this list, and users may hold it.
             del self.outcomes[:-KEPT_OUTCOMES]
 
 

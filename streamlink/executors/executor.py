@@ -27,6 +27,7 @@ _MAX_METRICS = 1024  # the limit of a message
 # The user's part of a reply fits any message limit, together with our own facts and the framing.
 _MAX_FACTS, _MAX_FACT_BYTES = 256, 8 * 1024
 _MAX_SHOWN = 100
+# A recursion without an end has a thousand.
 _MAX_FRAMES = 50
 _CANNOT_RESUME = "this executor is not pure, so it cannot resume another process's update"
 _CALLED_OFF = (

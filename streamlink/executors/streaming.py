@@ -115,6 +115,8 @@ class StreamingExecutor:
                 # The writer computes, in its own thread; this one only waits until all is written.
                 outgoing.pull(answers.supply)
                 answers.finish()
+                # Before the update is finished: that may wait for all other clients, and the server
+                # waits for this commit with a deadline.
                 received = incoming.commit()
                 result = TaskResult(weight, self._metrics(), self._metadata())
                 sent = outgoing.finish(result.metrics)
@@ -250,4 +252,5 @@ class RangeMapper:
         tensor = segment.tensor
         values: Array = np.frombuffer(view, dtype=tensor.numpy_dtype)
         result = self._function(tensor, segment.start // tensor.itemsize, values)
+        # A function may return a view with strides; what travels is one piece of memory.
         return as_bytes_view(np.ascontiguousarray(result))

@@ -12,6 +12,7 @@ __all__ = ["place_of", "users_frames"]
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
 _PYTHON = sysconfig.get_path("stdlib") + os.sep
+# The second is what Debian calls the first.
 _INSTALLED = ("site-packages", "dist-packages")
 
 

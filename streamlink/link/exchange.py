@@ -352,6 +352,7 @@ class Exchange(Future[ExchangeResult]):
             opened = self._opened
         if opened is None:
             return
+        # Without the lock from here on: session and pumps have their own, and call back.
         # The request first: a reply that comes just now must find nobody.
         opened.session.cancel(opened.pending, reason)
         for transfer in (opened.outgoing, opened.incoming):

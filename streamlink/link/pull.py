@@ -126,6 +126,7 @@ def serve(
         cancel.check()
         raise
     finally:
+        # Nobody is admitted from here on, or the next wait might not end.
         desk.close(reason)
         desk.wait_empty()  # the caller may close the model next
         hub.close(reason, most=HEARD_SECONDS)

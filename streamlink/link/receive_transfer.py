@@ -306,6 +306,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 
     def wait_for(self, name: str) -> None:
         """Note, for this end's statistics only, whom it waits for; empty: nobody."""
+        # Without the lock: one assignment, and for statistics alone.
         self._pump.stream.waits_for = name
 
     # --- small parts ------------------------------------------------------------------------

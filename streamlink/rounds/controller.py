@@ -211,6 +211,7 @@ class ScatterAndGather:
                 seconds = 0.0 if ledger.is_over else self._server.config.timeouts.reconnect_timeout
                 count = enough = 0
         self._server.wait_for_peers(
+            # Not fewer than the quorum: the first round would only fail.
             max(count, enough), seconds, enough=enough, named=named, counted=here,
             check=self._plan.stop.check,
         )  # fmt: skip
@@ -314,6 +315,7 @@ class ScatterAndGather:
         Raises:
             StoreError: it is admitted, but the ledger cannot be written: a restart excludes it.
         """
+        # The server first, as in ``drop``: the order counts now, whatever becomes of the ledger.
         was_excluded = self._server.is_barred(client)
         self._server.readmit(client)
         if self._ledger is not None:

@@ -25,6 +25,7 @@ def spool_errors(path: Path, what: str = "the spool cannot be used") -> Iterator
     """Translate ``OSError`` into ``StoreError``, with ``path`` and ``what`` cannot be done."""
     try:
         yield
+    # It is an ``OSError``, too, and already says what was refused.
     except StoreError:
         raise
     except OSError as error:

@@ -134,6 +134,7 @@ class Combiner:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
         self._base = base
+        # From before the first read on; ``compute`` calls it after the last.
         self._check_base = watch(base)
         self._spec = base.spec
         self._contributions = list(contributions)
@@ -167,6 +168,7 @@ class Combiner:
             0: the next element is not here yet.
         """
         stop, is_part = self._stretches[self._stretch]
+        # A piece ends at a multiple of its size, as the blocks of digests and stores do.
         limit = min(stop, (self.position // PIECE_BYTES + 1) * PIECE_BYTES)
         if not is_part:
             return limit - self.position

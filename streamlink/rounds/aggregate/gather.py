@@ -250,6 +250,7 @@ class Gather:
             yield
         finally:
             is_over.set()
+            # Joined: no notice may follow what the loop itself sends next, such as *commit*.
             self._rules.clock.join(thread)
 
     # --- waiting ------------------------------------------------------------------------
@@ -305,6 +306,8 @@ class Gather:
     def _wait_seconds(self, waiting_for: str) -> float:
         """Return how long to wait at once; raise if the deadline has passed, or ``check`` does."""
         self._rules.check()
+        # Never all of it at once: between two steps the other updates are polled, and their clients
+        # are notified.
         seconds = min(self._rules.held_interval or _CHECK_SECONDS, _CHECK_SECONDS)
         if self._rules.deadline is None:
             return seconds

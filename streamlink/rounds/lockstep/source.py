@@ -233,6 +233,7 @@ class LiveSource:
         piece = self.model.read(seconds)
         if piece is None:
             return False
+        # Views of what the stream holds: they count against its window until ``release``.
         self._views.extend(piece[1])
         self.end += sum(view.nbytes for view in piece[1])
         return True

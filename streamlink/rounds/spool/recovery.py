@@ -77,6 +77,7 @@ def recover(
                 logger.info("recovered the update of %s for %s", update.peer_name, next_round)
                 continue
         remove_tree(path)
+    # As a spool does at its end, where nothing is left in it.
     if ours and not found:
         with suppress(OSError):  # not empty, or not there
             directory.rmdir()

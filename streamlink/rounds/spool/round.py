@@ -205,6 +205,7 @@ class SpooledRound:
     def _ask_those_back(self, source: ModelSource, spool: Spool, rule: SpoolRule) -> None:
         away = rule.away(now=self._clock())
         for peer in self._server.peers:
+            # A session that has just ended is still in the list.
             if peer.name in away and not peer.is_lost:
                 logger.info("%s: %s is connected, and is asked again", self._attempt, peer.name)
                 rule.ask_again(peer.name)
@@ -242,6 +243,7 @@ class SpooledRound:
         self, source: ModelSource, spool: Spool, rule: SpoolRule, began: float
     ) -> RoundReport:
         gather = None
+        # It ends: each turn has one update less, and with too few of them the round fails.
         while gather is None:
             self._require_enough(rule)
             try:

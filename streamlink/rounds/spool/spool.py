@@ -122,6 +122,8 @@ class Spool:
             self._directory.mkdir(parents=True, exist_ok=True)
         self._expiry = expiry
         self._touch()
+        # After ``_touch``: a server that was away for longer than the expiry keeps what it
+        # recovered.
         expire_updates(self._directory, expiry, _OURS)
         try:
             self._require_room(clients)
@@ -172,6 +174,7 @@ class Spool:
         """
         with self._changed:
             has_changed = self._changed.wait_for(lambda: self._changes != self._seen, seconds)
+            # A counter, not a flag: what changes between two waits is not missed.
             self._seen = self._changes
             return has_changed
 

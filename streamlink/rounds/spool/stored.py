@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,6 @@ __all__ = ["MANIFEST_NAME", "StoreAt", "StoredUpdate", "stored_digest"]
 
 MANIFEST_NAME = "update.json"
 """The file beside a stored update. It is written last, so an update without one is incomplete."""
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 StoreAt = Callable[[Path], ModelStore]
 """Returns the store in a directory, such as ``SafetensorsStore``."""
