@@ -39,6 +39,7 @@ def outcome_of(python: Path, case: Case) -> Outcome:
     return outcome
 
 
+@pytest.mark.integrations(small=True)
 def test_records_grid_mod_and_strategy_hold_their_checks(python: Path) -> None:
     command = [str(python), "-m", "tests.integrations.flower_checks"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -98,11 +98,13 @@ print("installed")
 """
 
 
+@pytest.mark.integrations(small=True)
 def test_what_is_replaced_in_flare_is_what_we_know(flare: Path, tmp_path: Path) -> None:
     done = in_flare(flare, ["-c", LOAD.format(before="")], tmp_path)
     assert done.stdout.strip() == "installed", done.stderr
 
 
+@pytest.mark.integrations(small=True)
 def test_another_flare_is_refused_by_what_differs_and_what_to_do(
     flare: Path, tmp_path: Path
 ) -> None:
