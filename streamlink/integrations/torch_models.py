@@ -74,7 +74,8 @@ class IntoTensors:
         made = {name: (tuple(each.shape), each.dtype) for name, each in own.items()}
         wanted = {each.name: (each.shape, getattr(torch, each.numpy_dtype.name))
                   for each in spec.tensors}  # fmt: skip
-        self.tensors = own if made == wanted else {
+        # In the order of what arrives: APPFL's trainers put buffers behind all parameters.
+        self.tensors = {name: own[name] for name in wanted} if made == wanted else {
             name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in wanted.items()
         }  # fmt: skip
         return as_model(self.tensors)

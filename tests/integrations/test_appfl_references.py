@@ -161,6 +161,18 @@ def test_a_model_is_received_into_the_tensors_of_the_agents_own_model() -> None:
     assert found["weight"].data_ptr() == module.weight.data_ptr()
 
 
+def test_a_model_whose_tensors_come_in_another_order_goes_to_those_of_its_names() -> None:
+    """APPFL's trainers send parameters first, then buffers; a module has them mixed."""
+    module, agent = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 3)), Agent()
+    named = {name: torch.rand(each.shape) if each.is_floating_point() else torch.tensor(7)
+             for name, each in reversed(module.state_dict().items())}  # fmt: skip
+    agent.model = named
+    with StreamlinkServerAgent(agent) as server:
+        with joined(server, agent=SimpleNamespace(model=module)) as client:
+            assert same(client.get_global_model(), named)
+    assert all(torch.equal(each, named[name]) for name, each in module.state_dict().items())
+
+
 def test_a_reference_is_good_for_the_client_that_it_was_made_for(
     server: StreamlinkServerAgent,
 ) -> None:
