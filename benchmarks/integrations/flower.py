@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 import yaml
 
+from benchmarks.integrations import inside
 from benchmarks.integrations.command import main
 from benchmarks.integrations.flower_processes import (
     Federation,
@@ -36,7 +37,6 @@ from benchmarks.relay import Relay, Step
 
 APP = Path(__file__).with_name("flower_app")
 REPOSITORY = Path(__file__).resolve().parents[2]
-IDLE_SECONDS = 1.0
 FAILED_ROUND_SECONDS = 60.0
 SOON = {"timeouts": {"reconnect_timeout": 10, "rejoin_timeout": 10}}
 
@@ -136,7 +136,7 @@ def mark_idle(running: Running) -> None:
     """Say for Flower's long-lived processes that no model is in them yet."""
     here = running.variables("")
     begin = time.monotonic()
-    time.sleep(IDLE_SECONDS)
+    inside.wait_for_looks(str(running.marks_file))
     with open(here["STREAMLINK_MARKS"], "a") as file:
         for pid, side in processes_of(running.name).items():
             for event, at in (("idle", begin), ("idle ended", time.monotonic())):

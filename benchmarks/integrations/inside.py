@@ -33,9 +33,10 @@ __all__ = [
     "round",
     "train",
     "wait_for",
+    "wait_for_looks",
 ]
 
-IDLE_SECONDS = 0.5
+LOOKS_SECONDS = 30.0  # a guard
 _BLOCK = 1 << 20  # elements; a multiple of 16
 _side = os.environ.get("STREAMLINK_SIDE", "")
 
@@ -56,10 +57,27 @@ def belong(side: str) -> None:
 
 
 def idle() -> None:
-    """Say that all imports are done and no model is here; its memory now is this process's base."""
+    """Say that all imports are done and no model is here; its memory now is this process's base.
+
+    Returns once it was looked at: on a busy machine that takes longer than any sleep would.
+    """
     mark("idle")
-    time.sleep(IDLE_SECONDS)  # long enough to be sampled a few times
+    wait_for_looks(os.environ["STREAMLINK_MARKS"])
     mark("idle ended")
+
+
+def wait_for_looks(marks: str) -> None:
+    """Wait until the case has looked at its processes twice; ``marks`` is its file of marks."""
+    before, give_up_at = _looks(marks), time.monotonic() + LOOKS_SECONDS
+    while _looks(marks) < before + 2 and time.monotonic() < give_up_at:
+        time.sleep(0.02)
+
+
+def _looks(marks: str) -> int:
+    try:
+        return os.path.getsize(f"{marks}.looks")  # a byte for each
+    except OSError:
+        return 0
 
 
 def wait_for(file: str) -> None:

@@ -49,8 +49,8 @@ class Running:
         self.said = ""
         self.over_limit = ""
         self._stack = stack
-        self._marks_file = folder / "marks.jsonl"
-        self._marks_file.touch()
+        self.marks_file = folder / "marks.jsonl"
+        self.marks_file.touch()
         self._processes: dict[str, list[subprocess.Popen[bytes]]] = {}
         self._closing = False
 
@@ -87,7 +87,7 @@ class Running:
         return {
             "STREAMLINK_CASE": self.name,
             "STREAMLINK_SIDE": side,
-            "STREAMLINK_MARKS": str(self._marks_file),
+            "STREAMLINK_MARKS": str(self.marks_file),
             "STREAMLINK_CASE_FACTS": json.dumps(self.case.as_json()),
         }
 
@@ -95,7 +95,7 @@ class Running:
 
     def marks(self, event: str = "", side: str = "") -> list[dict[str, Any]]:
         """Return what was said so far: all of it, or one event, or one side's."""
-        lines = self._marks_file.read_text().splitlines(keepends=True)
+        lines = self.marks_file.read_text().splitlines(keepends=True)
         found = [json.loads(line) for line in lines if line.endswith("\n")]
         return [
             each for each in found if each["event"] == (event or each["event"])
@@ -223,7 +223,8 @@ def run_case(
             running.close()
 
         timer = threading.Timer(timeout, over, [f"timeout: it ran for more than {timeout:g} s"])
-        sides = stack.enter_context(Sides(running.name, limit_bytes, over))
+        looks = Path(f"{running.marks_file}.looks")
+        sides = stack.enter_context(Sides(running.name, limit_bytes, over, looks))
         timer.start()
         try:
             run(running)

@@ -116,6 +116,22 @@ def test_a_run_tells_memory_over_the_base_calls_rounds_and_verdict() -> None:
     assert seen.left_behind == []
 
 
+def test_a_process_that_is_idle_goes_on_when_it_was_looked_at_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waits = list[float]()
+    looks = tmp_path / "marks.looks"
+
+    def look(seconds: float) -> None:
+        waits.append(seconds)
+        with looks.open("ab") as file:
+            file.write(b".")
+
+    monkeypatch.setattr("time.sleep", look)
+    inside.wait_for_looks(str(tmp_path / "marks"))
+    assert len(waits) == 2
+
+
 @pytest.mark.processes
 def test_a_run_is_ended_when_its_sides_have_more_than_the_limit() -> None:
     def run(running: Running) -> None:

@@ -5,9 +5,9 @@ python -m benchmarks.integrations.nvflare_app.job provision FOLDER PORT
 python -m benchmarks.integrations.nvflare_app.job submit FOLDER SIDE=PID,...
 """
 
+import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ def submit(folder: Path, parents: str) -> None:
         for event in ("idle", "idle ended"):
             for side, process in idle:
                 inside.mark(event, side=side, pid=int(process))
-            time.sleep(inside.IDLE_SECONDS)
+            inside.wait_for_looks(os.environ["STREAMLINK_MARKS"])
         number = session.submit_job(str(folder / "jobs" / "measured"))
         inside.mark("submitted", job=number)
         code = session.monitor_job(number, timeout=3600.0, poll_interval=1.0)
