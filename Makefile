@@ -42,7 +42,7 @@ test-all: venv ## the rest of the tests: real processes, long ones, all of Hypot
 test-integrations: venv ## FLARE, Flower and APPFL with and without us (hours; goes on if interrupted); SMALL=1: minutes
 	@# First the environments: a test's time limit is not meant for them.
 	$(BIN)/python -m benchmarks.integrations.environments
-	$(BIN)/pytest -q -n 0 -m "integrations$(if $(SMALL),(small=True))" tests/integrations
+	$(BIN)/pytest -q -n 0 -o faulthandler_timeout=0 -m "integrations$(if $(SMALL),(small=True))" tests/integrations
 	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small)
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
