@@ -12,7 +12,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from appfl.agent import ClientAgent
 from appfl.comm.grpc import GRPCClientCommunicator
 from omegaconf import OmegaConf
@@ -100,13 +99,15 @@ def stop_at_reference(communicator: Any) -> None:
 
 
 def check_async(model: dict[str, Any]) -> None:
-    """Check that all elements have moved by the same number: nobody can say which."""
-    names = list(inside.names_and_lengths())
-    moved = set()
-    for name in names:
-        first = inside.first_values(inside.number_of(name), 0, len(model[name]))
-        moved |= {float(each) for each in np.unique(model[name] - first)}
-    inside.result(len(moved) == 1, moved=sorted(moved)[:5])
+    """Check that all elements have moved by the same number: nobody can say which.
+
+    An update moves them by a tenth or more; what is rounded after a few of them is far smaller.
+    """
+    least, most = float("inf"), float("-inf")
+    for name in inside.names_and_lengths():
+        moved = model[name] - inside.first_values(inside.number_of(name), 0, len(model[name]))
+        least, most = min(least, float(moved.min())), max(most, float(moved.max()))
+    inside.result(least > 0 and most - least < 1e-3, least=least, most=most)
 
 
 if __name__ == "__main__":
