@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.model import GeneratedModel, ModelSink, ModelSource, ModelSpec, TensorSpec
-from streamlink.stores import ArrayModel, as_model
-from streamlink.stores.pages import empty_bytes
+from streamlink.stores import ArrayModel, as_model, empty_bytes
 
 __all__ = [
     "NUMPY",

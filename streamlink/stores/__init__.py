@@ -2,6 +2,7 @@
 
 ``open_model`` reads the model at a path, whatever kind of store it is; ``open_store`` returns a
 store whose model can be replaced; ``as_model`` wraps arrays or tensors that a program already has.
+``empty_bytes`` is memory for a large array that goes back to the system when it is freed.
 ``streamlink.model`` has the protocols for a store of your own.
 """
 
@@ -11,6 +12,7 @@ from streamlink.stores.coercion import SourceLike, Target, TargetLike, TorchModu
 from streamlink.stores.compressed import CompressedSource, CompressedStore
 from streamlink.stores.compressed.sink import CompressedSink
 from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
+from streamlink.stores.pages import empty_bytes
 from streamlink.stores.registry import open_model, open_store
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from streamlink.stores.safetensors.sink import SafetensorsSink
@@ -31,6 +33,7 @@ __all__ = [
     "TorchModel",
     "TorchModule",
     "as_model",
+    "empty_bytes",
     "open_model",
     "open_store",
 ]

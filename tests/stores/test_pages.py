@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamlink.stores import ArrayModel
-from streamlink.stores.pages import empty_bytes
+from streamlink.stores import ArrayModel, empty_bytes
 
 MiB = 1 << 20
 
