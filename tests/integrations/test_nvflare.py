@@ -160,10 +160,35 @@ def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(flare: Path) -> N
     assert outcome.left_behind == []
 
 
-@pytest.mark.parametrize("failure", ["killed", "stopped", "restarted"])
-def test_the_job_ends_as_flare_ends_it_and_leaves_no_process(flare: Path, failure: str) -> None:
-    """A site that is dead or stopped, and the job's process at the server: FLARE fails the job."""
+@pytest.mark.parametrize("failure", ["killed", "stopped"])
+def test_the_job_ends_as_flare_ends_it_and_leaves_nothing(flare: Path, failure: str) -> None:
+    """FLARE fails the job of a dead site, and of one whose heartbeats are missing."""
     outcome = run(flare, "first", failure)
     assert outcome.ended == "done", outcome.said
     assert "the job ended as FINISHED:" in outcome.said
+    assert outcome.left_behind == []
+
+
+def test_a_killed_object_server_ends_its_job_and_the_next_one_runs(flare: Path) -> None:
+    """It is in the server's job process; what it left in the spool is removed by the next."""
+    outcome = run(flare, "first", "restarted")
+    first, second = outcome.said.splitlines()
+    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
+    assert "FINISHED:COMPLETED" not in first
+    assert second == "the job ended as FINISHED:COMPLETED"
+    assert outcome.left_behind == []
+
+
+def test_an_object_that_nobody_fetches_expires_and_the_round_ends_without_its_site(
+    flare: Path,
+) -> None:
+    """FLARE's task times out; who asks for the object later is refused, and gets the next round."""
+    outcome = run(flare, "first", "unfetched")
+    events = [(each["event"], each["side"], each.get("round")) for each in outcome.marks]
+    assert outcome.ended == "done", outcome.said
+    assert ("fetched too late", "site-2", None) in events
+    assert ("received", "site-2", 0) not in events
+    assert ("received", "site-2", 1) in events
+    [ended] = [each for each in outcome.marks if each["event"] == "run ended"]
+    assert ended["objects"] == 0
     assert outcome.left_behind == []

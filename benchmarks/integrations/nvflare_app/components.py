@@ -12,8 +12,35 @@ from nvflare.app_common.abstract.model import ModelLearnableKey, make_model_lear
 from nvflare.app_common.abstract.model_persistor import ModelPersistor
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.app_common.app_event_type import AppEventType
+from nvflare.app_common.workflows.fedavg import FedAvg
 
 from benchmarks.integrations import inside
+
+LATE_SITE = "site-2"
+TASK_SECONDS = 20
+
+
+class ImpatientFedAvg(FedAvg):
+    """FedAvg with a timeout of its tasks; FLARE's own default is to wait for ever."""
+
+    def send_model(self, *arguments: Any, **options: Any) -> Any:
+        return super().send_model(*arguments, **options, timeout=TASK_SECONDS)
+
+
+def leave_unfetched() -> None:
+    """Let this process keep its first reference until the server's first round is over."""
+    from streamlink.integrations.nvflare.sides import SiteSide
+
+    fetch = SiteSide.fetch
+
+    def late(side: Any, *arguments: Any, **options: Any) -> Any:
+        SiteSide.fetch = fetch
+        inside.mark("unfetched", side=LATE_SITE)
+        inside.wait_for("round-0-is-over")
+        inside.mark("fetched too late", side=LATE_SITE)
+        return fetch(side, *arguments, **options)
+
+    SiteSide.fetch = late
 
 
 class SiteProbe(FLComponent):
@@ -26,8 +53,11 @@ class SiteProbe(FLComponent):
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:
         if event_type == EventType.START_RUN:
-            inside.belong(fl_ctx.get_identity_name())
+            site = fl_ctx.get_identity_name()
+            inside.belong(site)
             inside.idle()
+            if inside.facts()["failure"] == "unfetched" and site == LATE_SITE:
+                leave_unfetched()
         elif event_type == EventType.BEFORE_PULL_TASK:
             self._began_at = time.monotonic()
         elif event_type == EventType.AFTER_PULL_TASK:
@@ -62,7 +92,17 @@ class ServerProbe(FLComponent):
         elif event_type == EventType.ABORT_TASK:
             inside.mark("aborted", task=str(fl_ctx.get_prop(FLContextKey.TASK_NAME)))
         elif event_type == EventType.END_RUN:
-            inside.mark("run ended")
+            inside.mark("run ended", objects=_objects_of(fl_ctx.get_engine().get_cell()))
+
+
+def _objects_of(cell: Any) -> int:
+    """Return how many objects the job's server still holds."""
+    if inside.facts()["line"] == "bare":
+        return 0
+    from streamlink.integrations.nvflare.sides import ServerSide, side_of
+
+    side = side_of(cell)
+    return len(side.objects) if isinstance(side, ServerSide) else 0
 
 
 class ArraysPersistor(ModelPersistor):

@@ -37,7 +37,7 @@ def the_job(folder: Path) -> FedJob:
         job.to_server(components.ArraysPersistor(), id="persistor")
         aggregator = None
     job.to_server(
-        FedAvg(
+        (components.ImpatientFedAvg if case["failure"] == "unfetched" else FedAvg)(
             num_clients=case["clients"],
             num_rounds=case["rounds"],
             persistor_id="persistor",
