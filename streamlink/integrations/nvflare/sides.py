@@ -98,6 +98,7 @@ class ServerSide:
     def drop(self, offer: Offer) -> None:
         """Release what was offered."""
         self.objects.drop(offer.reference)
+        try_malloc_trim()
 
     def close(self) -> None:
         """Stop serving, and remove everything that it holds."""
@@ -106,7 +107,8 @@ class ServerSide:
 
 def _listening(address: str, config: LinkConfig) -> ObjectServer:
     """Return a server with a spool that no other job of this machine has."""
-    limits = ObjectLimits(ttl=float(setting("ttl", "86400")))
+    # Each object has one reader, so there is nothing to share.
+    limits = ObjectLimits(ttl=float(setting("ttl", "86400")), shared_bytes=1 << 20)
     spools = Path(setting("spool", tempfile.gettempdir()), "streamlink-nvflare")
 
     def make(number: int, at: str) -> ObjectServer:
