@@ -16,6 +16,7 @@ import pytest
 from benchmarks.integrations import nvflare
 from benchmarks.integrations.cases import Case, Outcome
 from benchmarks.integrations.environments import NoEnvironment, build
+from benchmarks.integrations.nvflare_app import published
 from benchmarks.integrations.running import run_case
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,39 @@ def lines_of_code(path: Path) -> int:
     return len(lines)
 
 
+SCRIPT = """\
+import torch
+import torchvision
+from torchvision.transforms import ToTensor
+
+def main():
+    transform = ToTensor()
+    if True:
+        train_set = torchvision.datasets.CIFAR10(transform=transform)
+    print(train_set)
+"""
+
+
+def test_only_the_data_set_of_a_published_script_is_replaced() -> None:
+    changed = published.edited(SCRIPT, published.data_edits(SCRIPT)).splitlines()
+    added = [line for line in changed if line not in SCRIPT.splitlines()]
+    assert [line.split(" = ")[0].strip() for line in added] == [
+        "images", "train_set", "images", "test_set",
+    ]  # fmt: skip
+    assert [line for line in changed if line not in added] == [
+        "import torch", "", "def main():", "    print(train_set)",
+    ]  # fmt: skip
+
+
+def test_a_published_job_gets_the_environment_of_poc_mode_and_nothing_else() -> None:
+    job = "from nvflare.recipe import SimEnv\nenv = SimEnv(num_clients=2, log_config=args.log)\n"
+    assert published.edited(job, published.job_edits(job, poc=False)) == job
+    assert published.edited(job, published.job_edits(job, poc=True)).splitlines() == [
+        "from nvflare.recipe import PocEnv",
+        "env = PocEnv(num_clients=2)",
+    ]
+
+
 # --- in FLARE's own environment ---------------------------------------------
 
 
@@ -64,10 +98,11 @@ def in_flare(
     """Run a program in FLARE's environment, with the one variable of the integration."""
     here = {
         **os.environ,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
         "TMPDIR": str(folder),
         "NVFLARE_SIMULATOR_WORKSPACE_ROOT": str(folder / "simulation"),
+        "NVFLARE_POC_WORKSPACE": str(folder / "poc"),
         "NVFLARE_NVFLARE_DECOMPOSERS": "streamlink.integrations.nvflare",
         "NVFLARE_STREAMLINK_MIN_BYTES": "1",
     }
@@ -139,6 +174,44 @@ def test_a_torch_job_trains_over_streamlink(flare: Path, tmp_path: Path) -> None
     losses = [line.split(" - ")[-1] for line in said.splitlines() if ": loss " in line]
     assert "objects are served at 127.0.0.1" in said
     assert len(losses) == 4, said[-3000:]
+
+
+# --- FLARE's own examples, of which nothing is kept here ---------------------
+
+
+@pytest.fixture
+def hello_world() -> Path:
+    """FLARE's ``examples/hello-world``."""
+    if "FLARE_EXAMPLES" not in os.environ:
+        pytest.skip("set FLARE_EXAMPLES to examples/hello-world of a checkout of FLARE")
+    return Path(os.environ["FLARE_EXAMPLES"])
+
+
+@pytest.mark.parametrize("mode", [[], ["--poc"]], ids=["simulator", "poc"])
+def test_the_published_hello_numpy_runs(
+    flare: Path, hello_world: Path, tmp_path: Path, mode: list[str]
+) -> None:
+    words = ["-m", published.__name__, hello_world / "hello-numpy", tmp_path / "job", *mode]
+    done = in_flare(flare, words, tmp_path)
+    said = done.stdout + done.stderr + logs(tmp_path)
+    assert "objects are served at" in said, said[-3000:]
+    assert said.count("finished training for round 2") >= 2
+
+
+def test_the_published_hello_pt_runs_with_seeded_tensors(
+    flare: Path, hello_world: Path, tmp_path: Path
+) -> None:
+    words = ["-m", published.__name__, hello_world / "hello-pt", tmp_path / "job"]
+    done = in_flare(flare, [*words, "--num_workers", "0", "--epochs", "1"], tmp_path)
+    said = done.stdout + done.stderr
+    assert "+    train_set = torch.utils.data.TensorDataset(images, " in said
+    assert "objects are served at" in said, said[-3000:]
+    assert said.count("Finished Training for site-") == 4
+
+
+def logs(folder: Path) -> str:
+    """Return what FLARE's processes have logged below ``folder``."""
+    return "".join(path.read_text(errors="replace") for path in folder.rglob("log.txt"))
 
 
 def run(python: Path, line: str, failure: str | None = None, **more: object) -> Outcome:

@@ -34,13 +34,13 @@ def leave_unfetched() -> None:
     fetch = SiteSide.fetch
 
     def late(side: Any, *arguments: Any, **options: Any) -> Any:
-        SiteSide.fetch = fetch
+        SiteSide.fetch = fetch  # type: ignore[method-assign]
         inside.mark("unfetched", side=LATE_SITE)
         inside.wait_for("round-0-is-over")
         inside.mark("fetched too late", side=LATE_SITE)
         return fetch(side, *arguments, **options)
 
-    SiteSide.fetch = late
+    SiteSide.fetch = late  # type: ignore[method-assign,assignment]
 
 
 class SiteProbe(FLComponent):
