@@ -205,6 +205,30 @@ def check_what_nobody_fetches_is_released_at_the_timeout() -> None:
     grid.close()
 
 
+def check_an_update_that_comes_too_late_is_released_in_the_next_round() -> None:
+    with StreamlinkGrid(InMemory(adding)) as grid:
+        pull, waiting = grid.grid.pull_messages, grid.grid.waiting
+        late: list[Message] = []
+
+        def without_the_last(ids: Iterable[str]) -> list[Message]:
+            slow = [each for each in ids if waiting[each].metadata.dst_node_id == 22]
+            late.extend(grid.grid.answer(waiting[each]) for each in slow if not late)
+            return pull(set(ids) - set(slow))
+
+        grid.grid.pull_messages = without_the_last
+        [reply] = grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=0.1)
+        assert len(grid.objects) == 2  # also the update that nobody asked for
+        name = late[0].metadata.reply_to_message_id
+        grid.grid.pull_messages = lambda ids: late * (name in ids) + pull(set(ids) - {name})
+        del waiting[name], reply
+        replies = list(grid.send_and_receive(messages(ArrayRecord(MODEL))))
+        assert [each.metadata.src_node_id for each in replies] == [11, 22]
+        del replies
+        late.clear()
+        gc.collect()
+        assert len(grid.objects) == 0
+
+
 def check_an_update_that_has_gone_is_an_error_of_that_node_only() -> None:
     with StreamlinkGrid(InMemory(adding)) as grid:
         pull = grid.grid.pull_messages

@@ -37,7 +37,7 @@ def test_the_integration_is_short() -> None:
 
 def test_a_name_counts_from_the_next_publish_until_it_is_dismissed() -> None:
     admission = Admission(LinkConfig())
-    name, token = admission.admit_node(7)
+    name, token = admission.entry(7, {})
     assert name not in hashes(admission)
     admission.publish()
     assert hashes(admission)[name] == [sha256(token.encode()).hexdigest()]
@@ -48,13 +48,13 @@ def test_a_name_counts_from_the_next_publish_until_it_is_dismissed() -> None:
 
 def test_names_of_one_node_differ() -> None:
     admission = Admission(LinkConfig())
-    assert admission.admit_node(7) != admission.admit_node(7)
+    assert admission.entry(7, {}) != admission.entry(7, {})
 
 
 def test_a_node_with_a_certificate_connects_by_the_name_it_is_registered_with() -> None:
     admission = Admission(LinkConfig(security=SecurityConfig(ca=Path("ca.pem"))))
-    assert admission.admit_node(7, "hospital-a")[0] == "hospital-a"
-    assert admission.admit_node(8)[0] == "8"
+    assert admission.entry(7, {7: "hospital-a"})[0] == "hospital-a"
+    assert admission.entry(8, {})[0] == "8"
 
 
 def test_settings_that_have_tokens_already_are_refused(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_files_of_tls_that_make_no_sense_together_are_refused() -> None:
 
 def test_only_the_token_of_a_message_opens_the_server() -> None:
     admission = Admission(LinkConfig())
-    name, token = admission.admit_node(7)
+    name, token = admission.entry(7, {})
     admission.publish()
     right, wrong = SecretFile(token), SecretFile("x" * len(token))
     with ObjectServer("127.0.0.1:0", config=admission.config) as server:

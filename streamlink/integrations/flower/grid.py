@@ -6,13 +6,13 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message
 from flwr.common.constant import ErrorCode
@@ -61,7 +61,7 @@ def _as_flower_does(name: str) -> Callable[..., Any]:
     return lambda self, *args, **options: getattr(self.grid, name)(*args, **options)
 
 
-class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
+class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  # untyped
     """Sends references in the place of arrays, and returns replies whose arrays are read on demand.
 
     All else is done by ``grid``, over Flower's own connection. It listens from the beginning;
@@ -93,18 +93,16 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
         self.grid, self._poll_seconds = grid, poll_seconds
         self._limits = limits or ObjectLimits()
         self._sent: dict[str, _Sent] = {}
+        self._late: set[str] = set()  # nobody waits for the replies to these any more
         self._narrow: dict[str, dict[str, Any]] = {}  # see ``source_of``; by the record's key
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
-            self._admission = Admission(config or LinkConfig())
-            self.config = self._admission.config
+            self._guard = Admission(config or LinkConfig())
+            self.config = self._guard.config
             here = spool or folder / "spool"
             make = partial(ObjectServer, config=self.config, limits=self._limits, spool=here)
             self.objects = stack.enter_context(listening(listen, make))
             self.close = weakref.finalize(self, stack.pop_all().close)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -121,10 +119,10 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Push messages; a record that several of them share is put once."""
         # Copies: the caller's messages keep their arrays.
-        names = self._registered()
-        nodes = [(message, message.metadata.dst_node_id) for message in messages]
-        new = [_Sent(copy(m), *self._admission.admit_node(n, names.get(n, ""))) for m, n in nodes]
-        self._admission.publish()
+        nodes = self.grid.get_nodes() if self._guard.wants_certificates else ()
+        names = {each.node_id: each.name for each in nodes}
+        new = [_Sent(copy(m), *self._guard.entry(m.metadata.dst_node_id, names)) for m in messages]
+        self._guard.publish()
         self._put(new)
         for sent in new:
             self._refer(sent)
@@ -135,9 +133,13 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Pull replies; their arrays are at this server already, and read when they are used."""
-        replies = [self._opened(each) for each in self.grid.pull_messages(message_ids)]
-        self._release({each.metadata.reply_to_message_id for each in replies})
-        return replies
+        wanted = set(message_ids)
+        found = self.grid.pull_messages(wanted | self._late)
+        # One that comes too late is opened as well: its object is released with it, right here.
+        replies = {each.metadata.reply_to_message_id: self._opened(each) for each in found}
+        self._late -= replies.keys()
+        self._release(replies)
+        return [each for name, each in replies.items() if name in wanted]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -152,12 +154,8 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
             if waiting:
                 time.sleep(self._poll_seconds)
         self._release(waiting)
+        self._late |= waiting
         return replies
-
-    def _registered(self) -> dict[int, str]:
-        """Return the names of the nodes, where their certificates are compared with them."""
-        nodes = self.grid.get_nodes() if self._admission.wants_certificates else ()
-        return {each.node_id: each.name for each in nodes}
 
     # --- objects ------------------------------------------------------------------------------
 
@@ -194,9 +192,9 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
             try:
                 reply.content = records.exchanged(reply.content, self._open)
             except StreamlinkError as error:
-                sent = self._sent[reply.metadata.reply_to_message_id].message
-                unavailable = Error(ErrorCode.REPLY_MESSAGE_UNAVAILABLE, str(error))
-                return Message(unavailable, reply_to=sent)
+                if sent := self._sent.get(reply.metadata.reply_to_message_id):
+                    unavailable = Error(ErrorCode.REPLY_MESSAGE_UNAVAILABLE, str(error))
+                    return Message(unavailable, reply_to=sent.message)
         return reply
 
     def _open(self, record: ArrayRecord) -> ArrayRecord:
@@ -207,7 +205,7 @@ class StreamlinkGrid(Grid):  # type: ignore[misc]  # untyped
     def _release(self, message_ids: Iterable[str]) -> None:
         """Release what these messages brought: nobody waits for their replies any more."""
         for sent in filter(None, [self._sent.pop(each, None) for each in message_ids]):
-            self._admission.dismiss(sent.name, sent.token)
+            self._guard.dismiss(sent.name, sent.token)
             for each in sent.objects:
                 each.readers.pop(sent.token, None)
                 if not each.readers and each.reference is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 
 from streamlink import LinkConfig, SecurityConfig
 from streamlink.errors import SecurityError
@@ -57,15 +58,14 @@ class Admission(TokenList):
         self.config = with_security(config, tokens=self.path)
         self.wants_certificates = config.security.ca is not None
 
-    def admit_node(self, node: int, registered: str = "") -> tuple[str, str]:
+    def entry(self, node: int, names: Mapping[int, str]) -> tuple[str, str]:
         """Return the name of a client of this node, and its token.
 
         The name is a new one. Where it is compared with a certificate it is the one that the node
-        is ``registered`` with in Flower, or the node's ID if there is none.
+        is registered with in Flower, if it is in ``names``, or else the node's ID.
         """
-        name = f"{node}-{secrets.token_hex(4)}"
-        if self.wants_certificates:
-            name = registered or str(node)
+        own = names.get(node) or str(node)
+        name = own if self.wants_certificates else f"{node}-{secrets.token_hex(4)}"
         return name, self.admit(name)
 
 
