@@ -213,7 +213,7 @@ def check_an_update_that_comes_too_late_is_released_in_the_next_round() -> None:
         def without_the_last(ids: Iterable[str]) -> list[Message]:
             slow = [each for each in ids if waiting[each].metadata.dst_node_id == 22]
             late.extend(grid.grid.answer(waiting[each]) for each in slow if not late)
-            return pull(set(ids) - set(slow))
+            return list(pull(set(ids) - set(slow)))
 
         grid.grid.pull_messages = without_the_last
         [reply] = grid.send_and_receive(messages(ArrayRecord(MODEL)), timeout=0.1)
