@@ -25,7 +25,6 @@ from benchmarks.integrations.command import main
 from benchmarks.integrations.flower_processes import (
     Federation,
     Tls,
-    end_all,
     flwr_run,
     flwr_variables,
     free_ports,
@@ -48,7 +47,6 @@ def run(running: Running) -> None:
         simulated(running, APP, env)
         mark_rounds(running)
         say(running)
-        end_all(running)
         return
     [listen] = free_ports(1)
     relay = running.relay(f"127.0.0.1:{listen}") if running.case.failure == "cut" else None

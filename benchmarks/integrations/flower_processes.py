@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,13 +13,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.integrations.running import CaseFailed, Running
-from benchmarks.integrations.sides import processes_of
 
-__all__ = ["Federation", "Tls", "end_all", "flwr_run", "flwr_variables", "simulated", "wheel"]
+__all__ = ["Federation", "Tls", "flwr_run", "flwr_variables", "free_ports", "simulated"]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 END_SECONDS = 60.0
 RUN_SECONDS = 3600.0
+RAY_GAVE_UP = "The current node timed out during startup"
+RAY_STARTS = 3  # Ray has 30 s to start, which is too short on a busy machine
 
 Variables = dict[str, str]
 
@@ -65,13 +66,13 @@ class Federation:
         running: starts and ends them.
         env: their environment.
         tls: Flower's own port has TLS with these files; None: plain text.
-        installs: whether they install what an app depends on, with uv.
+
+    They install nothing: what an app needs is in their environment. Flower's SuperNodes do so by
+    default, and on one machine those that install would share the folder of a run.
     """
 
-    def __init__(
-        self, running: Running, env: Variables, *, tls: Tls | None = None, installs: bool = False
-    ) -> None:
-        self._running, self._env, self._tls, self._installs = running, env, tls, installs
+    def __init__(self, running: Running, env: Variables, *, tls: Tls | None = None) -> None:
+        self._running, self._env, self._tls = running, env, tls
         self.address = f"127.0.0.1:{free_ports(1)[0]}"
         self.nodes: list[subprocess.Popen[bytes]] = []
         self.link: subprocess.Popen[bytes] | None = None
@@ -86,18 +87,17 @@ class Federation:
             certificate, key = map(str, self._tls.pair("server"))
             security = ["--ssl-certfile", certificate, "--ssl-keyfile", key]
             security += ["--ssl-ca-certfile", str(self._tls.ca)]
-        install = [] if self._installs else ["--disable-runtime-dependency-installation"]
-        command = [self._program("flower-superlink"), *security, "--port", port, *install, *words]
+        install = "--disable-runtime-dependency-installation"
+        command = [self._program("flower-superlink"), *security, "--port", port, install, *words]
         self.link = self._running.start("server", command, env={**self._env, **env})
         wait_for(int(port))
 
     def start_node(self, config: str, *words: str) -> None:
         """Start the next SuperNode, with this node configuration, and wait until it is there."""
         security = ["--root-certificates", str(self._tls.ca)] if self._tls else ["--insecure"]
-        install = ["--allow-runtime-dependency-installation"] if self._installs else []
         where = ["--superlink", self.address, "--port", str(free_ports(1)[0])]
         program = self._program("flower-supernode")
-        command = [program, *security, *where, *install, "--node-config", config, *words]
+        command = [program, *security, *where, "--node-config", config, *words]
         side = f"site-{len(self.nodes) + 1}"
         self.nodes.append(self._running.start(side, command, env=self._env))
         wait_for_line(self._running.folder / f"{side}.log", "SuperNode ID")
@@ -128,36 +128,46 @@ def flwr_variables(running: Running) -> Variables:
     }
 
 
-def flwr_run(
-    running: Running, app: Path, env: Variables, *words: str, side: str = "driver"
-) -> subprocess.Popen[bytes]:
+def flwr_run(running: Running, app: Path, env: Variables, *words: str) -> subprocess.Popen[bytes]:
     """Start ``flwr run`` of the app, at the connection that was written last."""
     command = [running.python.parent / "flwr", "run", app, "case", "--stream", *words]
-    return running.start(side, command, env=env)
+    return running.start("driver", command, env=env)
 
 
 def simulated(running: Running, app: Path, env: Variables, *words: str) -> None:
-    """Run the app in Flower's simulation, to its end.
+    """Run the app in Flower's simulation, to its end, and end the SuperLink of the simulation.
 
-    ``flwr run`` makes an environment with uv, which finds this checkout as a wheel.
+    An environment for the app is made with uv, which finds this checkout as a wheel.
     """
     port, other = free_ports(2)
-    ports = {
+    env = {
+        **env,
         "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port),
         "FLWR_LOCAL_CONTROL_API_PORT": str(other),
+        "UV_FIND_LINKS": wheel(running.folder / "wheel"),
     }
     number = running.case.clients
     write_connection(Path(env["FLWR_HOME"]), ":local:", f"options.num-supernodes = {number}")
-    links = {"UV_FIND_LINKS": wheel(running.folder / "wheel")}
-    job = flwr_run(running, app, {**env, **ports, **links}, *words, side="server")
-    running.finish(job, seconds=RUN_SECONDS)
-
-
-def end_all(running: Running) -> None:
-    """End what ``flwr run`` has left for the next run: a SuperLink of its own."""
-    for pid in processes_of(running.name):
-        os.kill(pid, signal.SIGTERM)
+    # ``flwr run`` uses the one that it finds. Its own has 15 s to start, which can be too short.
+    where = ["--control-api-address", f"127.0.0.1:{other}", "--host", "127.0.0.1", "--port", port]
+    program = running.python.parent / "flower-superlink"
+    link = running.start("server", [program, "--insecure", "--simulation", *where], env=env)
+    wait_for(port)
+    for _ in range(RAY_STARTS):
+        job = flwr_run(running, app, env, *words)
+        running.finish(job, seconds=RUN_SECONDS)
+        if RAY_GAVE_UP not in (running.folder / "driver.log").read_text("utf-8"):
+            break
+        remove_left(running)  # the process of the ServerApp was killed with it
+        (running.folder / "driver.log").unlink()
+    link.terminate()
+    running.end_of(link, seconds=END_SECONDS)
     require_nothing_left(running)
+
+
+def remove_left(running: Running) -> None:
+    for path in (running.folder / "tmp").glob("streamlink-*"):
+        shutil.rmtree(path)
 
 
 def require_nothing_left(running: Running) -> None:
