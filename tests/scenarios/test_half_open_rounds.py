@@ -20,7 +20,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from tests.support.forked import Fork
 from tests.support.peers import WAIT, assert_same, initial, mean_of
 from tests.support.processes import fact
-from tests.support.relay import Link, Relay
+from tests.support.relay import Relay, Step
 from tests.support.round_processes import LINK, Job
 
 pytestmark = pytest.mark.processes
@@ -40,8 +40,8 @@ TIMEOUTS = {
 SHORT: dict[str, Any] = {**LINK, "timeouts": TIMEOUTS}
 COMES_BACK = {**LINK, "timeouts": {**TIMEOUTS, "rejoin_timeout": 60.0}}
 WINDOW = SHORT["stream"]["window_bytes"]
-SECONDS, LIFETIME = 2.0, 0.6
-"""What the updates take at least on their line, and what a connection lives (seconds)."""
+RESETS_AFTER = (300_000, 600_000, 900_000)
+"""After so many bytes of both updates together: fewer than one of them has."""
 
 LONG = 60.0
 """A grace time that a busy machine does not use up (seconds)."""
@@ -177,15 +177,17 @@ def test_a_proxy_that_ends_long_streams_costs_a_round_resumes_only(
     gather: str, tmp_path: Path
 ) -> None:
     rules: dict[str, Any] = {"gather": gather, "fates": {NEAR: "wait@t0", FAR: "wait@t0"}}
+    patient = {**LINK, "timeouts": {**TIMEOUTS, "session_timeout": LONG, "reconnect_timeout": LONG}}
+    rules |= {"link": patient, "far_link": patient}
     with Relayed(tmp_path, far=(NEAR, FAR), wait_time_after_min_received=LONG, **rules) as job:
         for number in (NEAR, FAR):
             job.reached(number)
-        job.line.shape("up", Link(bandwidth=2 * FOUR.nbytes / SECONDS))
-        job.line.limit_lifetime(LIFETIME)
+        job.line.play(
+            [Step(action=Relay.reset, after_bytes=n, direction="up") for n in RESETS_AFTER]
+        )
         for number in (NEAR, FAR):
             job.go_on(number)
         report = fact(job.server, "contributors")
-        job.line.limit_lifetime(None)
         assert report["contributors"] == ["site-0", "site-1"]
         assert (report["attempt"], report["failures"]) == (1, {})
         wire = fact(job.server, "digest")["wire"]
