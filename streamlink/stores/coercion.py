@@ -115,7 +115,8 @@ def as_target(what: TargetLike) -> Target:
 def as_sink(what: TargetLike) -> Callable[[ModelSpec], ModelSink]:
     """Return a function that makes a sink in ``what`` for a spec; raises as ``as_target`` does.
 
-    The function raises ``SpecMismatch`` if a dict or a module has other tensors.
+    The function raises ``SpecMismatch`` if a dict or a module has other tensors, and if a function
+    made a sink that has others, or the same in another order.
     """
     target = as_target(what)
     if isinstance(target, ModelSink):
