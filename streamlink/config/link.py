@@ -231,6 +231,11 @@ class LimitsConfig(Settings):
     ``grpc.max_clients``); others wait. It holds for each way to answer by itself: to send a model,
     to receive one, and to reply without. Price: a thread each."""
 
+    max_waiting_requests: int = Field(default=512, ge=1)
+    """Server: most requests of clients that wait for a handler (count), over all clients, and for
+    each way to answer by itself; one more is refused, to be asked again later. Price: what a
+    request carries, its facts above all."""
+
     max_silent_calls: int = Field(default=32, ge=1)
     """Server: most open calls that have not identified themselves yet (count); one more closes the
     oldest of them. Price: two threads each."""

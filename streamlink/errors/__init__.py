@@ -9,6 +9,7 @@
     │     └─ FrameTooLarge           a frame above the negotiated size
     ├─ StreamAborted (code, reason, by_peer)
     │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
+    │     └─ ServerBusy              it has no room for another request just now
     ├─ ExchangeFailed (peer, topic, cause, timeout)   of ``Peer.ask``
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
@@ -79,6 +80,7 @@ from streamlink.errors.streams import (
     ReadTimeout,
     RemoteProtocolError,
     RequestRefused,
+    ServerBusy,
     StreamAborted,
     StreamTimeout,
 )
@@ -123,6 +125,7 @@ __all__ = [
     "RequestRefused",
     "RoundError",
     "SecurityError",
+    "ServerBusy",
     "SourceChanged",
     "SpecMismatch",
     "StoreError",

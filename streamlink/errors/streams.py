@@ -19,6 +19,7 @@ __all__ = [
     "ReadTimeout",
     "RemoteProtocolError",
     "RequestRefused",
+    "ServerBusy",
     "StreamAborted",
     "StreamTimeout",
 ]
@@ -109,6 +110,10 @@ class RequestRefused(StreamAborted):
 
     def __str__(self) -> str:
         return f"{self.who} refused: {self.reason}"
+
+
+class ServerBusy(RequestRefused):
+    """The server has no room for another request just now: ask again later."""
 
 
 class ExchangeFailed(StreamlinkError):

@@ -17,10 +17,11 @@ from streamlink.errors import (
     LocalProtocolError,
     RemoteProtocolError,
     RequestRefused,
+    ServerBusy,
     StreamlinkError,
 )
 from streamlink.extent import Extent
-from streamlink.link.facts import RETURNS, SENDS
+from streamlink.link.facts import BUSY, RETURNS, SENDS, own
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.streams import is_complete
@@ -171,7 +172,8 @@ def ask_server(
             setting="timeout",
         ) from None
     if reply.error:
-        raise RequestRefused(reply.error, who=session.peer_name, metadata=reply.metadata)
+        kind = ServerBusy if BUSY in reply.metadata else RequestRefused
+        raise kind(reply.error, who=session.peer_name, metadata=own(reply.metadata))
     return reply
 
 

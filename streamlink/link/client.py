@@ -159,6 +159,7 @@ class ClientLink(Closing):
         Raises:
             LocalProtocolError: a fact or the topic is no text, or there is too much of it.
             RequestRefused: the server does not answer this topic, or its handler failed.
+            ServerBusy: it has no room for another request just now; ask again later.
             CommunicationTimeout: there was no answer in time.
             StreamAborted: the session was lost or ended meanwhile. Whether the server has done
                 what it was asked is then not known; ask again over the next session.

@@ -6,9 +6,10 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
+from math import inf
 from typing import NamedTuple
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "LineFull"]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -16,6 +17,10 @@ logger = logging.getLogger("streamlink.server")
 class _Work(NamedTuple):
     whose: str
     do: Callable[[], object]
+
+
+class LineFull(Exception):
+    """As much work waits for a thread as may."""
 
 
 class Crew:
@@ -30,22 +35,33 @@ class Crew:
         most_each: so many of them for one peer.
         spare: so many more, for peers that have none: whatever the others do, the first work of a
             peer does not wait.
+        most_waiting: so much work waits for a thread.
     """
 
-    def __init__(self, name: str, *, most: int, most_each: int, spare: int = 0) -> None:
+    def __init__(
+        self, name: str, *, most: int, most_each: int, spare: int = 0, most_waiting: float = inf
+    ) -> None:
         self._name, self._most, self._most_each = name, most, most_each
-        self._spare = spare
+        self._spare, self._most_waiting = spare, most_waiting
         self._lock = threading.Lock()
         self._waiting: deque[_Work] = deque()
         self._busy: Counter[str] = Counter()
 
     def give(self, whose: str, do: Callable[[], object]) -> bool:
-        """Have ``do`` called, now or once a thread is free; returns at once whether it is now."""
+        """Have ``do`` called, now or once a thread is free; returns at once whether it is now.
+
+        Raises:
+            LineFull: it would have to wait, and ``most_waiting`` others do.
+            RuntimeError: the system has no room for another thread.
+        """
         with self._lock:
             self._waiting.append(_Work(whose, do))
             # Not always ``do``: work that was put back because no thread could start has no thread
             # to take it, and is older.
             work = self._take()
+            if work is None and len(self._waiting) > self._most_waiting:
+                self._waiting.pop()
+                raise LineFull
         if work is None:
             return False
         try:
@@ -54,6 +70,13 @@ class Crew:
             self._put_back(work, but=do)
             raise
         return work.do is do
+
+    def take_back(self, do: Callable[[], object]) -> bool:
+        """Have ``do`` not called; returns False where a thread has it already."""
+        with self._lock:
+            left = deque(each for each in self._waiting if each.do is not do)
+            was_there, self._waiting = len(left) < len(self._waiting), left
+            return was_there
 
     def _put_back(self, work: _Work, but: Callable[[], object]) -> None:
         """Free the place of work for which there is no thread; ``but``: who gave it is told."""

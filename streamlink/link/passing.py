@@ -6,6 +6,7 @@ from streamlink.errors import (
     AbortCode,
     AuthenticationFailed,
     RequestRefused,
+    ServerBusy,
     StreamAborted,
     StreamTimeout,
     TransportError,
@@ -31,7 +32,7 @@ _PASSING = {
 def is_passing(error: BaseException) -> bool:
     """Return whether another attempt may succeed."""
     if isinstance(error, RequestRefused):
-        return False  # the peer has decided
+        return isinstance(error, ServerBusy)  # else the peer has decided
     if isinstance(error, StreamAborted):
         return error.code in _PASSING
     # ``ConnectFailed`` is one of them: a server that is busy may be free later. Whoever does not

@@ -335,6 +335,7 @@ class Server:
             self._changed.notify_all()
 
     def _left(self, session: Session) -> None:
+        self._serving.left(session)
         with self._changed:
             # The client may be back already: then a newer session has the name.
             if session.peer_name in self._peers and not self._peers[session.peer_name].is_here:

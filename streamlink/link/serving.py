@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link.client_request import ClientRequest
-from streamlink.link.crew import Crew
+from streamlink.link.crew import Crew, LineFull
+from streamlink.link.facts import BUSY
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
 
@@ -26,9 +28,21 @@ Answers = Literal["send", "receive", "reply"]
 """How a handler answers, by the method of ``ClientRequest``."""
 
 
+_Key = tuple[str, int]  # of a request: its session and its number
+
+
 class _Registered(NamedTuple):
     handler: Handler
     answers: Answers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taken:
+    """A request that was not refused, and who does the work on it."""
+
+    asked: ClientRequest
+    crew: Crew
+    work: Callable[[], object]
 
 
 class Serving:
@@ -38,7 +52,8 @@ class Serving:
     request waiting, and what a client sends may depend on what it receives meanwhile.
 
     Args:
-        config: how many handlers run at the same time, in all and for one client.
+        config: how many handlers run at the same time, in all and for one client, and how many
+            requests wait for one.
         clock: of waits.
     """
 
@@ -46,9 +61,14 @@ class Serving:
         self._interval = config.timeouts.held_interval
         self._handlers: dict[str, _Registered] = {}
         self._changed = clock.condition()
-        self._open: dict[tuple[str, int], ClientRequest] = {}
+        self._open: dict[_Key, _Taken] = {}
         self._waiting: set[ClientRequest] = set()
         self._is_reporting = False
+        self._no_room = (
+            f"{config.limits.max_waiting_requests} requests of clients wait for a handler, the "
+            "most that may (max_waiting_requests); ask again later, or raise that or max_handlers "
+            "at the server"
+        )
         self._crews = {answers: _crew(answers, config) for answers in get_args(Answers)}
 
     def add(self, topic: str, handler: Handler, answers: Answers) -> None:
@@ -72,30 +92,52 @@ class Serving:
             session.reply(request, error=error)
             return
         asked, key = make(), (session.session_id, request.request_id)
+        crew = self._crews[found.answers]
+        taken = _Taken(asked, crew, lambda: self._handle(key, asked, found.handler))
         with self._changed:
             # Before the crew has it, whose thread forgets it; and a cancel that follows at once
             # must find it.
-            self._open[key] = asked
+            self._open[key] = taken
         try:
-            is_now = self._crews[found.answers].give(
-                session.peer_name, lambda: self._handle(key, asked, found.handler)
-            )
+            if not crew.give(session.peer_name, taken.work):
+                self._wait_in_line(key, asked)
+        except LineFull:
+            self._forget(key)
+            asked.reply(error=self._no_room, metadata={BUSY: "1"})
         except Exception:  # the system has no room for another thread
             logger.exception("%s asked for %r: there is no thread", session.peer_name, asked.topic)
             self._forget(key)
-            asked.reply(error="the server has no thread for it at the moment; ask again later")
-            return
-        if not is_now:
-            self._wait_in_line(asked)
+            error = "the server has no thread for it at the moment; ask again later"
+            asked.reply(error=error, metadata={BUSY: "1"})
 
     def call_off(self, session: Session, number: int, reason: str) -> None:
         """Note that a client has called a request off."""
         with self._changed:
-            asked = self._open.get((session.session_id, number))
-        if asked is not None:
-            asked.call_off(reason)
+            taken = self._open.get(key := (session.session_id, number))
+        if taken is None:
+            return
+        taken.asked.call_off(reason)
+        if self._take_back(key, taken):
+            taken.asked.reply(error=reason or "called off")
 
-    def _handle(self, key: tuple[str, int], asked: ClientRequest, handler: Handler) -> None:
+    def left(self, session: Session) -> None:
+        """Forget what a client that has gone has asked, as far as it waits for a thread."""
+        with self._changed:
+            its = [(key, each) for key, each in self._open.items() if key[0] == session.session_id]
+        for key, taken in its:
+            self._take_back(key, taken)
+
+    def _take_back(self, key: _Key, taken: _Taken) -> bool:
+        """Take a request out of the line; False: a handler has it."""
+        if not taken.crew.take_back(taken.work):
+            return False
+        with self._changed:
+            del self._open[key]
+            self._waiting.discard(taken.asked)
+            self._changed.notify_all()
+        return True
+
+    def _handle(self, key: _Key, asked: ClientRequest, handler: Handler) -> None:
         with self._changed:
             asked.has_begun = True
             self._waiting.discard(asked)
@@ -113,16 +155,17 @@ class Serving:
             self._forget(key)
             asked.close()
 
-    def _forget(self, key: tuple[str, int]) -> None:
+    def _forget(self, key: _Key) -> None:
         with self._changed:
             del self._open[key]
 
     # --- what waits for a thread ------------------------------------------------------------
 
-    def _wait_in_line(self, asked: ClientRequest) -> None:
+    def _wait_in_line(self, key: _Key, asked: ClientRequest) -> None:
         with self._changed:
-            # A thread may have taken it since the crew said that none was free.
-            if asked.has_begun:
+            # Since the crew said that no thread was free, one may have taken it, or its client may
+            # have gone.
+            if asked.has_begun or key not in self._open:
                 return
             self._waiting.add(asked)
             is_first, self._is_reporting = not self._is_reporting, True
@@ -151,4 +194,5 @@ def _crew(answers: Answers, config: LinkConfig) -> Crew:
         most=limits.max_handlers,
         most_each=max(1, limits.max_streams // 4),
         spare=config.grpc.max_clients,
+        most_waiting=limits.max_waiting_requests,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
-from streamlink.errors import RequestRefused, StreamlinkError
+from streamlink.errors import RequestRefused, ServerBusy, StreamlinkError
 from streamlink.link import ClientLink
 from streamlink.objects.reference import Reference
 from streamlink.objects.wire import CLOSE, Caller
@@ -88,6 +88,8 @@ class Endings:
         """Ask the server to end the read; False: another attempt may succeed."""
         try:
             self._link.ask(CLOSE, metadata=ending.facts(), timeout=seconds, cancel=cancel).close()
+        except ServerBusy:
+            return False
         except RequestRefused:
             pass  # the server was started again, or has no objects any more
         except RuntimeError:

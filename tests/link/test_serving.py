@@ -6,7 +6,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from streamlink.errors import (
     CommunicationTimeout,
     LocalProtocolError,
     RequestRefused,
+    ServerBusy,
     StreamAborted,
 )
 from streamlink.extent import Extent
@@ -359,6 +361,75 @@ def test_a_slow_client_leaves_a_thread_to_one_that_comes_later(asking: type[Aski
     finally:
         may_end.set()
         slow.join(WAIT)
+
+
+@contextmanager
+def full_line(site: Asking, may_end: threading.Event) -> Iterator[Future[Answer]]:
+    """Let a client ask until one request runs and one waits; gives the one that was refused."""
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            asked = [pool.submit(site.ask, timeout=WAIT) for _ in range(3)]
+            yield next(as_completed(asked, WAIT))
+        finally:
+            may_end.set()
+            wait(asked, WAIT)
+
+
+def one_in_line() -> LinkConfig:
+    limits = one_of_each().limits.model_copy(update={"max_waiting_requests": 1})
+    return SMALL.model_copy(update={"limits": limits})
+
+
+def _unused(result: object) -> None:
+    pass
+
+
+def test_a_request_that_has_no_place_in_the_line_is_refused_with_what_to_do(
+    asking: type[Asking],
+) -> None:
+    may_end = threading.Event()
+    site = asking(lambda asked: _unused(may_end.wait(WAIT)), one_in_line())
+    with (
+        full_line(site, may_end) as refused,
+        pytest.raises(ServerBusy, match=r"1 requests .* \(max_waiting_requests\); ask again"),
+    ):
+        refused.result()
+    site.ask(timeout=WAIT).close()
+
+
+def test_what_a_client_that_has_gone_asked_leaves_the_line(asking: type[Asking]) -> None:
+    may_end = threading.Event()
+    site = asking(lambda asked: _unused(may_end.wait(WAIT)), one_in_line())
+    with full_line(site, may_end), ThreadPoolExecutor(3) as pool:
+        site.client.close()
+        assert site.server.wait_until_left("site-1", WAIT)
+        with ClientLink(site.server.address, name="late", config=SMALL) as late:
+            asked = [pool.submit(late.ask, "it", timeout=WAIT) for _ in range(3)]
+            with pytest.raises(ServerBusy):
+                next(as_completed(asked, WAIT)).result()
+            may_end.set()
+            wait(asked, WAIT)
+            assert sum(each.exception() is None for each in asked) == 2
+
+
+def test_a_request_that_is_called_off_leaves_the_line(asking: type[Asking]) -> None:
+    may_end, began = threading.Event(), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        began.set()
+        may_end.wait(WAIT)
+
+    site = asking(handler, one_in_line())
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            first = pool.submit(site.ask, timeout=WAIT)
+            assert began.wait(WAIT)
+            for _ in range(3):
+                with pytest.raises(CommunicationTimeout):  # not ServerBusy
+                    site.ask(timeout=0.01)
+        finally:
+            may_end.set()
+        first.result(WAIT).close()
 
 
 def few(most: int) -> LinkConfig:
