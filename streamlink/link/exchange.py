@@ -26,6 +26,7 @@ from streamlink.errors import (
     CommunicationTimeout,
     ExchangeFailed,
     ModelError,
+    OpenTimeout,
     StreamAborted,
     StreamlinkError,
     code_of,
@@ -96,7 +97,8 @@ class Opened:
 class Exchange(Future[ExchangeResult]):
     """One request to one client; a ``concurrent.futures.Future``, and awaitable in asyncio.
 
-    Its callbacks run in a thread of the exchange, or in the one that cancels it.
+    Its callbacks run in a thread of the exchange, or in the one that cancels it; those that were
+    added where an event loop runs are called by that loop, so that ``asyncio.wait`` takes it.
     """
 
     def __init__(
@@ -125,7 +127,8 @@ class Exchange(Future[ExchangeResult]):
         self._last: ExchangeProgress | None = None
         # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
         self._is_done = clock.event()
-        self.add_done_callback(lambda _: self._is_done.set())
+        self._in_loops: list[_InLoop] = []
+        super().add_done_callback(lambda _: self._is_done.set())
         self._timer: threading.Timer | None = None
         if timeout is not None:  # a short one may be over before it is noted
             self._timer = start_timer(clock, timeout, self._time_out)
@@ -198,6 +201,24 @@ class Exchange(Future[ExchangeResult]):
         """Wait for it in asyncio, without blocking the loop; a cancelled task cancels it."""
         return asyncio.wrap_future(self).__await__()
 
+    def add_done_callback(self, fn: Callable[[Future[ExchangeResult]], object]) -> None:
+        """Have ``fn`` called once it is over: by the event loop that runs here, if one does."""
+        try:
+            call = _InLoop(asyncio.get_running_loop(), fn)
+        except RuntimeError:
+            super().add_done_callback(fn)
+            return
+        self._in_loops.append(call)
+        super().add_done_callback(call)
+
+    def remove_done_callback(self, fn: Callable[[Future[ExchangeResult]], object]) -> int:
+        """Call ``fn`` no more, where an event loop would; returns how often it was added."""
+        found = [each for each in self._in_loops if each.fn == fn]
+        for each in found:
+            each.is_removed = True
+            self._in_loops.remove(each)
+        return len(found)
+
     # --- its way ------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -224,10 +245,10 @@ class Exchange(Future[ExchangeResult]):
         opened.pending.add_done_callback(self._replied)
         # Both ways at once: a client may answer while it still receives. If nobody read its answer
         # meanwhile, it would stop reading at the end of its credit, and both ends would wait.
-        receiving = self._start_receiving(opened.incoming) if opened.outgoing is not None else None
+        receiving = self._start_receiving(opened) if opened.outgoing is not None else None
         try:
             sent = self._send(opened)
-            received = self._receive(opened.incoming) if receiving is None else None
+            received = self._receive(opened) if receiving is None else None
         except BaseException as error:
             self._stop(error, abort_reason(error))
             raise
@@ -253,25 +274,45 @@ class Exchange(Future[ExchangeResult]):
         opened.session.request_complete(opened.pending)
         return receipt
 
-    def _start_receiving(self, incoming: ReceiveTransfer | None) -> _Receiving:
+    def _start_receiving(self, opened: Opened) -> _Receiving:
         def receive() -> Receipt | None:
             try:
-                return self._receive(incoming)
+                return self._receive(opened)
             except BaseException as error:
                 self._stop(error, abort_reason(error))
                 raise
 
         return _Receiving(receive, f"receive-{self.peer_name}")
 
-    def _receive(self, incoming: ReceiveTransfer | None) -> Receipt | None:
-        if incoming is None:
+    def _receive(self, opened: Opened) -> Receipt | None:
+        if opened.incoming is None:
             return None
         try:
-            return receive_model(incoming, self._sink)
+            self._wait_announced(opened, opened.incoming)
+            return receive_model(opened.incoming, self._sink)
         except StreamlinkError:
             if "returns" in self._omitted:
                 return None
             raise
+
+    def _wait_announced(self, opened: Opened, incoming: ReceiveTransfer) -> None:
+        """Wait for the client's model: as long as its work may take, and once it replied no more.
+
+        Its reply ends the stage *processing*, and its model may be a little later.
+        """
+        seconds = opened.session.config.timeouts.open_timeout
+        has_replied = False
+        while not incoming.wait_announced(seconds):
+            # Not at once: the reply may have come at the end of this wait.
+            is_late, has_replied = has_replied, opened.pending.done()
+            if is_late and not opened.session.is_disconnected:
+                raise OpenTimeout(
+                    who=self.peer_name,
+                    stream=f"the stream of its answer to {self.topic!r}, after its reply",
+                    seconds=seconds,
+                    bytes_done=0,
+                    setting="open_timeout",
+                )
 
     def _sink(self, incoming: ReceiveTransfer) -> ModelSink:
         assert self._opened is not None
@@ -433,6 +474,26 @@ def _without_frames(error: BaseException) -> str:
 
 def _nothing(*_: object) -> Any:
     raise RuntimeError("the exchange is over")
+
+
+class _InLoop:
+    """A callback that an event loop calls, in its own thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fn: Callable[[Future[ExchangeResult]], object],
+    ) -> None:
+        self.fn, self.is_removed = fn, False
+        self._loop = loop
+
+    def __call__(self, done: Future[ExchangeResult]) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
+            self._loop.call_soon_threadsafe(self._call, done)
+
+    def _call(self, done: Future[ExchangeResult]) -> None:
+        if not self.is_removed:
+            self.fn(done)
 
 
 class _OutOfTime(StreamlinkError):

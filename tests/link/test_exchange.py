@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import wait
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,6 +196,55 @@ def test_the_tools_of_asyncio_take_an_exchange_that_is_wrapped(asked: Asked) -> 
         return [float(answer["w"][0]) for answer in answers]
 
     assert asyncio.run(asyncio.wait_for(ask(), WAIT)) == [2, 2, 2]
+
+
+def test_asyncio_waits_for_exchanges_as_they_are(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(lambda work: stuck(work) if work.topic == "stuck" else add_one(work))
+
+    async def ask() -> None:
+        quick: Any = peer.ask("add", arrays(1), into=arrays(0))
+        slow: Any = peer.ask("stuck", arrays(1), into=arrays(0))
+        some = await asyncio.wait([quick, slow], return_when=asyncio.FIRST_COMPLETED)
+        assert some == ({quick}, {slow})
+        assert (await asyncio.wait([slow], timeout=0.01))[1] == {slow}
+        waiting = asyncio.ensure_future(asyncio.wait([slow]))
+        await asyncio.sleep(0)  # it waits from here on
+        stuck.may_end.set()
+        assert (await waiting)[0] == {slow}
+        assert slow.result(0).received is not None
+        assert (await asyncio.wait([quick]))[0] == {quick}, "one that is over, too"
+
+    asyncio.run(asyncio.wait_for(ask(), WAIT))
+
+
+def test_a_callback_from_a_loop_is_called_by_the_loop_unless_it_was_removed(asked: Asked) -> None:
+    peer, called = asked.peer(add_one), list[threading.Thread]()
+
+    async def ask() -> None:
+        exchange = peer.ask("add", arrays(1), into=arrays(0))
+        exchange.add_done_callback(lambda _: called.append(threading.current_thread()))
+        exchange.add_done_callback(print)
+        assert exchange.remove_done_callback(print) == 1
+        assert exchange.remove_done_callback(print) == 0
+        await exchange
+
+    asyncio.run(asyncio.wait_for(ask(), WAIT))
+    assert called == [threading.current_thread()]
+
+
+def test_a_loop_that_is_closed_does_not_keep_an_exchange_from_its_end(asked: Asked) -> None:
+    stuck = Stuck()
+    peer = asked.peer(stuck)
+
+    async def ask() -> Exchange:
+        exchange = peer.ask("add", arrays(1), into=arrays(0))
+        exchange.add_done_callback(print)
+        return exchange
+
+    exchange = asyncio.run(ask())
+    stuck.may_end.set()
+    assert exchange.result(WAIT).received is not None
 
 
 def test_a_cancelled_task_cancels_its_exchange(asked: Asked) -> None:

@@ -17,6 +17,8 @@ from streamlink.link.send_model import send_model
 from streamlink.link.transfer import Receipt
 from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
+from streamlink.transport.connect import dial
+from streamlink.transport.session import Session
 from tests.support.dialing import Dialing, Once, TappedCall
 from tests.support.models import content, pattern_model
 from tests.support.peers import ODD, WAIT, config
@@ -104,6 +106,24 @@ def test_one_that_waits_for_its_turn_runs_out_of_time_too() -> None:
         assert job.seconds == 20.0
         for exchange in many:
             exchange.cancel()
+
+
+def test_an_answer_that_a_client_replied_and_never_sends_is_not_waited_for() -> None:
+    with VirtualJob(PATIENT) as job:
+
+        def reply(session: Session, request: f.Request) -> None:
+            job.sleep(50.0)
+            session.reply(request)
+
+        dialer = dial(job.server.address, PATIENT, name="site-0", clock=job.clock)
+        session = dialer.connect(reply)
+        (peer,) = job.server.wait_for_peers(1, 1.0)
+        failed = peer.ask("get", into=MemoryStore()).exception(HOUR)
+        assert isinstance(failed, ExchangeFailed)
+        assert isinstance(failed.cause, OpenTimeout)
+        assert job.seconds <= 50.0 + 2 * PATIENT.timeouts.open_timeout
+        session.close("done")
+        dialer.close()
 
 
 def test_work_that_does_not_move_runs_into_its_deadline() -> None:
