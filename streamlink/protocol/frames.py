@@ -339,6 +339,8 @@ class Welcome:
     heartbeat_interval: float
     data_ports: tuple[DataPort, ...] = ()
     """The best first; a client uses one that it knows, or none."""
+    max_open_requests: int = 0
+    """Of the client, at once; 0: not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,12 @@ def welcome_fault(welcome: Welcome, config: LinkConfig) -> str:
     return ""
 
 
+def agree_open_requests(config: LinkConfig, welcome: Welcome) -> int:
+    """Return how many requests the client of ``welcome`` has open at once, at most (count)."""
+    most = config.limits.max_open_requests
+    return min(most, welcome.max_open_requests or most)
+
+
 # --- streams: the sender ------------------------------------------------------------------
 
 

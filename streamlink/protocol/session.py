@@ -34,6 +34,7 @@ from streamlink.protocol.frames import (
     Request,
     TaskProgress,
 )
+from streamlink.protocol.handshake import agree_open_requests
 from streamlink.protocol.requests import OpenRequests, ServedRequests
 from streamlink.protocol.session_lifecycle import MAX_EVENTS, SessionLifecycle
 from streamlink.protocol.states import SESSION_TRANSITIONS, SessionState, Transitions
@@ -86,8 +87,10 @@ class SessionMachine(SessionLifecycle):
 
     @property
     def has_place(self) -> bool:
-        """Whether the peer takes another request, if its limit is no less than ours."""
-        return self._open_requests.unanswered < self.config.limits.max_open_requests
+        """Whether the peer takes another request."""
+        return self._welcome is not None and (
+            self._open_requests.unanswered < agree_open_requests(self.config, self._welcome)
+        )
 
     def request_complete(self, number: int, *, now: float) -> None:
         """Start the processing timer: the whole request is at the peer.

@@ -241,6 +241,7 @@ class SessionLifecycle(Machine):
             chunk_bytes=agree_chunk(self.config, self._hello, self.peer_name),
             heartbeat_interval=self.config.timeouts.heartbeat_interval,
             data_ports=data_ports,
+            max_open_requests=self.config.limits.max_open_requests,
         )
         self.state = SessionState.READY
         self._welcome = answer

@@ -136,7 +136,7 @@ class Dialer:
             pump,
             session_id=welcome.session_id,
             peer_name=machine.peer_name,
-            config=agreed(self.config, welcome.chunk_bytes),
+            config=agreed(self.config, welcome),
             on_request=on_request,
             on_called_off=on_called_off,
             traffic=self.traffic,

@@ -365,7 +365,7 @@ class Hub:
                 pump,
                 session_id=session_id,
                 peer_name=hello.name,
-                config=agreed(self.config, welcome.chunk_bytes),
+                config=agreed(self.config, welcome),
                 on_request=self._on_request,
                 on_closed=self._forget,
                 on_called_off=self._on_called_off,

@@ -396,6 +396,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             chunk_bytes=x.chunk_bytes,
             heartbeat_interval=x.heartbeat_interval,
             data_ports=[pb.DataPort(carrier=each.carrier, port=each.port) for each in x.data_ports],
+            max_open_requests=x.max_open_requests,
         )
     ),
     f.Heartbeat: lambda x: _S(heartbeat=pb.Heartbeat(counter=x.counter)),
@@ -447,6 +448,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.chunk_bytes,
         m.heartbeat_interval,
         _data_ports(m.data_ports),
+        m.max_open_requests,
     ),
     "heartbeat": lambda m: f.Heartbeat(m.counter),
     "request": lambda m: f.Request(

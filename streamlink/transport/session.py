@@ -34,7 +34,8 @@ from streamlink.protocol.events import (
     RequestFailed,
     RequestReceived,
 )
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request, Welcome
+from streamlink.protocol.handshake import agree_open_requests
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
@@ -61,10 +62,12 @@ StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
 
 
-def agreed(config: LinkConfig, chunk_bytes: int) -> LinkConfig:
-    """Return ``config`` with the chunk size both sides agreed on."""
-    stream = config.stream.model_copy(update={"chunk_bytes": chunk_bytes})
-    return config.model_copy(update={"stream": stream})
+def agreed(config: LinkConfig, welcome: Welcome) -> LinkConfig:
+    """Return ``config`` with what both sides agreed on."""
+    most = agree_open_requests(config, welcome)
+    limits = config.limits.model_copy(update={"max_open_requests": most})
+    stream = config.stream.model_copy(update={"chunk_bytes": welcome.chunk_bytes})
+    return config.model_copy(update={"stream": stream, "limits": limits})
 
 
 class Session:

@@ -244,7 +244,8 @@ def test_only_the_latest_word_of_the_work_is_said() -> None:
         client.report_progress(number, counter)
     client.attach(now=2.0)
     client.frames_to_send(now=2.0)
-    client.receive(Welcome(1, "id", "epoch", 4 * KiB, BEAT), now=2.0)
+    most = client.config.limits.max_open_requests
+    client.receive(Welcome(1, "id", "epoch", 4 * KiB, BEAT, max_open_requests=most), now=2.0)
     assert client.frames_to_send(now=2.0) == [TaskProgress(number, 999)]
 
 
