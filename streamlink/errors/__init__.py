@@ -9,7 +9,8 @@
     │     └─ FrameTooLarge           a frame above the negotiated size
     ├─ StreamAborted (code, reason, by_peer)
     │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
-    │     └─ ServerBusy              it has no room for another request just now
+    │     ├─ ServerBusy              it has no room for another request just now
+    │     └─ TopicNotServed          it has no handler for that
     ├─ ExchangeFailed (peer, topic, cause, timeout)   of ``Peer.ask``
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
@@ -83,6 +84,7 @@ from streamlink.errors.streams import (
     ServerBusy,
     StreamAborted,
     StreamTimeout,
+    TopicNotServed,
 )
 from streamlink.errors.transport import (
     AddressInUse,
@@ -134,6 +136,7 @@ __all__ = [
     "StreamTimeout",
     "StreamlinkError",
     "TooFewDescriptors",
+    "TopicNotServed",
     "TornModel",
     "TransportClosed",
     "TransportError",

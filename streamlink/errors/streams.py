@@ -22,6 +22,7 @@ __all__ = [
     "ServerBusy",
     "StreamAborted",
     "StreamTimeout",
+    "TopicNotServed",
 ]
 
 
@@ -114,6 +115,10 @@ class RequestRefused(StreamAborted):
 
 class ServerBusy(RequestRefused):
     """The server has no room for another request just now: ask again later."""
+
+
+class TopicNotServed(RequestRefused):
+    """The server answers no requests of that topic, or does so no more."""
 
 
 class ExchangeFailed(StreamlinkError):

@@ -20,7 +20,7 @@ from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Server
-from streamlink.link.serving import Answers, Handler
+from streamlink.link.serving import Answers, Handler, Registration
 from streamlink.link.transfer import OnPhase, Pulse, Receipt
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
@@ -50,6 +50,7 @@ __all__ = [
     "Pulse",
     "Receipt",
     "ReceiveTransfer",
+    "Registration",
     "Reply",
     "Resume",
     "SendTransfer",

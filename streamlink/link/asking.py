@@ -19,9 +19,10 @@ from streamlink.errors import (
     RequestRefused,
     ServerBusy,
     StreamlinkError,
+    TopicNotServed,
 )
 from streamlink.extent import Extent
-from streamlink.link.facts import BUSY, RETURNS, SENDS, own
+from streamlink.link.facts import BUSY, RETURNS, SENDS, UNSERVED, own
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.streams import is_complete
@@ -172,7 +173,8 @@ def ask_server(
             setting="timeout",
         ) from None
     if reply.error:
-        kind = ServerBusy if BUSY in reply.metadata else RequestRefused
+        kinds = {BUSY: ServerBusy, UNSERVED: TopicNotServed}
+        kind = next((kinds[fact] for fact in kinds if fact in reply.metadata), RequestRefused)
         raise kind(reply.error, who=session.peer_name, metadata=own(reply.metadata))
     return reply
 

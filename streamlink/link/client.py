@@ -158,7 +158,8 @@ class ClientLink(Closing):
 
         Raises:
             LocalProtocolError: a fact or the topic is no text, or there is too much of it.
-            RequestRefused: the server does not answer this topic, or its handler failed.
+            RequestRefused: the server's handler failed, or refuses.
+            TopicNotServed: the server has no handler for this topic.
             ServerBusy: it has no room for another request just now; ask again later.
             CommunicationTimeout: there was no answer in time.
             StreamAborted: the session was lost or ended meanwhile. Whether the server has done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-__all__ = ["BUSY", "OMITS", "RETURNS", "SENDS", "own", "parse_metrics", "to_metadata"]
+__all__ = ["BUSY", "OMITS", "RETURNS", "SENDS", "UNSERVED", "own", "parse_metrics", "to_metadata"]
 
 _OURS = "streamlink."
 SENDS, RETURNS = f"{_OURS}sends", f"{_OURS}returns"
@@ -14,6 +14,8 @@ OMITS = f"{_OURS}omits"
 """Which streams of the request the answering end has not opened: ``sends``, ``returns``, both."""
 BUSY = f"{_OURS}busy"
 """There, where a request was refused only because there is no room for it just now."""
+UNSERVED = f"{_OURS}unserved"
+"""There, where the server answers no requests of that topic."""
 _METRIC = f"{_OURS}metric."
 
 

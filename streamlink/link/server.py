@@ -19,7 +19,7 @@ from streamlink.errors import (
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.peer import Peer
 from streamlink.link.receive_transfer import KnownSpecs
-from streamlink.link.serving import Answers, Handler, Serving
+from streamlink.link.serving import Answers, Handler, Registration, Serving
 from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import Request
@@ -114,7 +114,7 @@ class Server:
         self._hub.listen()
         return self
 
-    def serve(self, topic: str, handler: Handler, *, answers: Answers = "send") -> None:
+    def serve(self, topic: str, handler: Handler, *, answers: Answers = "send") -> Registration:
         """Register ``handler`` for a topic that clients ask with ``ClientLink.ask``.
 
         The handler gets a ``ClientRequest``. It runs in a thread of its own, as many at once as
@@ -127,10 +127,13 @@ class Server:
                 of one way share their threads, and wait for none of another way. It may always
                 reply instead.
 
+        Returns:
+            What withdraws the topic, with its ``close``; it may be left alone.
+
         Raises:
             ValueError: the topic has a handler already.
         """
-        self._serving.add(topic, handler, answers)
+        return self._serving.add(topic, handler, answers)
 
     def _asked(self, session: Session, request: Request) -> None:
         def make() -> ClientRequest:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 from streamlink.clock import Clock
@@ -13,11 +14,11 @@ from streamlink.config import LinkConfig
 from streamlink.errors import StreamlinkError
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.crew import Crew, LineFull
-from streamlink.link.facts import BUSY
+from streamlink.link.facts import BUSY, UNSERVED
 from streamlink.protocol.frames import Request
 from streamlink.transport.session import Session
 
-__all__ = ["Answers", "Handler", "Serving"]
+__all__ = ["Answers", "Handler", "Registration", "Serving"]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -36,10 +37,26 @@ class _Registered(NamedTuple):
     answers: Answers
 
 
+class Registration:
+    """A topic that a server answers, as ``Server.serve`` returns it; ``close`` withdraws it."""
+
+    def __init__(self, withdraw: Callable[[str], object]) -> None:
+        self._withdraw = withdraw
+
+    def close(self, reason: str = "its handler was withdrawn") -> None:
+        """Answer the topic no more; ``reason`` is what clients get. Harmless when called twice.
+
+        Requests that wait for a thread are refused. A handler that runs is let go on: end what it
+        does, where that is not wanted. The topic may have another handler from now on.
+        """
+        self._withdraw(reason)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Taken:
     """A request that was not refused, and who does the work on it."""
 
+    topic: _Registered
     asked: ClientRequest
     crew: Crew
     work: Callable[[], object]
@@ -60,6 +77,7 @@ class Serving:
     def __init__(self, config: LinkConfig, clock: Clock) -> None:
         self._interval = config.timeouts.held_interval
         self._handlers: dict[str, _Registered] = {}
+        self._withdrawn: dict[str, str] = {}  # topics that were answered once, and why not now
         self._changed = clock.condition()
         self._open: dict[_Key, _Taken] = {}
         self._waiting: set[ClientRequest] = set()
@@ -71,7 +89,7 @@ class Serving:
         )
         self._crews = {answers: _crew(answers, config) for answers in get_args(Answers)}
 
-    def add(self, topic: str, handler: Handler, answers: Answers) -> None:
+    def add(self, topic: str, handler: Handler, answers: Answers) -> Registration:
         """Answer ``topic`` with ``handler`` from now on.
 
         Raises:
@@ -80,20 +98,28 @@ class Serving:
         with self._changed:
             if topic in self._handlers:
                 raise ValueError(f"topic {topic!r} has a handler already")
-            self._handlers[topic] = _Registered(handler, answers)
+            self._handlers[topic] = registered = _Registered(handler, answers)
+        return Registration(partial(self._withdraw, topic, registered))
+
+    def _withdraw(self, topic: str, registered: _Registered, reason: str) -> None:
+        with self._changed:
+            if self._handlers.get(topic) is not registered:
+                return
+            del self._handlers[topic]
+            self._withdrawn[topic] = reason
+        for taken in self._take_back(lambda key, each: each.topic is registered):
+            taken.asked.reply(error=f"topic {topic!r}: {reason}", metadata={UNSERVED: "1"})
 
     def take(self, session: Session, request: Request, make: Callable[[], ClientRequest]) -> None:
         """Answer a request, or refuse it; called in the session's thread, returns at once."""
         with self._changed:
-            found, known = self._handlers.get(request.topic), sorted(self._handlers)
+            found, error = self._handlers.get(request.topic), self._why_not(request.topic)
         if found is None:
-            answers = f"; it answers {', '.join(known)}" if known else ""
-            error = f"this server does not answer requests of topic {request.topic!r}{answers}"
-            session.reply(request, error=error)
+            session.reply(request, error=error, metadata={UNSERVED: "1"})
             return
         asked, key = make(), (session.session_id, request.request_id)
         crew = self._crews[found.answers]
-        taken = _Taken(asked, crew, lambda: self._handle(key, asked, found.handler))
+        taken = _Taken(found, asked, crew, lambda: self._handle(key, asked, found.handler))
         with self._changed:
             # Before the crew has it, whose thread forgets it; and a cancel that follows at once
             # must find it.
@@ -113,29 +139,34 @@ class Serving:
     def call_off(self, session: Session, number: int, reason: str) -> None:
         """Note that a client has called a request off."""
         with self._changed:
-            taken = self._open.get(key := (session.session_id, number))
+            taken = self._open.get(called_off := (session.session_id, number))
         if taken is None:
             return
         taken.asked.call_off(reason)
-        if self._take_back(key, taken):
-            taken.asked.reply(error=reason or "called off")
+        for waited in self._take_back(lambda key, _: key == called_off):
+            waited.asked.reply(error=reason or "called off")
 
     def left(self, session: Session) -> None:
         """Forget what a client that has gone has asked, as far as it waits for a thread."""
-        with self._changed:
-            its = [(key, each) for key, each in self._open.items() if key[0] == session.session_id]
-        for key, taken in its:
-            self._take_back(key, taken)
+        self._take_back(lambda key, _: key[0] == session.session_id)
 
-    def _take_back(self, key: _Key, taken: _Taken) -> bool:
-        """Take a request out of the line; False: a handler has it."""
-        if not taken.crew.take_back(taken.work):
-            return False
+    def _take_back(self, is_meant: Callable[[_Key, _Taken], bool]) -> list[_Taken]:
+        """Take requests out of the line, and return them; those that handlers have are not."""
         with self._changed:
-            del self._open[key]
-            self._waiting.discard(taken.asked)
+            meant = [(key, each) for key, each in self._open.items() if is_meant(key, each)]
+            back = [(key, each) for key, each in meant if each.crew.take_back(each.work)]
+            for key, taken in back:
+                del self._open[key]
+                self._waiting.discard(taken.asked)
             self._changed.notify_all()
-        return True
+        return [taken for _, taken in back]
+
+    def _why_not(self, topic: str) -> str:
+        """Return why a topic is not answered; the lock is held."""
+        text = f"this server does not answer requests of topic {topic!r}"
+        if (reason := self._withdrawn.get(topic)) is not None:
+            return f"{text} any more: {reason}"
+        return f"{text}; it answers {', '.join(sorted(self._handlers))}" if self._handlers else text
 
     def _handle(self, key: _Key, asked: ClientRequest, handler: Handler) -> None:
         with self._changed:

@@ -303,7 +303,7 @@ class ObjectClient(Closing):
         try:
             return self._link.ask(topic, metadata=facts, cancel=attempts.cancel)
         except RequestRefused as refused:
-            raise error_of(refused) from refused
+            raise error_of(refused, topic) from refused
 
 
 def as_reference(reference: Reference | str) -> Reference:

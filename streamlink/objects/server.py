@@ -16,7 +16,7 @@ from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig, ObjectLimits
 from streamlink.errors import LocalProtocolError, ObjectError
-from streamlink.link import Answers, ClientRequest, OnTransfer, Server
+from streamlink.link import Answers, ClientRequest, OnTransfer, Registration, Server
 from streamlink.model.copy import copy_model
 from streamlink.model.digest import HasBlockHashes, digest_of
 from streamlink.model.interfaces import ModelSource, Progress, watch
@@ -48,8 +48,7 @@ class ObjectServer(Closing):
     Args:
         address: where to listen: ``host:port``, where port 0 takes a free one, or ``unix:path``. Or
             a ``Server``, which then serves objects beside what it does already; whoever made it
-            opens and closes it. It serves the objects of one object server in its life: after that
-            one was closed it refuses them.
+            opens and closes it. It serves the objects of one object server at a time.
         config: settings of this end.
         limits: how many objects, how large, and for how long.
         spool: directory for what clients put; None: it is held in memory.
@@ -58,7 +57,7 @@ class ObjectServer(Closing):
 
     Raises:
         SecurityError: the file of tokens cannot be used.
-        ValueError: the server serves objects already, or did so before.
+        ValueError: the server serves objects already.
     """
 
     def __init__(
@@ -95,8 +94,14 @@ class ObjectServer(Closing):
             (PUT, self._receiving.put, "receive"),
             (REFERENCE, self._receiving.reference, "reply"),
         )
-        for topic, answer, how in topics:
-            self._server.serve(topic, partial(answering, answer), answers=how)
+        self._topics: list[Registration] = []
+        try:
+            for topic, answer, how in topics:
+                served = self._server.serve(topic, partial(answering, answer), answers=how)
+                self._topics.append(served)
+        except BaseException:
+            self._withdraw("another object server has it")
+            raise
 
     # --- the process around it --------------------------------------------------------------
 
@@ -151,11 +156,12 @@ class ObjectServer(Closing):
     def close(self, reason: str = "the object server is closing") -> None:
         """End all transfers, release all objects, and stop listening; all references end with it.
 
-        A server that was passed in goes on, and refuses what it is asked about objects.
+        A server that was passed in goes on, and may serve those of another object server.
         """
         with self._holding.changed:
             self._is_closed = True
             self._holding.changed.notify_all()
+        self._withdraw(reason)
         self._sending.close(reason)
         self._receiving.close(reason)
         if self._owns_server:
@@ -305,6 +311,10 @@ class ObjectServer(Closing):
             with self._holding.on_shelf() as shelf:
                 shelf.expire()
             self._holding.wait_expiry(lambda: self._receiving.next_expiry, lambda: self._is_closed)
+
+    def _withdraw(self, reason: str) -> None:
+        for topic in self._topics:
+            topic.close(reason)
 
     def _close_spool(self) -> None:
         if self._spool is not None:

@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamlink import errors
-from streamlink.errors import ObjectError, ObjectRefused, RequestRefused
+from streamlink.errors import (
+    ObjectError,
+    ObjectRefused,
+    RequestRefused,
+    TopicNotServed,
+    UnknownObject,
+)
 from streamlink.extent import Extent
 from streamlink.objects.readers import Readers, checked_readers
 from streamlink.objects.reference import Reference
@@ -172,10 +178,13 @@ def kind_of(error: ObjectError) -> dict[str, str]:
     return {KIND: type(error).__name__}
 
 
-def error_of(refused: RequestRefused) -> Exception:
+def error_of(refused: RequestRefused, topic: str) -> Exception:
     """Return the error that the server has raised for a request, as far as it is known here."""
-    kind = _KINDS.get(refused.metadata.get(KIND, ""))
-    return refused if kind is None else kind(refused.reason)
+    if isinstance(refused, TopicNotServed):
+        kind = ObjectRefused if topic == PUT else UnknownObject
+        return kind(f"the server has no objects: {refused.reason}")
+    known = _KINDS.get(refused.metadata.get(KIND, ""))
+    return refused if known is None else known(refused.reason)
 
 
 def _refused(name: str, text: str) -> ObjectRefused:

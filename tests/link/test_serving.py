@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from streamlink.errors import (
     RequestRefused,
     ServerBusy,
     StreamAborted,
+    TopicNotServed,
 )
 from streamlink.extent import Extent
 from streamlink.link.asking import Answer
@@ -432,6 +434,36 @@ def test_a_request_that_is_called_off_leaves_the_line(asking: type[Asking]) -> N
         first.result(WAIT).close()
 
 
+def test_a_topic_that_is_withdrawn_is_refused_with_the_reason_and_may_be_served_anew(
+    asking: type[Asking],
+) -> None:
+    site = asking(sends_a_pattern)
+    first = site.server.serve("else", lambda asked: asked.reply())
+    site.client.ask("else").close()
+    first.close("it moved to another server")
+    with pytest.raises(TopicNotServed, match="'else' any more: it moved to another server"):
+        site.client.ask("else")
+    site.server.serve("else", lambda asked: asked.reply(metadata={"is": "new"}))
+    first.close("once more is harmless")
+    with site.client.ask("else") as answer:
+        assert answer.metadata == {"is": "new"}
+
+
+def test_what_waits_for_a_handler_that_is_withdrawn_is_refused(asking: type[Asking]) -> None:
+    may_end = threading.Event()
+    site = asking(sends_a_pattern, one_in_line())
+    slow = site.server.serve("slow", lambda asked: _unused(may_end.wait(WAIT)))
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            asked = [pool.submit(site.client.ask, "slow", timeout=WAIT) for _ in range(3)]
+            assert isinstance(next(as_completed(asked, WAIT)).exception(), ServerBusy)
+            slow.close("enough")
+            refused = [each.exception() for each in islice(as_completed(asked, WAIT), 2)]
+            assert {type(each) for each in refused} == {ServerBusy, TopicNotServed}
+        finally:
+            may_end.set()
+
+
 def few(most: int) -> LinkConfig:
     limits = SMALL.limits.model_copy(update={"max_open_requests": most})
     return SMALL.model_copy(update={"limits": limits})
@@ -460,6 +492,31 @@ def test_more_requests_than_may_be_open_wait_at_the_client(asking: type[Asking])
     assert len(answered) == 8
     assert peer is not None
     assert peer.is_here, "its session lives"
+
+
+def test_a_client_that_would_ask_more_at_once_is_held_to_what_the_server_takes(
+    asking: type[Asking],
+) -> None:
+    may_end, began = threading.Event(), threading.Semaphore(0)
+
+    def handler(asked: ClientRequest) -> None:
+        began.release()
+        may_end.wait(WAIT)
+
+    site = asking(handler, few(2))
+    with (
+        ClientLink(site.server.address, name="eager", config=few(9)) as eager,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        asked = [pool.submit(eager.ask, "it", timeout=WAIT) for _ in range(4)]
+        for _ in range(2):
+            assert began.acquire(timeout=WAIT)
+        with pytest.raises(CommunicationTimeout, match=r"2 others .* \(max_open_requests\)"):
+            eager.ask("it", timeout=0.01)
+        may_end.set()
+        for each in asked:
+            each.result(WAIT).close()
+        assert eager.error is None
 
 
 def test_a_request_that_was_called_off_keeps_its_place_while_it_is_worked_on(

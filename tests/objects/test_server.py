@@ -21,7 +21,7 @@ from streamlink.errors import (
     UnknownObject,
 )
 from streamlink.link import ClientLink, ClientRequest, Server, receive_model
-from streamlink.objects import ObjectServer
+from streamlink.objects import ObjectClient, ObjectServer
 from streamlink.objects.server import answering
 from streamlink.objects.wire import Facts
 from streamlink.stores import MemoryStore
@@ -149,9 +149,14 @@ def test_objects_are_served_beside_what_a_server_does_already() -> None:
             assert objects.listen() is objects
             assert objects.address == server.address
             assert objects.port == server.port
-        assert server.listen() is server
-        with pytest.raises(ValueError, match="handler already"):
-            ObjectServer(server)
+            assert server.listen() is server
+            with pytest.raises(ValueError, match="handler already"):
+                ObjectServer(server)
+        with ObjectServer(server) as others:
+            reference = others.put(some_arrays())
+            with ObjectClient(server.address, name="site-1", config=SMALL) as client:
+                client.get(reference, store := MemoryStore())
+    assert_same(store.arrays, some_arrays())
 
 
 def test_a_closed_object_server_refuses_clients_of_the_server_that_goes_on(

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamlink.clock import Clock, running_time
 from streamlink.config import LinkConfig, ObjectLimits
-from streamlink.link import Answers, ClientRequest, Handler, Server
+from streamlink.link import Answers, ClientRequest, Handler, Registration, Server
 from streamlink.objects import ObjectClient, ObjectServer
 from streamlink.testing import memory_address
 from tests.support.peers import SMALL, Array
@@ -94,7 +94,7 @@ class _Counting(Server):
         """Count from now on."""
         self._exchange = exchange
 
-    def serve(self, topic: str, handler: Handler, *, answers: Answers = "send") -> None:
+    def serve(self, topic: str, handler: Handler, *, answers: Answers = "send") -> Registration:
         """See ``Server``."""
 
         def counted(request: ClientRequest) -> None:
@@ -102,4 +102,4 @@ class _Counting(Server):
             self._exchange.before.get(topic, lambda: None)()
             handler(request)
 
-        super().serve(topic, counted, answers=answers)
+        return super().serve(topic, counted, answers=answers)
