@@ -7,11 +7,10 @@ exchange's. Exchanges know nothing of one another.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
@@ -32,6 +31,7 @@ from streamlink.errors import (
     code_of,
 )
 from streamlink.link.facts import OMITS, own, parse_metrics
+from streamlink.link.loop_future import LoopFuture
 from streamlink.link.receive_model import receive_model
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_model import send_model
@@ -94,7 +94,7 @@ class Opened:
     incoming: ReceiveTransfer | None
 
 
-class Exchange(Future[ExchangeResult]):
+class Exchange(LoopFuture[ExchangeResult]):
     """One request to one client; a ``concurrent.futures.Future``, and awaitable in asyncio.
 
     Its callbacks run in a thread of the exchange, or in the one that cancels it; those that were
@@ -127,8 +127,8 @@ class Exchange(Future[ExchangeResult]):
         self._last: ExchangeProgress | None = None
         # The condition inside a ``Future`` is none of the clock's, so no virtual time moves it.
         self._is_done = clock.event()
-        self._in_loops: list[_InLoop] = []
-        super().add_done_callback(lambda _: self._is_done.set())
+        # Not by the loop where this one may run: a thread that waits may be that loop's.
+        Future.add_done_callback(self, lambda _: self._is_done.set())
         self._timer: threading.Timer | None = None
         if timeout is not None:  # a short one may be over before it is noted
             self._timer = start_timer(clock, timeout, self._time_out)
@@ -196,28 +196,6 @@ class Exchange(Future[ExchangeResult]):
         if phase != "over" and sent < sends:
             phase = "sending"
         return ExchangeProgress(phase, sent, sends, received, returns)
-
-    def __await__(self) -> Generator[Any, None, ExchangeResult]:
-        """Wait for it in asyncio, without blocking the loop; a cancelled task cancels it."""
-        return asyncio.wrap_future(self).__await__()
-
-    def add_done_callback(self, fn: Callable[[Future[ExchangeResult]], object]) -> None:
-        """Have ``fn`` called once it is over: by the event loop that runs here, if one does."""
-        try:
-            call = _InLoop(asyncio.get_running_loop(), fn)
-        except RuntimeError:
-            super().add_done_callback(fn)
-            return
-        self._in_loops.append(call)
-        super().add_done_callback(call)
-
-    def remove_done_callback(self, fn: Callable[[Future[ExchangeResult]], object]) -> int:
-        """Call ``fn`` no more, where an event loop would; returns how often it was added."""
-        found = [each for each in self._in_loops if each.fn == fn]
-        for each in found:
-            each.is_removed = True
-            self._in_loops.remove(each)
-        return len(found)
 
     # --- its way ------------------------------------------------------------------------------
 
@@ -474,26 +452,6 @@ def _without_frames(error: BaseException) -> str:
 
 def _nothing(*_: object) -> Any:
     raise RuntimeError("the exchange is over")
-
-
-class _InLoop:
-    """A callback that an event loop calls, in its own thread."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        fn: Callable[[Future[ExchangeResult]], object],
-    ) -> None:
-        self.fn, self.is_removed = fn, False
-        self._loop = loop
-
-    def __call__(self, done: Future[ExchangeResult]) -> None:
-        with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
-            self._loop.call_soon_threadsafe(self._call, done)
-
-    def _call(self, done: Future[ExchangeResult]) -> None:
-        if not self.is_removed:
-            self.fn(done)
 
 
 class _OutOfTime(StreamlinkError):

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamlink.errors import ObjectError, ObjectExpired, ObjectRefused, RequestRefused
-from streamlink.objects.wire import Caller, Facts, Terms, error_of, kind_of
+from streamlink.errors import (
+    ObjectError,
+    ObjectExpired,
+    ObjectRefused,
+    RequestRefused,
+    TopicNotServed,
+    UnknownObject,
+)
+from streamlink.objects.wire import GET, PUT, Caller, Facts, Terms, error_of, kind_of
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60).filter(str.isprintable)
 terms = st.builds(
@@ -77,8 +84,13 @@ def test_a_range_ends_after_it_starts() -> None:
 def test_an_error_of_the_server_is_the_same_error_at_the_client() -> None:
     raised = ObjectExpired("it has expired")
     there = RequestRefused(str(raised), who="server", metadata=kind_of(raised))
-    found = error_of(there)
+    found = error_of(there, GET)
     assert type(found) is ObjectExpired
     assert str(found) == "it has expired"
     other = RequestRefused("no", who="server", metadata={"kind": "SystemExit"})
-    assert error_of(other) is other
+    assert error_of(other, GET) is other
+    unserved = TopicNotServed("it is closed", who="server", metadata={})
+    assert {topic: type(error_of(unserved, topic)) for topic in (GET, PUT)} == {
+        GET: UnknownObject,
+        PUT: ObjectRefused,
+    }
