@@ -153,6 +153,12 @@ def test_memory_that_ran_out_is_a_result_and_its_peak_a_lower_bound() -> None:
     assert "server ≤ 0.6 met; client ≤ 0.6 NOT MET" in column("asked for", runs, "first")
 
 
+def test_what_sets_a_case_up_is_no_client() -> None:
+    run = ran("first")
+    run.memory["setup"] = Memory(0, 99 * MB, 99 * MB)
+    assert column("client, MB", [run], "first") == "10"
+
+
 def test_runs_of_two_commits_are_two_rows() -> None:
     rows = rows_of([ran("first"), replace(ran("first"), commit="later")])
     assert [row[COLUMNS.index("commit")] for row in rows] == ["abc", "later"]
