@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, Message
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from streamlink import LinkConfig, StreamlinkError
+from streamlink import LinkConfig, StreamlinkError, TransferFacts
 from streamlink.config import ObjectLimits
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
@@ -28,7 +29,8 @@ from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
 
-_MAX_READERS = 64  # names in a reference; with more, whoever was let in may read
+_IDLE_SECONDS = 2.5  # how much longer is waited where no update has come: 3 s, as Flower does
+_MOST = 64  # names in a reference; with more, whoever was let in may read
 
 
 @dataclass
@@ -57,6 +59,11 @@ class _Received:
         weakref.finalize(self, opened.close)
 
 
+def _note(updates: threading.Semaphore, transfer: TransferFacts) -> None:
+    if transfer.direction == "received":
+        updates.release()
+
+
 def _as_flower_does(name: str) -> Callable[..., Any]:
     return lambda self, *args, **options: getattr(self.grid, name)(*args, **options)
 
@@ -73,7 +80,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
         spool: directory for what clients send; by default a temporary one.
-        poll_seconds: how often replies are asked for; Flower does every 3 s.
+        poll_seconds: how often replies are asked for once their updates are here; until then, and
+            in Flower, it is every 3 s.
 
     Attributes:
         objects: the server of the arrays; ``objects.port`` is where clients connect.
@@ -93,14 +101,16 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         self.grid, self._poll_seconds = grid, poll_seconds
         self._limits = limits or ObjectLimits()
         self._sent: dict[str, _Sent] = {}
+        self._updates = threading.Semaphore(0)  # those that are here, and whose replies are not
         self._late: set[str] = set()  # nobody waits for the replies to these any more
         self._narrow: dict[str, dict[str, Any]] = {}  # see ``source_of``; by the record's key
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
             self._guard = Admission(config or LinkConfig())
             self.config = self._guard.config
-            here = spool or folder / "spool"
-            make = partial(ObjectServer, config=self.config, limits=self._limits, spool=here)
+            place: dict[str, Any] = {"limits": self._limits, "spool": spool or folder / "spool"}
+            note = partial(_note, self._updates)
+            make = partial(ObjectServer, config=self.config, on_transfer=note, **place)
             self.objects = stack.enter_context(listening(listen, make))
             self.close = weakref.finalize(self, stack.pop_all().close)
 
@@ -119,7 +129,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Push messages; a record that several of them share is put once."""
         # Copies: the caller's messages keep their arrays.
-        nodes = self.grid.get_nodes() if self._guard.wants_certificates else ()
+        nodes = self.grid.get_nodes() if self._guard.is_mutual else ()
         names = {each.node_id: each.name for each in nodes}
         new = [_Sent(copy(m), *self._guard.entry(m.metadata.dst_node_id, names)) for m in messages]
         self._guard.publish()
@@ -152,6 +162,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             replies += (new := list(self.pull_messages(waiting)))
             waiting -= {each.metadata.reply_to_message_id for each in new}
             if waiting:
+                if self._updates.acquire(timeout=_IDLE_SECONDS):
+                    self._updates.release()
                 time.sleep(self._poll_seconds)
         self._release(waiting)
         self._late |= waiting
@@ -171,8 +183,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         ttl = min(self._limits.max_ttl, max((s.message.metadata.ttl for s in new), default=0.0))
         for each in objects.values():
             with suppress(ModelError):  # an array that streamlink does not know: Flower carries it
-                names = tuple(set(each.readers.values()))
-                readers = names if len(names) <= _MAX_READERS else None
+                readers = tuple(set(each.readers.values())) if len(each.readers) <= _MOST else None
                 source = records.source_of(each.record, self._narrow.setdefault(each.key, {}))
                 each.reference = self.objects.put(source, readers=readers, ttl=ttl, digest="")
 
@@ -200,6 +211,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
     def _open(self, record: ArrayRecord) -> ArrayRecord:
         if (text := records.reference_in(record)) is None:
             return record
+        self._updates.acquire(blocking=False)
         return records.SourceRecord(_Received(self.objects.open(text)))
 
     def _release(self, message_ids: Iterable[str]) -> None:

@@ -42,7 +42,7 @@ class Admission(TokenList):
 
     Attributes:
         config: the same with this list of tokens.
-        wants_certificates: whether clients must present one, with the name of their node.
+        is_mutual: whether clients must present a certificate, with the name of their node.
 
     Raises:
         ValueError: the settings have tokens already.
@@ -56,7 +56,7 @@ class Admission(TokenList):
             )
         super().__init__()
         self.config = with_security(config, tokens=self.path)
-        self.wants_certificates = config.security.ca is not None
+        self.is_mutual = config.security.ca is not None
 
     def entry(self, node: int, names: Mapping[int, str]) -> tuple[str, str]:
         """Return the name of a client of this node, and its token.
@@ -65,7 +65,7 @@ class Admission(TokenList):
         is registered with in Flower, if it is in ``names``, or else the node's ID.
         """
         own = names.get(node) or str(node)
-        name = own if self.wants_certificates else f"{node}-{secrets.token_hex(4)}"
+        name = own if self.is_mutual else f"{node}-{secrets.token_hex(4)}"
         return name, self.admit(name)
 
 

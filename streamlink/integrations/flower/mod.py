@@ -47,7 +47,6 @@ class StreamlinkMod:
         files = {field: node[name] for name, field in identity.FILES.items() if name in node}
         with ExitStack() as stack:
             token = SecretFile(session["token"])
-            stack.callback(token.close)
             config = identity.with_security(self._config, **files, token=token.path)
             client = ObjectClient(address, name=session["name"], config=config)
             fetched = partial(_fetched, stack.enter_context(client), stack)

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, RecordDict
 
-from streamlink import ModelSource, TensorSpec, copy_model
+from streamlink import ModelSink, ModelSource, TensorSpec, copy_model
 from streamlink.errors import UnsupportedDtype
+from streamlink.integrations.tensors import NUMPY, fresh
 from streamlink.objects import OpenObject
 from streamlink.stores import ArrayModel, as_model
 
@@ -27,8 +28,7 @@ __all__ = ["SourceRecord", "exchanged", "record_of", "reference_in", "referring"
 _Values = npt.NDArray[Any]
 
 _NUMPY, _REFERENCE = "numpy.ndarray", "streamlink.reference"  # Flower's "serialization types"
-# What torch cannot take from NumPy by that name, and the integers of the same size.
-_TORCH = {"bfloat16": np.int16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8}
+_NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # NumPy makes float32 of their means
 
 
 class SourceArray(Array):  # type: ignore[misc]  # untyped
@@ -59,7 +59,7 @@ class SourceRecord(ArrayRecord):  # type: ignore[misc]
         get: fills a model in memory with all of it; by default it is copied.
     """
 
-    def __init__(self, source: ModelSource, get: Callable[[ArrayModel], Any] | None = None) -> None:
+    def __init__(self, source: ModelSource, get: Callable[[ModelSink], Any] | None = None) -> None:
         super().__init__()
         opened = OpenObject(source, lambda _: source.close())  # reads a tensor by its name
         self.__dict__.update(source=source, opened=opened, get=get or partial(copy_model, source))
@@ -86,9 +86,8 @@ class SourceRecord(ArrayRecord):  # type: ignore[misc]
 
     def _taken(self, keep_input: bool) -> dict[str, _Values]:
         if self.is_whole():
-            tensors = self.source.spec.tensors
-            arrays = {each.name: np.empty(each.shape, each.numpy_dtype) for each in tensors}
-            self.__dict__["get"](ArrayModel(arrays))
+            arrays: dict[str, _Values] = {}
+            self.__dict__["get"](fresh(NUMPY, arrays)(self.source.spec))
         else:
             arrays = {name: array.numpy() for name, array in self.items()}
         if not keep_input:
@@ -103,11 +102,9 @@ def record_of(model: Any) -> SourceRecord:
         model: arrays (a list, or a dict by name), a torch module or state_dict, or any source, such
             as ``open_model("path")``. It must not change while the record is in use.
     """
-    if isinstance(model, ModelSource):
-        return SourceRecord(model)
     if isinstance(model, list):
         model = {str(number): array for number, array in enumerate(model)}  # Flower's own names
-    return SourceRecord(as_model(model))
+    return SourceRecord(model if isinstance(model, ModelSource) else as_model(model))
 
 
 def source_of(record: ArrayRecord, narrow: dict[str, Any] | None = None) -> ModelSource:
@@ -129,7 +126,7 @@ def source_of(record: ArrayRecord, narrow: dict[str, Any] | None = None) -> Mode
         wide = [name for name in narrow if name in arrays and arrays[name].dtype.kind == "f"]
         source = ArrayModel(arrays | {name: arrays[name].astype(narrow[name]) for name in wide})
     dtypes = {each.name: each.numpy_dtype for each in source.spec.tensors}
-    narrow |= {name: dtype for name, dtype in dtypes.items() if str(dtype) in _TORCH}
+    narrow |= {name: dtype for name, dtype in dtypes.items() if dtype.name in _NARROW}
     return source
 
 
@@ -157,11 +154,10 @@ def _viewed(array: Array) -> _Values:
     """Return a view of the values in Flower's serialized form, which is that of a .npy file."""
     if isinstance(array, SourceArray):
         return array.numpy()
-    if array.stype != _NUMPY:
-        raise UnsupportedDtype(f"an array is serialized as {array.stype!r}, not as a NumPy array")
     file = BytesIO(array.data)
-    if np.lib.format.read_magic(file) != (1, 0):  # a longer header, or fields: rare
-        return np.asarray(np.load(BytesIO(array.data), allow_pickle=False))
+    # Another version of the header is for dtypes with fields.
+    if array.stype != _NUMPY or np.lib.format.read_magic(file) != (1, 0):
+        raise UnsupportedDtype(f"an array is serialized as {array.stype!r}, not as a plain array")
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind == "V" and hasattr(ml_dtypes, array.dtype):
         dtype = np.dtype(getattr(ml_dtypes, array.dtype))  # .npy writes them as raw bytes
@@ -172,7 +168,5 @@ def _viewed(array: Array) -> _Values:
 def _tensor(values: _Values) -> Any:
     import torch
 
-    name = str(values.dtype)
-    if name not in _TORCH:
-        return torch.from_numpy(values)
-    return torch.from_numpy(values.view(_TORCH[name])).view(getattr(torch, name))
+    flat = torch.from_numpy(values.reshape(-1).view(np.uint8))  # it takes no bfloat16 of NumPy's
+    return flat.view(getattr(torch, values.dtype.name)).reshape(values.shape)

@@ -70,18 +70,15 @@ class StreamingFedAvg(FedAvg):  # type: ignore[misc]  # untyped
         if none is None:
             return None, metrics
         good = {str(r.metadata.src_node_id): r.content for r in replies if not r.has_error()}
-        sources = {n: source_of(_only(content.array_records)) for n, content in good.items()}
-        metrics_of = {n: _only(content.metric_records) for n, content in good.items()}
+        # Flower has checked that there is one of each.
+        sources = {n: source_of(next(iter(c.array_records.values()))) for n, c in good.items()}
+        metrics_of = {n: next(iter(c.metric_records.values())) for n, c in good.items()}
         weights = {n: float(each[self.weighted_by_key]) for n, each in metrics_of.items()}
         copy_model(AveragedModel(sources, weights), self._store)
         return self._known(ArrayRecord()), metrics
 
     def _known(self, arrays: ArrayRecord) -> ArrayRecord:
         return arrays if len(arrays) else record_of(self._store.open())
-
-
-def _only(records: Any) -> Any:
-    return next(iter(records.values()))  # Flower has checked that there is one
 
 
 def _emptied(reply: Message) -> Message:
