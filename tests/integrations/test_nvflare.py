@@ -187,15 +187,24 @@ def hello_world() -> Path:
     return Path(os.environ["FLARE_EXAMPLES"])
 
 
-@pytest.mark.parametrize("mode", [[], ["--poc"]], ids=["simulator", "poc"])
-def test_the_published_hello_numpy_runs(
-    flare: Path, hello_world: Path, tmp_path: Path, mode: list[str]
+def test_the_published_hello_numpy_runs_in_the_simulator(
+    flare: Path, hello_world: Path, tmp_path: Path
 ) -> None:
-    words = ["-m", published.__name__, hello_world / "hello-numpy", tmp_path / "job", *mode]
+    words = ["-m", published.__name__, hello_world / "hello-numpy", tmp_path / "job"]
     done = in_flare(flare, words, tmp_path)
-    said = done.stdout + done.stderr + logs(tmp_path)
+    said = done.stdout + done.stderr
     assert "objects are served at" in said, said[-3000:]
-    assert said.count("finished training for round 2") >= 2
+    assert said.count("finished training for round 2") == 2
+
+
+def test_the_published_hello_numpy_runs_in_poc_mode(
+    flare: Path, hello_world: Path, tmp_path: Path
+) -> None:
+    words = ["-m", published.__name__, hello_world / "hello-numpy", tmp_path / "job", "--poc"]
+    done = in_flare(flare, words, tmp_path)
+    assert "Job Status is: FINISHED:COMPLETED" in done.stdout, done.stdout + done.stderr
+    # FLARE removes a POC system with its logs; the spool's directory shows that objects were put.
+    assert (tmp_path / "streamlink-nvflare-0").is_dir()
 
 
 def test_the_published_hello_pt_runs_with_seeded_tensors(
@@ -207,11 +216,6 @@ def test_the_published_hello_pt_runs_with_seeded_tensors(
     assert "+    train_set = torch.utils.data.TensorDataset(images, " in said
     assert "objects are served at" in said, said[-3000:]
     assert said.count("Finished Training for site-") == 4
-
-
-def logs(folder: Path) -> str:
-    """Return what FLARE's processes have logged below ``folder``."""
-    return "".join(path.read_text(errors="replace") for path in folder.rglob("log.txt"))
 
 
 def run(python: Path, line: str, failure: str | None = None, **more: object) -> Outcome:

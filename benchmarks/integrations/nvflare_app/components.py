@@ -17,7 +17,7 @@ from nvflare.app_common.workflows.fedavg import FedAvg
 from benchmarks.integrations import inside
 
 LATE_SITE = "site-2"
-TASK_SECONDS = 20
+TASK_SECONDS = 60
 
 
 class ImpatientFedAvg(FedAvg):
