@@ -7,6 +7,7 @@ module, and close what they opened themselves.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,14 +19,24 @@ from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.model import copy, digest
+from streamlink.model.beside import keeps_beside
 from streamlink.model.beside_ends import with_beside
 from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSource, Progress
-from streamlink.stores.coercion import SourceLike, TargetLike, as_sink, as_source, as_target
+from streamlink.stores.coercion import (
+    SourceLike,
+    Target,
+    TargetLike,
+    as_sink,
+    as_source,
+    as_target,
+)
 from streamlink.stores.fitted import fitted
 from streamlink.stores.guarded import GuardedSource
 
 __all__ = ["copy_model", "digest_of", "fetch", "receive", "send", "serve", "with_files"]
+
+logger = logging.getLogger("streamlink.transfer")
 
 
 def send(
@@ -289,7 +300,7 @@ def copy_model(
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     target = as_target(into)
     with _opened(source) as opened:
-        whole = with_files(opened) if files else opened
+        whole = _with_files_for(target, opened) if files else opened
         tell = _checked(progress, cancel, until=whole.spec.nbytes)
         copy.copy_model(whole, fitted(whole.spec, target, as_sink(target)), piece_bytes, tell)
 
@@ -348,6 +359,17 @@ def with_files(source: ModelSource) -> ModelSource:
             "leave them out (files=False, or export --no-files), or move those elsewhere that do "
             "not belong to the model"
         ) from error
+
+
+def _with_files_for(target: Target, source: ModelSource) -> ModelSource:
+    """Return ``source`` with its small files; without them, if too many would stay behind."""
+    try:
+        return with_files(source)
+    except ModelError:
+        if keeps_beside(target):
+            raise
+        logger.info("only tensors are stored here, which leaves behind the model's small files")
+        return source
 
 
 def _guarded(

@@ -210,3 +210,15 @@ def test_other_targets_get_the_tensors_alone_and_the_log_says_so_once(
     copy_model(place, tmp_path / "bare", files=False)
     assert "leaves behind" not in caplog.text
     assert not files_in(tmp_path / "bare")
+
+
+def test_more_files_than_go_with_a_model_do_not_matter_where_none_goes(
+    place: Path, tmp_path: Path
+) -> None:
+    save(SafetensorsStore(place), whole(0, OLD))
+    for number in range(LimitsConfig().max_side_files):
+        (place / f"tokenizer{number}.json").touch()
+    with pytest.raises(ModelError, match="more small files are beside the model"):
+        copy_model(place, tmp_path / "copy")
+    copy_model(place, tmp_path / "m.slz")
+    assert content(open_model(tmp_path / "m.slz")) == content(pattern_model(SPEC))
