@@ -29,7 +29,7 @@ from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
 
-_IDLE_SECONDS = 2.5  # how much longer is waited where no update has come: 3 s, as Flower does
+IDLE_SECONDS = 2.5  # how much longer is waited where no update has come: 3 s, as Flower does
 _MOST = 64  # names in a reference; with more, whoever was let in may read
 
 
@@ -162,7 +162,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             replies += (new := list(self.pull_messages(waiting)))
             waiting -= {each.metadata.reply_to_message_id for each in new}
             if waiting:
-                if self._updates.acquire(timeout=_IDLE_SECONDS):
+                if self._updates.acquire(timeout=IDLE_SECONDS):
                     self._updates.release()
                 time.sleep(self._poll_seconds)
         self._release(waiting)
