@@ -31,12 +31,14 @@ from benchmarks.integrations.flower_processes import (
     simulated,
 )
 from benchmarks.integrations.running import CaseFailed, Running
-from benchmarks.integrations.sides import processes_of
+from benchmarks.integrations.sides import processes_of, pss
 from benchmarks.relay import Relay, Step
 
 APP = Path(__file__).with_name("flower_app")
 REPOSITORY = Path(__file__).resolve().parents[2]
 FAILED_ROUND_SECONDS = 60.0
+LOADED_SECONDS = 60.0
+STILL_LOOKS = 3
 SOON = {"timeouts": {"reconnect_timeout": 10, "rejoin_timeout": 10}}
 
 
@@ -132,6 +134,7 @@ def settings_file(running: Running, name: str, **sections: Any) -> Path:
 
 def mark_idle(running: Running) -> None:
     """Say for Flower's long-lived processes that no model is in them yet."""
+    wait_until_loaded(running)
     here = running.variables("")
     begin = time.monotonic()
     inside.wait_for_looks(str(running.marks_file))
@@ -140,6 +143,17 @@ def mark_idle(running: Running) -> None:
             for event, at in (("idle", begin), ("idle ended", time.monotonic())):
                 line = {"event": event, "side": side, "pid": pid, "at": at}
                 file.write(json.dumps(line) + "\n")
+
+
+def wait_until_loaded(running: Running) -> None:
+    """Wait until no process grows: the executors of SuperNodes import for seconds after these."""
+    before: dict[int, int] = {}
+    still, give_up_at = 0, time.monotonic() + LOADED_SECONDS
+    while still < STILL_LOOKS and time.monotonic() < give_up_at:
+        time.sleep(1.0)
+        now = {pid: pss(pid) for pid in processes_of(running.name)}
+        grown = now.keys() != before.keys() or sum(now.values()) > sum(before.values()) + 1_000_000
+        still, before = 0 if grown else still + 1, now
 
 
 def mark_rounds(running: Running) -> None:
