@@ -128,8 +128,8 @@ def _row(
     case = runs[0].case
     ended = ", ".join(dict.fromkeys(each.ended for each in runs))
     exact = {True: "yes", False: "NO", None: "-"}[_all([each.exact for each in runs])]
-    figures = [_bound(">", runs, figure)
-               + _spread(values(runs, figure), 1e6 if figure in MEMORY else 1)
+    figures = [_bound(">", runs, figure) + _spread(found, 1e6 if figure in MEMORY else 1)
+               if (found := values(runs, figure)) else "-"
                for figure in FIGURES]  # fmt: skip
     asked = verdicts(runs, bare) if case.is_ours and not case.failure else []
     told = "; ".join(f"{name} {_met(met)}" for name, met in asked)
@@ -157,8 +157,6 @@ def _all(verdicts: Sequence[bool | None]) -> bool | None:
 
 
 def _spread(found: Sequence[float], unit: float) -> str:
-    if not found:
-        return "-"
     digits = 2 if unit == 1 else 0
     low, middle, high = (
         f"{each / unit:.{digits}f}" for each in (min(found), median(found), max(found))

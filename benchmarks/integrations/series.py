@@ -105,7 +105,7 @@ def run_series(
     What a framework has no environment for is skipped, with the reason. Where its environment is
     broken, one failed result says so.
     """
-    results, ended = read(path), set[str]()
+    results, ended, is_here = read(path), set[str](), head is None
     head = head or commit()
     to_do = left_to_do(plan, results, head)
     total = sum(len(series.cases) * series.runs for series in plan)
@@ -113,6 +113,9 @@ def run_series(
     for at, case in enumerate(to_do):
         if case.framework in ended:
             continue
+        if is_here and (now := commit()) != head:
+            tell(f"the checkout was {head} and is {now} now; what is left is for another series")
+            break
         left = _clock(estimate(to_do[at:], results))
         tell(f"[{at + 1}/{len(to_do)}, {left} left] {case}")
         try:

@@ -77,6 +77,29 @@ def test_a_line_that_a_crash_cut_off_is_run_again(tmp_path: Path) -> None:
     assert [each.case.line for each in read(path)] == ["bare", "tuned", "first"]
 
 
+def test_a_series_ends_where_its_checkout_becomes_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = ["a" * 12]
+
+    def git(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        said = heads[-1] if "rev-parse" in command else ""
+        return subprocess.CompletedProcess(command, 0, said, "")
+
+    def perform(case: Case) -> Outcome:
+        heads.append("b" * 12)
+        return ran(case.line)
+
+    monkeypatch.setattr(subprocess, "run", git)
+    assert [each.case.line for each in run_series([LINES], None, perform)] == ["bare"]
+    assert "is bbbbbbbbbbbb now" in capsys.readouterr().err
+
+
+def test_a_run_of_which_nothing_was_seen_has_no_figures() -> None:
+    run = replace(ran("first"), ended="failed", rounds=[], calls={}, memory={})
+    assert column("server, MB", [run], "first") == "-"
+
+
 def test_runs_of_another_commit_do_not_count() -> None:
     assert len(left_to_do([LINES], [ran("bare"), ran("first")], "later")) == 12
 
