@@ -35,7 +35,6 @@ from streamlink.integrations.flower import (
     StreamlinkMod,
     record_of,
 )
-from streamlink.integrations.flower import grid as grid_module
 from streamlink.integrations.flower.records import SourceRecord, source_of
 from streamlink.stores import MemoryStore
 
@@ -208,8 +207,7 @@ def check_what_nobody_fetches_is_released_at_the_timeout() -> None:
 
 
 def check_an_update_ends_the_wait_for_its_reply() -> None:
-    grid_module.IDLE_SECONDS, usual = 3600.0, grid_module.IDLE_SECONDS
-    with StreamlinkGrid(InMemory(adding), poll_seconds=0.0) as grid:
+    with StreamlinkGrid(InMemory(adding), poll_seconds=0.0, idle_seconds=3600.0) as grid:
         pull, found = grid.grid.pull_messages, list[Message]()
         clients: list[Thread] = []
 
@@ -223,7 +221,6 @@ def check_an_update_ends_the_wait_for_its_reply() -> None:
 
         grid.grid.pull_messages = working
         assert len(list(grid.send_and_receive(messages(ArrayRecord(MODEL))))) == 2
-    grid_module.IDLE_SECONDS = usual
 
 
 def check_an_update_that_comes_too_late_is_released_in_the_next_round() -> None:

@@ -29,7 +29,6 @@ from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
 
-IDLE_SECONDS = 2.5  # how much longer is waited where no update has come: 3 s, as Flower does
 _MOST = 64  # names in a reference; with more, whoever was let in may read
 
 
@@ -80,8 +79,9 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
         spool: directory for what clients send; by default a temporary one.
-        poll_seconds: how often replies are asked for once their updates are here; until then, and
-            in Flower, it is every 3 s.
+        poll_seconds: how often replies are asked for once their updates are here (seconds).
+        idle_seconds: how much longer the wait is while no update has come; with both defaults it is
+            3 s, as in Flower.
 
     Attributes:
         objects: the server of the arrays; ``objects.port`` is where clients connect.
@@ -97,8 +97,9 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         limits: ObjectLimits | None = None,
         spool: Path | str | None = None,
         poll_seconds: float = 0.5,
+        idle_seconds: float = 2.5,
     ) -> None:
-        self.grid, self._poll_seconds = grid, poll_seconds
+        self.grid, self._poll_seconds, self._idle_seconds = grid, poll_seconds, idle_seconds
         self._limits = limits or ObjectLimits()
         self._sent: dict[str, _Sent] = {}
         self._updates = threading.Semaphore(0)  # those that are here, and whose replies are not
@@ -162,7 +163,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             replies += (new := list(self.pull_messages(waiting)))
             waiting -= {each.metadata.reply_to_message_id for each in new}
             if waiting:
-                if self._updates.acquire(timeout=IDLE_SECONDS):
+                if self._updates.acquire(timeout=self._idle_seconds):
                     self._updates.release()
                 time.sleep(self._poll_seconds)
         self._release(waiting)
