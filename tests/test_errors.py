@@ -39,6 +39,7 @@ from streamlink.errors import (
     RequestRefused,
     RoundError,
     SecurityError,
+    ServerBusy,
     SourceChanged,
     SpecMismatch,
     StoreError,
@@ -47,6 +48,7 @@ from streamlink.errors import (
     StreamlinkError,
     StreamTimeout,
     TooFewDescriptors,
+    TopicNotServed,
     TornModel,
     TransportClosed,
     TransportError,
@@ -123,7 +125,10 @@ SAMPLES: list[tuple[StreamlinkError, Sequence[object]]] = [
         ),
         ["'add' with site-1", "8 of 9 bytes sent", "3 received", "bad", "log"],
     ),
-    (RequestRefused("it expired", who="the server", metadata={}), ["it expired", "the server"]),
+    *(
+        (kind("it expired", who="the server", metadata={}), ["it expired", "the server"])
+        for kind in (RequestRefused, ServerBusy, TopicNotServed)
+    ),
     (
         CorruptStore("digest differs", path="m/block-3", tensor="w1", inside=256, offset=512),
         ["digest differs", "m/block-3", "w1", "its byte 256", "logical byte 512"],

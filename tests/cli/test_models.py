@@ -141,7 +141,7 @@ def test_a_compressed_file_is_compared_by_its_tensors_which_is_told(place: Path)
 
 
 def test_too_many_small_files_are_refused_with_what_can_be_done(place: Path) -> None:
-    name = beside(place, "many", **{f"{number}_config": "{}" for number in range(65)})
+    name = beside(place, "many", **{f"n{number}_config": "{}" for number in range(65)})
     with pytest.raises(ModelError, match=r"\(at most 64, .*leave them out \(files=False"):
         digest_of(place / name)
     assert "export --no-files" in Outcome("export", name, "copy").error
