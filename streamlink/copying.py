@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LimitsConfig, LinkConfig
-from streamlink.errors import ModelError
+from streamlink.errors import ModelError, StoreError
 from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
@@ -365,7 +365,7 @@ def _with_files_for(target: Target, source: ModelSource) -> ModelSource:
     """Return ``source`` with its small files; without them, if too many would stay behind."""
     try:
         return with_files(source)
-    except ModelError:
+    except (ModelError, StoreError):  # too many of them, or one that cannot be read
         if keeps_beside(target):
             raise
         logger.info("only tensors are stored here, which leaves behind the model's small files")

@@ -157,7 +157,8 @@ class _Renamed:
     """A source under other names: its bytes are passed on as they are, without a copy."""
 
     def __init__(self, source: ModelSource, spec: ModelSpec) -> None:
-        self.spec, self.read = spec, source.read
+        # The source, and not its ``read`` alone: some are closed once nothing refers to them.
+        self.spec, self.read, self._source = spec, source.read, source
 
     def close(self) -> None:
         """Do nothing: the tensors belong to whoever has them."""

@@ -38,7 +38,7 @@ class LoopFuture(Future[T]):
         """Call ``fn`` no more, where an event loop would; returns how often it was added."""
         found = [each for each in self._in_loops if each.fn == fn]
         for each in found:
-            each.is_removed = True
+            each.fn = None  # the base class keeps the entry, but no longer what it refers to
             self._in_loops.remove(each)
         return len(found)
 
@@ -47,13 +47,15 @@ class _InLoop(Generic[T]):
     """A callback that an event loop calls, in its own thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fn: Callable[[Future[T]], object]) -> None:
-        self.fn, self.is_removed = fn, False
+        self.fn: Callable[[Future[T]], object] | None = fn
         self._loop = loop
 
     def __call__(self, done: Future[T]) -> None:
+        if self.fn is None:
+            return
         with suppress(RuntimeError):  # the loop was closed: nobody waits there any more
             self._loop.call_soon_threadsafe(self._call, done)
 
     def _call(self, done: Future[T]) -> None:
-        if not self.is_removed:
+        if self.fn is not None:
             self.fn(done)

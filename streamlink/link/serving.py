@@ -125,8 +125,7 @@ class Serving:
             # must find it.
             self._open[key] = taken
         try:
-            if not crew.give(session.peer_name, taken.work):
-                self._wait_in_line(key, asked)
+            has_begun = crew.give(session.peer_name, taken.work)
         except LineFull:
             self._forget(key)
             asked.reply(error=self._no_room, metadata={BUSY: "1"})
@@ -135,6 +134,9 @@ class Serving:
             self._forget(key)
             error = "the server has no thread for it at the moment; ask again later"
             asked.reply(error=error, metadata={BUSY: "1"})
+        else:
+            if not has_begun:
+                self._wait_in_line(key, asked)
 
     def call_off(self, session: Session, number: int, reason: str) -> None:
         """Note that a client has called a request off."""
@@ -202,7 +204,12 @@ class Serving:
             is_first, self._is_reporting = not self._is_reporting, True
         if is_first:
             thread = threading.Thread(target=self._report, name="serve-waits", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # no room for a thread: the next that waits tries again
+                logger.exception("nobody who waits for a handler can be told so")
+                with self._changed:
+                    self._is_reporting = False
 
     def _report(self) -> None:
         """Report every few seconds that what waits for a thread will be handled."""

@@ -45,7 +45,7 @@ MAX_ENTRY_BYTES = 1024
 """Longest name of an entry: the default of ``limits.max_name_bytes``."""
 
 # What the tools of Hugging Face load beside the weights. Other texts, such as notes or a
-# requirements.txt, lie there by chance.
+# list of labels, lie there by chance.
 _LOADED = re.compile(
     r"(config|config_sentence_transformers|[A-Za-z][\w.-]*_config|tokenizer[\w.-]*"
     r"|([\w-]+_)?vocab[\w.-]*|special_tokens_map|added_tokens|chat_template[\w.-]*|modules"
@@ -56,8 +56,12 @@ _LOADED = re.compile(
 )
 
 # All that an entry may ever name: the above, and texts that nothing runs or takes for settings. A
-# name begins with a letter, so none is hidden, and has no separator.
-_PLAIN = re.compile(r"[A-Za-z][\w.-]{0,254}", re.ASCII)
+# name begins with a letter, so none is hidden, and has no separator. Three texts are read by tools
+# that install and build.
+_PLAIN = re.compile(
+    r"(?!(requirements|constraints|CMakeLists)[\w.-]*\.txt)[A-Za-z][\w.-]{0,254}",
+    re.ASCII | re.IGNORECASE,
+)
 _TEXT = re.compile(r".*\.(txt|md|rst|tsv|csv|codes)|(LICENSE|NOTICE|USE_POLICY)", re.ASCII)
 
 

@@ -92,8 +92,10 @@ class ObjectClient(Closing):
 
     def close(self) -> None:
         """Let the server count the last reads, say goodbye and drop the connections."""
-        self._endings.close()
-        self._link.close()
+        try:
+            self._endings.close()
+        finally:
+            self._link.close()
 
     def __enter__(self) -> Self:
         return self.start()

@@ -73,7 +73,7 @@ class Endings:
         until = self._clock() + _SOON_SECONDS
         # A goodbye may overtake the commit of a read, which goes over another connection: the
         # server would hold the object for the next process of this client. Not what is older.
-        recent = [each for each, at in self._ended if until - at <= 2 * _SOON_SECONDS]
+        recent = [each for each, at in list(self._ended) if until - at <= 2 * _SOON_SECONDS]
         self._ended.clear()
         for ending in (*self._untold, *recent):
             left = until - self._clock()

@@ -264,7 +264,11 @@ def _made_by(function: Callable[[ModelSpec], ModelSink], spec: ModelSpec) -> Mod
     if not isinstance(sink, ModelSink):
         raise TypeError(f"the function that makes a sink returned {_kind(sink)}")
     # Bytes are written by their place in the model: in another order they would fill other tensors.
-    require_same(spec, sink.spec, "the function's sink", "the model")
+    try:
+        require_same(spec, sink.spec, "the function's sink", "the model")
+    except BaseException:
+        sink.discard()
+        raise
     return sink
 
 

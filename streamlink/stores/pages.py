@@ -35,7 +35,15 @@ class OwnPages(mmap.mmap):
 
 
 def empty_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Return a new array of bytes, with any content."""
+    """Return a new array of bytes, with any content.
+
+    Raises:
+        MemoryError: the system has not so much memory for this process, as with ``numpy.empty``.
+    """
     if nbytes < _LEAST_BYTES:
         return np.empty(nbytes, np.uint8)
-    return np.frombuffer(OwnPages(nbytes), np.uint8)
+    try:
+        pages = OwnPages(nbytes)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes: {error}") from error
+    return np.frombuffer(pages, np.uint8)

@@ -68,7 +68,7 @@ def test_what_tools_load_beside_the_weights_goes_with_a_model(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "LICENSE", "requirements.txt", "notes.txt", "train.tsv", "todo.vocab.txt"]
+    "name", ["README.md", "LICENSE", "notes.txt", "train.tsv", "todo.vocab.txt"]
 )
 def test_another_text_goes_with_a_model_only_where_it_is_named(name: str) -> None:
     assert may_be_beside(name)
@@ -84,7 +84,8 @@ def test_another_text_goes_with_a_model_only_where_it_is_named(name: str) -> Non
      ".hidden.txt", ".bashrc", "x.py", "modeling_x.py", "x.sh", "config.json\n", "config.json\0",
      "model.safetensors", "model.safetensors.index.json", "model-0a1b2c3d.digests",
      "pytorch_model.bin", "training_args.bin", "update.json", "secrets.json", "x.txt/", "-x.txt",
-     "a" * 252 + ".txt", "caf\u00e9.txt"],
+     "a" * 252 + ".txt", "caf\u00e9.txt",
+     "requirements.txt", "Requirements-dev.txt", "constraints.txt", "CMakeLists.txt"],
 )  # fmt: skip
 def test_no_other_name_can_be_beside_a_model(name: str) -> None:
     assert not may_be_beside(name)

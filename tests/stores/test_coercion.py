@@ -159,9 +159,16 @@ def test_a_function_that_makes_no_sink_is_told_so() -> None:
 def test_a_function_whose_sink_has_the_tensors_in_another_order_is_refused() -> None:
     """Bytes are written by their place: they would silently fill other tensors."""
     either = {name: np.zeros(3, np.float32) for name in ("a", "b")}
-    sink = ArrayModel(dict(reversed(either.items())))
+    discarded: list[ArrayModel] = []
+
+    class Watched(ArrayModel):
+        def discard(self) -> None:
+            discarded.append(self)
+
+    sink = Watched(dict(reversed(either.items())))
     with pytest.raises(SpecMismatch, match="the function's sink"):
         as_sink(lambda spec: sink)(ArrayModel(either).spec)
+    assert discarded == [sink]
 
 
 def frozen() -> dict[str, Any]:

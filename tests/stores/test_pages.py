@@ -34,6 +34,11 @@ def test_freed_arrays_leave_nothing_behind_between_those_that_stay() -> None:
     assert full - resident_bytes() > 48 * MiB
 
 
+def test_more_bytes_than_there_can_be_are_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match=str(1 << 60)):
+        empty_bytes(1 << 60)
+
+
 def test_such_an_array_is_not_taken_for_a_mapped_file() -> None:
     mapped = np.frombuffer(mmap.mmap(-1, MiB), np.float32)
     assert ArrayModel({"w": empty_bytes(MiB).view(np.float32)}).is_prompt

@@ -59,7 +59,7 @@ class _Received:
 
 
 def _note(updates: threading.Semaphore, transfer: TransferFacts) -> None:
-    if transfer.direction == "received":
+    if transfer.direction == "received" and transfer.error is None:
         updates.release()
 
 

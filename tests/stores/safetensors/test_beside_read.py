@@ -46,8 +46,8 @@ def test_of_other_texts_those_go_that_are_named_and_those_that_a_model_has_broug
     place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     save(SafetensorsStore(place), whole(0, OLD))
-    mine = {"README.md": b"mine", "notes.txt": b"mine", "requirements.txt": b"mine"}
-    for name in (*mine, "train.py", "secrets.json"):
+    mine = {"README.md": b"mine", "notes.txt": b"mine"}
+    for name in (*mine, "requirements.txt", "train.py", "secrets.json"):
         (place / name).write_bytes(b"mine")
     assert beside(place).files == OLD
     named = LimitsConfig(more_side_files=("README.md", "*.txt", "train.py", "secrets.json"))
