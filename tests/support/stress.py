@@ -1,8 +1,10 @@
 """``make test-stress``: the process tests again and again, beside processes that use all cores.
 
-``python -m tests.support.stress --runs 20`` runs each of them until it has run so often, in rounds
-of one run each. It may be interrupted at any time, and goes on where it was: each result is a line
-of ``results.jsonl``, written when it is known. What a failed run printed is kept beside it.
+``python -m tests.support.stress --runs 20`` runs each of them until it has run so often. One pytest
+repeats all of them a few times: to start it, and to wait for the last tests of a round while most
+workers are idle, takes a good part of a round. It may be interrupted at any time, and goes on where
+it was: each result is a line of ``results.jsonl``, written when it is known. What a failed run
+printed is kept beside it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ __all__ = ["Keeper", "Tally", "run"]
 FOLDER = REPOSITORY / ".stress"
 _PLUGIN = "tests.support.stress"
 _KEPT_IN = "STREAMLINK_STRESS_FOLDER"
+_REPEATED = "STREAMLINK_STRESS_REPEATED"
+_ROUNDS = 5  # of one pytest at most: a worker that lives for hours would grow
 _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
 
 
@@ -57,6 +61,10 @@ class Tally:
         """Return those that have run less than ``runs`` times; those that have run least, first."""
         left = [test for test in tests if self.runs[test] < runs]
         return sorted(left, key=lambda test: self.runs[test])
+
+    def rounds(self, due: Sequence[str], runs: int) -> int:
+        """Return how often all of ``due`` may run before one of them has run ``runs`` times."""
+        return min(_ROUNDS, *(runs - self.runs[test] for test in due))
 
 
 class Keeper:
@@ -92,6 +100,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Keeper(Path(os.environ[_KEPT_IN])))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Repeat all tests, round after round."""
+    items[:] = items * int(os.environ[_REPEATED])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Let go of a test that follows itself: pytest keeps the fixtures that the next one needs."""
+    if item is not nextitem:
+        return None
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+    return True
+
+
 def run(
     folder: Path,
     select: Sequence[str],
@@ -119,7 +141,7 @@ def run(
     with _busy(busy):
         while due := (before := Tally.read(folder)).due(tests, runs):
             # All of them, also those that an interrupted run has had: few would leave workers idle.
-            _run_once(folder, due, workers, root)
+            _run_all(folder, due, before.rounds(due, runs), workers, root)
             if Tally.read(folder).runs.total() == before.runs.total():
                 raise RuntimeError("pytest has run none of the tests; see what it printed")
     tally, known = Tally.read(folder), set(tests)
@@ -137,9 +159,9 @@ def _collected(select: Sequence[str], root: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
-def _run_once(folder: Path, tests: Sequence[str], workers: int, root: Path) -> None:
+def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
-    env = {**environment(), _KEPT_IN: str(folder.absolute())}
+    env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(rounds)}
     subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
 
 

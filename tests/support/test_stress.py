@@ -64,6 +64,19 @@ def test_tests_that_cannot_be_collected_are_an_error_with_what_pytest_said(tmp_p
         run(tmp_path, ["no_such_file.py"], runs=1, busy=0, workers=0, root=tmp_path)
 
 
+@pytest.mark.processes
+def test_a_test_that_follows_itself_gets_new_fixtures(tmp_path: Path) -> None:
+    alone = "def test_alone(tmp_path): (tmp_path / 'only').mkdir()"
+    (tmp_path / "test_one.py").write_text(alone)
+    tally = run(tmp_path / "kept", ["test_one.py"], runs=3, busy=0, workers=0, root=tmp_path)
+    assert outcome(tally) == {"test_alone": (3, 0)}
+
+
+def test_all_that_are_due_run_as_often_as_the_first_of_them_may() -> None:
+    tally = Tally(Counter({"a": 18, "b": 2}), Counter())
+    assert [tally.rounds(due, runs=20) for due in (["b", "a"], ["b"])] == [2, 5]
+
+
 def test_what_has_run_least_is_due_first() -> None:
     tally = Tally(Counter({"a": 2, "b": 1, "d": 3}), Counter())
     assert tally.due(["a", "b", "c", "d"], runs=3) == ["c", "b", "a"]
