@@ -1,14 +1,17 @@
-"""The object server of a framework's job, on the first free port of a configured range."""
+"""The object server of a framework's job: on the first free port, with a spool of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
-from streamlink.errors import AddressInUse
+from streamlink.errors import AddressInUse, StoreError
 from streamlink.objects import ObjectServer
 
-__all__ = ["listening"]
+__all__ = ["listening", "with_own_spool"]
+
+_MOST_JOBS = 100  # of one machine at the same time
 
 
 def listening(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer:
@@ -28,3 +31,23 @@ def listening(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer
         with suppress(AddressInUse):
             return make(f"{host}:{port}").listen()
     return make(f"{host}:{last or first}").listen()
+
+
+def with_own_spool(spools: Path, make: Callable[[Path], ObjectServer]) -> ObjectServer:
+    """Return a server with a spool that no other process of this machine has.
+
+    A temporary directory would stay if its process was killed, with all that clients had sent.
+    Whoever gets a spool by number removes what was left in it.
+
+    Args:
+        spools: the number is added to this path, as in ``PATH-0``.
+        make: makes a server with a spool.
+
+    Raises:
+        StoreError: all are taken, or none can be used.
+        StreamlinkError: as ``make``.
+    """
+    for number in range(_MOST_JOBS):
+        with suppress(StoreError):
+            return make(spools.with_name(f"{spools.name}-{number}"))
+    return make(spools.with_name(f"{spools.name}-{_MOST_JOBS}"))

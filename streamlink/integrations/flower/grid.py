@@ -24,7 +24,7 @@ from streamlink.config import ObjectLimits
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
-from streamlink.integrations.ports import listening
+from streamlink.integrations.ports import listening, with_own_spool
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -78,7 +78,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free port of a range.
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
-        spool: directory for what clients send; by default a temporary one.
+        spool: directory for what clients send; by default the first in the temporary
+            directory that no other ServerApp has.
         poll_seconds: how often replies are asked for once their updates are here (seconds).
         idle_seconds: how much longer the wait is while no update has come; with both defaults it is
             3 s, as in Flower.
@@ -106,13 +107,17 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         self._late: set[str] = set()  # nobody waits for the replies to these any more
         self._narrow: dict[str, dict[str, Any]] = {}  # see ``source_of``; by the record's key
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-")))
             self._guard = Admission(config or LinkConfig())
             self.config = self._guard.config
-            place: dict[str, Any] = {"limits": self._limits, "spool": spool or folder / "spool"}
-            note = partial(_note, self._updates)
-            make = partial(ObjectServer, config=self.config, on_transfer=note, **place)
-            self.objects = stack.enter_context(listening(listen, make))
+            note, limits = partial(_note, self._updates), self._limits
+            server = partial(ObjectServer, config=self.config, limits=limits, on_transfer=note)
+
+            def make(spool: Path) -> ObjectServer:
+                return listening(listen, partial(server, spool=spool))
+
+            spools = Path(tempfile.gettempdir(), "streamlink-flower")
+            objects = make(Path(spool)) if spool else with_own_spool(spools, make)
+            self.objects = stack.enter_context(objects)
             self.close = weakref.finalize(self, stack.pop_all().close)
 
     def __exit__(self, *_: object) -> None:

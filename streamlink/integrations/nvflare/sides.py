@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,8 +25,8 @@ from nvflare.fuel.utils.memory_utils import try_malloc_trim
 
 from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
 from streamlink.config import ObjectLimits
-from streamlink.errors import ObjectRefused, StoreError
-from streamlink.integrations.ports import listening
+from streamlink.errors import ObjectRefused
+from streamlink.integrations.ports import listening, with_own_spool
 from streamlink.integrations.tensors import StoredItems, fresh
 from streamlink.integrations.tokens import SecretFile, TokenList
 from streamlink.objects import ObjectClient, ObjectServer
@@ -35,8 +34,6 @@ from streamlink.objects import ObjectClient, ObjectServer
 __all__ = ["Offer", "ServerSide", "Side", "SiteSide", "close_all", "join", "setting", "side_of"]
 
 _log = logging.getLogger(__name__)
-
-_MOST_JOBS = 100  # of one server at the same time; each has a spool of its own
 
 
 @dataclass(frozen=True)
@@ -109,16 +106,9 @@ def _listening(address: str, config: LinkConfig) -> ObjectServer:
     """Return a server with a spool that no other job of this machine has."""
     # Each object has one reader, so there is nothing to share.
     limits = ObjectLimits(ttl=float(setting("ttl", "86400")), shared_bytes=1 << 20)
+    server = partial(ObjectServer, config=config, limits=limits)
     spools = Path(setting("spool", tempfile.gettempdir()), "streamlink-nvflare")
-
-    def make(number: int, at: str) -> ObjectServer:
-        spool = spools.with_name(f"{spools.name}-{number}")
-        return ObjectServer(at, config=config, limits=limits, spool=spool)
-
-    for number in range(_MOST_JOBS):
-        with suppress(StoreError):  # another job's; whoever gets one removes what a killed job left
-            return listening(address, partial(make, number))
-    return listening(address, partial(make, _MOST_JOBS))
+    return with_own_spool(spools, lambda spool: listening(address, partial(server, spool=spool)))
 
 
 class SiteSide:
