@@ -50,6 +50,9 @@ class Site:
         self._thread = threading.Thread(
             target=self._run, args=(address, f"site-{number}"), daemon=True
         )
+
+    def start(self) -> None:
+        """Dial the server."""
         self._thread.start()
 
     def execute(self, task: sl.Task, assignment: Assignment) -> TaskOutcome:
@@ -86,7 +89,7 @@ class Job:
             found.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{found.getsockname()[1]}"
         sl.copy_model(ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
-        self.sites: list[Site] = []
+        self.sites = [Site(self.address, number) for number in (1, 2)]
 
     def doomed(self, point: RoundPoint) -> Child:
         """Start a server that dies there."""
@@ -106,9 +109,10 @@ class Job:
         log = self._folder / "server.log"
         return self._forks.start([*command, *rules, "--resume", *words], log)
 
-    def join(self, numbers: tuple[int, ...] = (1, 2)) -> None:
+    def join(self) -> None:
         """Start the sites."""
-        self.sites += [Site(self.address, number) for number in numbers]
+        for site in self.sites:
+            site.start()
 
     def ended(self, server: Child) -> int | None:
         """Wait for the server's end; return its exit code."""
@@ -186,11 +190,11 @@ def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
 ) -> None:
     with Job(forks, tmp_path, "spool") as job:
         doomed = job.doomed(RoundPoint(point, LAST))
-        job.join()
         one, other = job.sites
+        one.opens = other.reached  # so the other is at work when the server has this one's update
         other.opens.clear()
+        job.join()
         assert job.ended(doomed) == -9, job.log
-        assert other.reached.wait(WAIT)
         other.opens.set()
         assert job.finish(job.server()) == undisturbed
     assert one.asked == [0, 1]

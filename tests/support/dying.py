@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 
 from streamlink.cli import main
 from tests.support.commands import REPOSITORY, Command, environment, streamlink
@@ -38,7 +39,8 @@ def _die_at(by: str, call: str, count: int) -> None:
     def deadly(*args: object, **kwargs: object) -> object:
         left[0] -= 1
         if left[0] == 0:
-            os.kill(os.getpid(), getattr(signal, f"SIG{by}"))
+            # By this thread, which so stops at once; another one would have to run first.
+            signal.pthread_kill(threading.get_ident(), getattr(signal, f"SIG{by}"))
         return original(*args, **kwargs)
 
     setattr(os, call, deadly)
