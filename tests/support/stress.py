@@ -161,6 +161,7 @@ def _collected(select: Sequence[str], root: Path) -> list[str]:
 
 def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
+    command += ["-o", "timeout=600", "-o", "faulthandler_timeout=590"]  # much slower, and no hang
     env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(rounds)}
     subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
 
