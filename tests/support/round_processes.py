@@ -26,7 +26,7 @@ from tests.support.forked import Fork, Forks, serve_forks
 from tests.support.peers import ODD, WAIT, Array, initial, trained
 from tests.support.processes import ROOT, fact, tell
 
-LINK = {
+LINK: dict[str, Any] = {
     "stream": {"chunk_bytes": 4096, "min_chunk_bytes": 1024, "window_bytes": 16384},
     "timeouts": {
         "heartbeat_interval": 0.2,

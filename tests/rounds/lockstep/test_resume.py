@@ -40,7 +40,7 @@ from tests.support.peers import (
     trained,
 )
 from tests.support.processes import fact
-from tests.support.round_processes import Job
+from tests.support.round_processes import LINK, Job
 
 FOUR = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (1 << 16,)) for n in range(4)))
 """Of 1 MiB: far more than the windows, so that the mark of a client is near where it stopped."""
@@ -105,7 +105,9 @@ def test_a_client_that_is_killed_before_the_commit_counts(tmp_path: Path) -> Non
 
 @pytest.mark.processes
 def test_a_client_that_is_not_pure_costs_an_attempt(tmp_path: Path) -> None:
-    with a_job(tmp_path, "hang@t3", is_pure=False) as job:
+    # Nothing of it is kept, so the attempt ends with its session: that has to wait for the next.
+    patient = {**LINK, "timeouts": {**LINK["timeouts"], "reconnect_timeout": LONG}}
+    with a_job(tmp_path, "hang@t3", is_pure=False, link=patient) as job:
         job.reached(1).kill()
         again = job.client(1, is_pure=False)
         assert_undisturbed(job, attempt=2)
