@@ -1,0 +1,1 @@
+"""Tests of the emulated long line and of the programs that use it."""
