@@ -54,12 +54,22 @@ class Port:
             EOFError: the program that started this process is gone.
             ValueError: it said something else.
         """
+        facts = self.next_command(f"waited for {event!r}")
+        said = facts.pop("event")
+        if said != event:
+            raise ValueError(f"waited for {event!r}, got {said!r} with {facts}")
+        return facts
+
+    def next_command(self, why: str = "waited for a command") -> Facts:
+        """Return the next command, whatever it is: its name as ``event``, and its facts.
+
+        Raises:
+            EOFError: the program that started this process is gone.
+        """
         line = self._commands.readline()
         if not line:
-            raise EOFError(f"waited for {event!r}, but the starting program is gone")
+            raise EOFError(f"{why}, but the starting program is gone")
         facts: Facts = json.loads(line)
-        if facts.pop("event") != event:
-            raise ValueError(f"waited for {event!r}, got {line.strip()}")
         return facts
 
     def usage(self) -> Facts:
