@@ -6,10 +6,13 @@ work and talks to the program that started it through a :class:`Port`, one JSON 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +21,8 @@ from typing import Any, TextIO
 __all__ = ["Port", "peak_rss_bytes", "rss_bytes"]
 
 Facts = dict[str, Any]
+
+_PR_SET_PDEATHSIG = 1
 
 
 class Port:
@@ -122,8 +127,15 @@ def _own_stdout() -> TextIO:
     return events
 
 
+def _end_with_the_starter() -> None:
+    """Be killed when the program that started this process is: nothing of a run stays behind."""
+    with contextlib.suppress(AttributeError):  # Linux only
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
     """Run the function named by the first argument with the JSON facts of the second."""
+    _end_with_the_starter()
     port = Port(sys.stdin, _own_stdout())
     module, _, name = sys.argv[1].partition(":")
     body: Callable[..., None] = getattr(importlib.import_module(module), name)

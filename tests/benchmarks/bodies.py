@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from benchmarks.worker import Port
@@ -25,6 +27,12 @@ def fail(port: Port) -> None:
 def wait(port: Port) -> None:
     """Do nothing until told to go on."""
     port.wait_for("go")
+
+
+def sleep(port: Port) -> None:
+    """Be busy for ten minutes, without a look at whoever started it."""
+    port.tell("asleep")
+    time.sleep(600)
 
 
 def print_and_say(port: Port) -> None:

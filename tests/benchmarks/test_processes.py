@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import psutil
 import pytest
 
@@ -75,6 +78,26 @@ def test_a_wrong_word_is_refused() -> None:
         pytest.raises(WorkerFailed, match=words),
     ):
         chatty.expect("ready")
+
+
+def test_a_child_ends_when_the_program_that_started_it_is_killed() -> None:
+    program = """
+import time
+from benchmarks.processes import Worker
+with Worker("tests.benchmarks.bodies:sleep", {}, name="sleeper") as sleeper:
+    sleeper.expect("asleep")
+    print("started", flush=True)
+    time.sleep(600)
+"""
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == "started\n"
+        children = psutil.Process(starter.pid).children()
+        starter.kill()
+        _, alive = psutil.wait_procs(children, timeout=60)
+    assert len(children) == 1
+    assert not alive
 
 
 def test_what_a_library_prints_is_not_taken_for_an_event() -> None:
