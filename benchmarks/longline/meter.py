@@ -1,0 +1,112 @@
+"""Bytes that arrive over time, and the steady rate in them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.stats import Summary, summarize
+
+__all__ = ["Mark", "Meter", "Span", "rates_by_second", "steady_rate"]
+
+Mark = tuple[float, int]
+"""Seconds since the first byte, and how many bytes had arrived then."""
+
+MARK_SECONDS = 0.05
+WARM_UP_SECONDS = 10.0
+PARTS = 10
+
+
+@dataclass(frozen=True)
+class Span:
+    """When is measured: for ``seconds``, which begin ``warm_up`` seconds after the first byte."""
+
+    warm_up: float
+    seconds: float
+
+    @classmethod
+    def of(cls, seconds: float) -> Span:
+        """Return the span of a run that measures so long; a short trial warms up shortly."""
+        return cls(min(WARM_UP_SECONDS, seconds / 3), seconds)
+
+    @property
+    def end(self) -> float:
+        """Seconds from the first byte to the end."""
+        return self.warm_up + self.seconds
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return asdict(self)
+
+
+class Meter:
+    """Counts bytes as they arrive, in any thread, until a span is over."""
+
+    def __init__(self, span: Span) -> None:
+        self.marks: list[Mark] = []
+        self._span = span
+        self._lock = threading.Lock()
+        self._first_at = 0.0
+        self._total = 0
+        self._is_over = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the span is over, or nothing more will come."""
+        return self._is_over.is_set()
+
+    def add(self, nbytes: int, now: float | None = None) -> None:
+        """Note that so many bytes have arrived."""
+        at = time.monotonic() if now is None else now
+        with self._lock:
+            if not self.marks:
+                self._first_at = at
+            self._total += nbytes
+            since = at - self._first_at
+            is_end = since >= self._span.end and not self.is_over
+            if is_end or not self.marks or since >= self.marks[-1][0] + MARK_SECONDS:
+                self.marks.append((since, self._total))
+            if is_end:
+                self._is_over.set()
+
+    def stop(self) -> None:
+        """Have nobody wait any longer: nothing more will come."""
+        self._is_over.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the span is over; returns whether it is."""
+        return self._is_over.wait(timeout)
+
+
+def steady_rate(marks: Sequence[Mark], span: Span) -> float:
+    """Return the rate inside the span (bytes per second), linear between marks.
+
+    Raises:
+        ValueError: the bytes ended before the span did.
+    """
+    begin, end = _totals(marks, [span.warm_up, span.end])
+    return float((end - begin) / span.seconds)
+
+
+def rates_by_second(marks: Sequence[Mark], span: Span) -> Summary:
+    """Return the rates of each tenth of the span, or of each second of a long one (bytes/s)."""
+    parts = max(PARTS, int(span.seconds))
+    edges = np.linspace(span.warm_up, span.end, parts + 1).tolist()
+    rates = np.diff(_totals(marks, edges)) / (span.seconds / parts)
+    return summarize([float(rate) for rate in rates])
+
+
+def _totals(marks: Sequence[Mark], at: Sequence[float]) -> npt.NDArray[np.float64]:
+    until = at[-1]
+    if not marks or marks[-1][0] < until:
+        seen = marks[-1][0] if marks else 0.0
+        raise ValueError(f"the bytes ended too soon: after {seen:.1f} of {until:.1f} s")
+    times, totals = zip(*marks, strict=True)
+    found: npt.NDArray[np.float64] = np.interp(at, times, totals)
+    return found
