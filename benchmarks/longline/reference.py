@@ -1,0 +1,160 @@
+"""Raw sockets on long lines: the rates that streamlink is compared with, chosen before it runs.
+
+Each number of connections with each congestion control that the kernel has, once, on a line of its
+own. The best of a line counts. ``results/rawline.json`` keeps what was found; ``best_raw`` reads
+there what ``beside.py`` has to run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.longline.bottleneck import Line
+from benchmarks.longline.meter import Span, rates_by_second, steady_rate
+from benchmarks.longline.namespace import why_not
+from benchmarks.longline.raw import Raw, measure
+from benchmarks.longline.roads import EmulatedRoad, congestion_controls
+from benchmarks.processes import WorkerFailed
+from benchmarks.stats import Result, Summary
+
+__all__ = ["CONNECTIONS", "LINES", "REPORT", "Ran", "best_of", "best_raw", "rows", "run"]
+
+LINES = (
+    Line(rate=200e6, round_trip=0.2),
+    Line(rate=200e6, round_trip=0.1, loss=0.001),
+    Line(rate=200e6, round_trip=0.1, loss=0.01),
+)
+CONNECTIONS = (1, 2, 4, 8, 16)
+REPORT = Path(__file__).resolve().parents[1] / "results" / "rawline.json"
+COMMAND = "python -m benchmarks rawline --json benchmarks/results/rawline.json"
+SECONDS = 60.0
+MB = 1e6
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run: how the line was used, and what arrived; or why the run failed."""
+
+    raw: Raw
+    bytes_per_second: float = 0.0
+    by_second: Summary | None = None
+    road: dict[str, Any] | None = None
+    failure: str = ""
+
+    def __str__(self) -> str:
+        if self.by_second is None:
+            return "failed"
+        low, high = self.by_second.low / MB, self.by_second.high / MB
+        return f"{self.bytes_per_second / MB:.1f} ({low:.1f}..{high:.1f})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the run as a JSON object."""
+        seen = self.by_second
+        return {
+            **self.raw.as_json(),
+            "bytes_per_second": self.bytes_per_second,
+            "by_second": None if seen is None else [seen.low, seen.median, seen.high],
+            "road": self.road,
+            "failure": self.failure,
+        }
+
+
+def run(quick: bool, seconds: float = SECONDS) -> Result:
+    """Measure every use of every line (quick: two uses of one line, for a second)."""
+    if reason := why_not():
+        return _result(Span.of(seconds), {}, skipped=reason)
+    span = Span.of(1.0 if quick else seconds)
+    lines = LINES[:1] if quick else LINES
+    uses = [Raw(1), Raw(8)] if quick else _every_use()
+    return _result(span, _measured(lines, uses, span, Console(stderr=True).print))
+
+
+def best_of(runs: Iterable[Ran]) -> Ran:
+    """Return the fastest run."""
+    return max(runs, key=lambda ran: ran.bytes_per_second)
+
+
+def best_raw(line: Line, report: Path = REPORT) -> Raw:
+    """Return which use of a line was the fastest, as the committed report has it.
+
+    Raises:
+        LookupError: there is no report, or the line is not in it.
+    """
+    if not report.exists():
+        raise LookupError(f"{report} is missing: the reference is measured first, by `{COMMAND}`")
+    found = json.loads(report.read_text(encoding="utf-8"))["results"]["rawline"]["lines"]
+    for entry in found:
+        if Line(**entry["line"]) == line:
+            return Raw(**entry["best"])
+    raise LookupError(f"{report} has no line of {line}; measure it by `{COMMAND}`")
+
+
+def rows(found: dict[Line, list[Ran]]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return headings and lines of the table: a column for each congestion control."""
+    controls = list(dict.fromkeys(ran.raw.congestion for runs in found.values() for ran in runs))
+    columns = ("line", "connections", *(f"{name or 'default'}, MB/s" for name in controls))
+    table = []
+    for line, runs in found.items():
+        best = best_of(runs)
+        for connections in dict.fromkeys(ran.raw.connections for ran in runs):
+            of = {ran.raw.congestion: ran for ran in runs if ran.raw.connections == connections}
+            cells = [f"{of[name]}{' best' * (of[name] is best)}" for name in controls]
+            table.append((str(line), str(connections), *cells))
+    return columns, tuple(table)
+
+
+def _every_use() -> list[Raw]:
+    return [Raw(count, name) for count in CONNECTIONS for name in congestion_controls()]
+
+
+def _measured(
+    lines: Sequence[Line], uses: Sequence[Raw], span: Span, say: Callable[[str], object]
+) -> dict[Line, list[Ran]]:
+    total = len(lines) * len(uses)
+    say(f"{total} runs of {span.end:.0f} s: about {total * (span.end + 3) / 60:.0f} minutes")
+    found: dict[Line, list[Ran]] = {}
+    for line in lines:
+        for raw in uses:
+            ran = _once(line, raw, span)
+            found.setdefault(line, []).append(ran)
+            done = sum(map(len, found.values()))
+            say(f"{done} of {total}: {line}: {raw}: {ran} MB/s {ran.failure}".rstrip())
+    return found
+
+
+def _once(line: Line, raw: Raw, span: Span) -> Ran:
+    try:
+        seen = measure(raw, EmulatedRoad(line), span)
+        rate, by_second = steady_rate(seen.marks, span), rates_by_second(seen.marks, span)
+    except (WorkerFailed, ValueError) as error:  # one bad run does not cost the hour's others
+        return Ran(raw, failure=str(error))
+    return Ran(raw, rate, by_second, seen.road)
+
+
+def _result(span: Span, found: dict[Line, list[Ran]], skipped: str = "") -> Result:
+    columns, table = rows(found) if found else (("line",), ((f"not measured: {skipped}",),))
+    return Result(
+        name="rawline",
+        claim="none; what raw sockets carry over long lines with real TCP: payload over "
+        f"{span.seconds:g} s, {span.warm_up:g} s after the first byte (p10..p90 of its parts)",
+        columns=columns,
+        rows=table,
+        facts={
+            "span": span.as_json(),
+            "lines": [
+                {
+                    "line": line.as_json(),
+                    "runs": [ran.as_json() for ran in runs],
+                    "best": best_of(runs).raw.as_json(),
+                }
+                for line, runs in found.items()
+            ],
+            "skipped": skipped,
+        },
+    )
