@@ -1,0 +1,172 @@
+"""streamlink on long lines beside the best that raw sockets reach there, run in turn.
+
+The use of raw sockets that is run is the one that was fastest in the committed reference
+(``reference.py``), so that it was chosen before the result is known. streamlink runs with its
+default settings. The last line is a relay: at its rate a forwarder in Python would be measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.longline import model, raw
+from benchmarks.longline.bottleneck import Line
+from benchmarks.longline.meter import Span, steady_rate
+from benchmarks.longline.namespace import why_not
+from benchmarks.longline.reference import LINES, SECONDS, best_raw
+from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
+from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave, summarize
+
+__all__ = ["CASES", "Case", "Found", "possible", "result", "run"]
+
+MB = 1e6
+COLUMNS = ("line", "raw sockets", "raw, MB/s", "streamlink, MB/s", "streamlink is", "at least", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A line, and what share of the raw rate streamlink should reach there.
+
+    Attributes:
+        is_relayed: whether a relay is the line; otherwise it is emulated, with real TCP.
+        at_least: of the raw rate; None judges nothing.
+        skipped: why it cannot run here, as a sentence, or ``""``.
+    """
+
+    line: Line
+    at_least: float | None
+    is_relayed: bool = False
+    skipped: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.line}{', relay' * self.is_relayed}"
+
+    def road(self) -> Road:
+        """Return a new road of this line, not yet entered."""
+        return RelayedRoad(self.line) if self.is_relayed else EmulatedRoad(self.line)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured in one case: rates of runs taken in turn (bytes per second)."""
+
+    use: raw.Raw
+    rates: dict[str, list[float]]
+
+    @property
+    def comparison(self) -> Comparison:
+        """streamlink's rates over the raw ones, pair by pair."""
+        return compare("streamlink", self.rates["streamlink"], "raw", self.rates["raw"])
+
+    def is_met(self, case: Case) -> bool | None:
+        """Whether the median reaches what is asked for; None: too few pairs, or nothing is."""
+        if case.at_least is None or len(self.rates["raw"]) < MIN_PAIRS:
+            return None
+        return self.comparison.summary.median >= case.at_least
+
+
+CASES = (
+    Case(LINES[0], 0.95),
+    Case(LINES[1], 0.95),
+    Case(LINES[2], 0.85),
+    Case(Line(rate=1e9, round_trip=0.2), 0.96, is_relayed=True),
+)
+
+
+def run(quick: bool, seconds: float = SECONDS) -> Result:
+    """Measure all lines (quick: once for a second); a short trial makes one pair and judges none.
+
+    Raises:
+        LookupError: there is no reference for a line.
+    """
+    span = Span.of(1.0 if quick else seconds)
+    pairs = MIN_PAIRS if span.seconds >= SECONDS else 1
+    cases = [possible(case, why_not()) for case in CASES]
+    say = Console(stderr=True).print
+    uses = {case: _use_of(case, is_trial=pairs == 1) for case in cases if not case.skipped}
+    total = len(uses) * pairs * 2
+    say(f"{total} runs of {span.end:.0f} s: about {total * (span.end + 5) / 60:.0f} minutes")
+    found = {case: _measured(case, use, span, pairs, say) for case, use in uses.items()}
+    return result(cases, found, span)
+
+
+def possible(case: Case, reason: str) -> Case:
+    """Return what can be run of ``case`` where no line can be emulated, for that ``reason``."""
+    if case.is_relayed or not reason:
+        return case
+    if case.line.loss:
+        return Case(case.line, None, skipped=f"not measured, for a relay loses nothing: {reason}")
+    return Case(case.line, None, is_relayed=True)
+
+
+def result(cases: list[Case], found: dict[Case, Found], span: Span) -> Result:
+    """Return what may be said of the lines: met if every line that is judged is."""
+    verdicts = [found[case].is_met(case) for case in cases if case in found]
+    judged = [verdict for verdict in verdicts if verdict is not None]
+    return Result(
+        name="longline",
+        claim="streamlink with default settings carries nearly what the best raw sockets carry: "
+        f"payload over {span.seconds:g} s, {span.warm_up:g} s after the first byte",
+        columns=COLUMNS,
+        rows=tuple(_row(case, found.get(case)) for case in cases),
+        facts={
+            "span": span.as_json(),
+            "lines": [_facts(case, found.get(case)) for case in cases],
+        },
+        met=all(judged) if judged and len(judged) == len(CASES) else None,
+    )
+
+
+def _use_of(case: Case, *, is_trial: bool) -> raw.Raw:
+    if case.is_relayed:
+        return raw.Raw(1)  # its TCP ends at the relay, on the loopback
+    try:
+        return best_raw(case.line)
+    except LookupError:
+        if is_trial:
+            return raw.Raw(8)
+        raise
+
+
+def _measured(
+    case: Case, use: raw.Raw, span: Span, pairs: int, say: Callable[[str], object]
+) -> Found:
+    def of(name: str, measure: Callable[[], raw.Measured]) -> Callable[[], float]:
+        def once() -> float:
+            rate = steady_rate(measure().marks, span)
+            say(f"{case}: {name}: {rate / MB:.1f} MB/s")
+            return rate
+
+        return once
+
+    ways = {
+        "raw": of("raw", lambda: raw.measure(use, case.road(), span)),
+        "streamlink": of("streamlink", lambda: model.measure(case.line, case.road(), span)),
+    }
+    return Found(use, interleave(ways, pairs=pairs))
+
+
+def _row(case: Case, found: Found | None) -> tuple[str, ...]:
+    if found is None:
+        return (str(case), case.skipped, "", "", "", "", "")
+    words = {True: "met", False: "NOT met", None: "not judged"}
+    rates = (f"{summarize(found.rates[name]).median / MB:.1f}" for name in ("raw", "streamlink"))
+    at_least = "" if case.at_least is None else f"{case.at_least:.2f}"
+    verdict = words[found.is_met(case)]
+    return (str(case), str(found.use), *rates, str(found.comparison), at_least, verdict)
+
+
+def _facts(case: Case, found: Found | None) -> dict[str, Any]:
+    return {
+        "line": case.line.as_json(),
+        "is_relayed": case.is_relayed,
+        "at_least": case.at_least,
+        "skipped": case.skipped,
+        "raw": None if found is None else found.use.as_json(),
+        "bytes_per_second": {} if found is None else found.rates,
+        "met": None if found is None else found.is_met(case),
+    }
