@@ -45,12 +45,17 @@ class Peer:
 
 @dataclass(frozen=True)
 class Run:
-    """One transfer of ``total_bytes``: how long it took and what both processes used."""
+    """One transfer of ``total_bytes``: how long it took and what both processes used.
+
+    Attributes:
+        how: what the ends agreed on, such as a cipher, or ``""``.
+    """
 
     total_bytes: int
     seconds: float
     sender: Usage
     receiver: Usage
+    how: str = ""
 
     @property
     def rate(self) -> float:
@@ -76,6 +81,7 @@ class Run:
             "receiver": self.receiver.as_json(),
             "sender_extra_bytes": self.sender_extra_bytes,
             "receiver_extra_bytes": self.receiver_extra_bytes,
+            **({"how": self.how} if self.how else {}),
         }
 
 
@@ -111,7 +117,7 @@ def measure(peer: Peer, load: Load) -> Run:
             if sent["digest"] != received["digest"]:
                 raise WorkerFailed(f"{peer.name}: the target is not what the source was")
             sender_usage, receiver_usage = sender.finish(), receiver.finish()
-    return Run(load.total_bytes, sent["seconds"], sender_usage, receiver_usage)
+    return Run(load.total_bytes, sent["seconds"], sender_usage, receiver_usage, sent.get("how", ""))
 
 
 def run(quick: bool) -> Result:
