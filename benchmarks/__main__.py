@@ -25,13 +25,15 @@ from benchmarks import (
     shapes,
     slow,
     soak,
+    sockets,
     straggler,
     tls,
     traverse,
 )
+from benchmarks.longline import beside, capacity, reference
 from benchmarks.stats import Result, environment, print_result, write_json
 
-PROGRAMS: dict[str, Callable[[bool], Result]] = {
+PROGRAMS: dict[str, Callable[..., Result]] = {
     "bulk": bulk.run,
     "tls": tls.run,
     "duplex": duplex.run,
@@ -48,12 +50,18 @@ PROGRAMS: dict[str, Callable[[bool], Result]] = {
     "soak": soak.run,
     "peers": peers.run,
     "chunk": chunk.run,
+    "raw": sockets.run,
+    "line": capacity.run,
+    "rawline": reference.run,
+    "longline": beside.run,
 }
-LEFT_OUT = ("soak", "peers", "chunk")  # half an hour; and two that judge nothing
+# Half an hour; those that judge nothing; and one that needs root and an hour.
+LEFT_OUT = ("soak", "peers", "chunk", "raw", "line", "rawline", "longline")
+TIMED = ("line", "rawline", "longline")
 
 
 class What(StrEnum):
-    """What can be asked for; ``all`` is every program that judges a claim, but for the soak."""
+    """What can be asked for; ``all`` is every program that judges a claim, but for long ones."""
 
     bulk = "bulk"
     tls = "tls"
@@ -71,6 +79,10 @@ class What(StrEnum):
     soak = "soak"
     peers = "peers"
     chunk = "chunk"
+    raw = "raw"
+    line = "line"
+    rawline = "rawline"
+    longline = "longline"
     all = "all"
 
 
@@ -85,6 +97,10 @@ def main(
     minutes: Annotated[
         float, typer.Option(min=1, help="How long the soak lasts; the others know it themselves.")
     ] = 30.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="How long each run on a long line measures; a trial is short."),
+    ] = None,
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -94,7 +110,11 @@ def main(
     console.print(f"commit {environment()['commit']}")
     results: list[Result] = []
     for name in names:
-        measure = partial(soak.run, minutes=minutes) if name == "soak" else PROGRAMS[name]
+        measure = PROGRAMS[name]
+        if name == "soak":
+            measure = partial(soak.run, minutes=minutes)
+        elif name in TIMED and seconds is not None:
+            measure = partial(measure, seconds=seconds)
         results.append(measure(quick))
         print_result(results[-1], console)
         if json_file is not None:

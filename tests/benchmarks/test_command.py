@@ -52,5 +52,21 @@ def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_m
     assert ended.value.exit_code == 1
 
 
+@pytest.mark.processes(quick=True)
+@pytest.mark.parametrize(("seconds", "given"), [(3.0, {"seconds": 3.0}), (None, {})])
+def test_a_program_of_long_lines_is_told_how_long_to_measure(
+    seconds: float | None, given: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, float]] = []
+
+    def run(_: bool, **facts: float) -> Result:
+        seen.append(facts)
+        return _found("rawline", None)
+
+    monkeypatch.setitem(command.PROGRAMS, "rawline", run)
+    command.main(command.What.rawline, json_file=None, quick=False, seconds=seconds)
+    assert seen == [given]
+
+
 def test_every_word_on_the_command_line_has_its_program() -> None:
     assert {what.value for what in command.What} == {*command.PROGRAMS, "all"}
