@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from benchmarks.arrays import GiB, KiB, Load, MiB
 from benchmarks.peers import COLUMNS, FLIGHT, PLAIN_TUNED, Peer, Run, measure, row, runs_json
 from benchmarks.stats import MIN_PAIRS, Result, interleave, summarize
+from benchmarks.tables import report_progress
 from benchmarks.tls import make_certificates
 
 __all__ = ["SIZES", "Way", "best_by_kind", "compared", "run", "ways"]
@@ -81,10 +82,15 @@ def compared(load: Load, used: Sequence[Way], pairs: int, skipped: Sequence[str]
     present = {way.peer.name: way for way in used if not way.peer.missing}
     missing = [*skipped, *(way.peer.missing for way in used if way.peer.missing)]
 
-    def once(way: Way) -> Callable[[], Run]:
-        return lambda: way.measure(load)
+    def of(way: Way) -> Callable[[], Run]:
+        def once() -> Run:
+            seen = way.measure(load)
+            report_progress(f"{way.peer.name}: {seen.rate / 1e9:.2f} GB/s")
+            return seen
 
-    results = interleave({name: once(way) for name, way in present.items()}, pairs=pairs)
+        return once
+
+    results = interleave({name: of(way) for name, way in present.items()}, pairs=pairs)
     best = best_by_kind({name: way.kind for name, way in present.items()}, results)
     return Result(
         name="raw",

@@ -7,6 +7,7 @@ even that does not fit, each row becomes a small block, a line for each figure.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -14,7 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["print_table"]
+__all__ = ["print_table", "report_progress"]
 
 _FRAME = 3  # cells between two columns: two of padding and a line
 
@@ -34,6 +35,11 @@ def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequenc
     for row in rows:
         table.add_row(*map(Text, row))
     console.print(table, crop=False)
+
+
+def report_progress(text: str) -> None:
+    """Print one line of what a long run has done so far, beside what it prints in the end."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int] | None:

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.longline import model, raw
 from benchmarks.longline.bottleneck import Line
 from benchmarks.longline.meter import Span, steady_rate
@@ -20,6 +18,7 @@ from benchmarks.longline.namespace import why_not
 from benchmarks.longline.reference import LINES, SECONDS, best_raw
 from benchmarks.longline.roads import EmulatedRoad, RelayedRoad, Road
 from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave, summarize
+from benchmarks.tables import report_progress
 
 __all__ = ["CASES", "Case", "Found", "possible", "result", "run"]
 
@@ -52,10 +51,17 @@ class Case:
 
 @dataclass(frozen=True)
 class Found:
-    """What was measured in one case: rates of runs taken in turn (bytes per second)."""
+    """What was measured in one case.
+
+    Attributes:
+        use: of the line by raw sockets.
+        rates: of runs taken in turn (bytes per second).
+        unread: packets that were dropped because the forwarder was too late, in all runs.
+    """
 
     use: raw.Raw
     rates: dict[str, list[float]]
+    unread: int = 0
 
     @property
     def comparison(self) -> Comparison:
@@ -86,11 +92,12 @@ def run(quick: bool, seconds: float = SECONDS) -> Result:
     span = Span.of(1.0 if quick else seconds)
     pairs = MIN_PAIRS if span.seconds >= SECONDS else 1
     cases = [possible(case, why_not()) for case in CASES]
-    say = Console(stderr=True).print
     uses = {case: _use_of(case, is_trial=pairs == 1) for case in cases if not case.skipped}
     total = len(uses) * pairs * 2
-    say(f"{total} runs of {span.end:.0f} s: about {total * (span.end + 5) / 60:.0f} minutes")
-    found = {case: _measured(case, use, span, pairs, say) for case, use in uses.items()}
+    report_progress(
+        f"{total} runs of {span.end:.0f} s: about {total * (span.end + 5) / 60:.0f} minutes"
+    )
+    found = {case: _measured(case, use, span, pairs) for case, use in uses.items()}
     return result(cases, found, span)
 
 
@@ -132,13 +139,15 @@ def _use_of(case: Case, *, is_trial: bool) -> raw.Raw:
         raise
 
 
-def _measured(
-    case: Case, use: raw.Raw, span: Span, pairs: int, say: Callable[[str], object]
-) -> Found:
+def _measured(case: Case, use: raw.Raw, span: Span, pairs: int) -> Found:
+    unread: list[int] = []
+
     def of(name: str, measure: Callable[[], raw.Measured]) -> Callable[[], float]:
         def once() -> float:
-            rate = steady_rate(measure().marks, span)
-            say(f"{case}: {name}: {rate / MB:.1f} MB/s")
+            seen = measure()
+            unread.append(seen.unread)
+            rate = steady_rate(seen.marks, span)
+            report_progress(f"{case}: {name}: {rate / MB:.1f} MB/s")
             return rate
 
         return once
@@ -147,7 +156,8 @@ def _measured(
         "raw": of("raw", lambda: raw.measure(use, case.road(), span)),
         "streamlink": of("streamlink", lambda: model.measure(case.line, case.road(), span)),
     }
-    return Found(use, interleave(ways, pairs=pairs))
+    rates = interleave(ways, pairs=pairs)
+    return Found(use, rates, sum(unread))
 
 
 def _row(case: Case, found: Found | None) -> tuple[str, ...]:
@@ -156,7 +166,7 @@ def _row(case: Case, found: Found | None) -> tuple[str, ...]:
     words = {True: "met", False: "NOT met", None: "not judged"}
     rates = (f"{summarize(found.rates[name]).median / MB:.1f}" for name in ("raw", "streamlink"))
     at_least = "" if case.at_least is None else f"{case.at_least:.2f}"
-    verdict = words[found.is_met(case)]
+    verdict = words[found.is_met(case)] + (f", {found.unread} unread" if found.unread else "")
     return (str(case), str(found.use), *rates, str(found.comparison), at_least, verdict)
 
 
@@ -168,5 +178,6 @@ def _facts(case: Case, found: Found | None) -> dict[str, Any]:
         "skipped": case.skipped,
         "raw": None if found is None else found.use.as_json(),
         "bytes_per_second": {} if found is None else found.rates,
+        "unread": None if found is None else found.unread,
         "met": None if found is None else found.is_met(case),
     }

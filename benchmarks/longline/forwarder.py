@@ -29,7 +29,7 @@ TURN_SECONDS = 0.00025
 BATCH_PACKETS = 256
 UNREAD_SECONDS = 0.25
 """What the kernel keeps for a forwarder that is not scheduled (seconds of the line's rate)."""
-MIN_UNREAD_PACKETS, MAX_UNREAD_PACKETS = 5000, 50_000
+MIN_UNREAD_PACKETS, MAX_UNREAD_PACKETS = 20_000, 50_000
 _IPV4 = 4
 
 

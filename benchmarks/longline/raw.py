@@ -50,6 +50,11 @@ class Measured:
     marks: tuple[Mark, ...]
     road: dict[str, Any]
 
+    @property
+    def unread(self) -> int:
+        """Packets that were dropped because the forwarder was too late: not the line's doing."""
+        return sum(self.road[way]["unread"] for way in ("up", "down") if way in self.road)
+
 
 def measure(raw: Raw, road: Road, span: Span) -> Measured:
     """Carry bytes over a road that is not yet entered, until the span is over.

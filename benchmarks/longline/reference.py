@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.longline.bottleneck import Line
 from benchmarks.longline.meter import Span, rates_by_second, steady_rate
 from benchmarks.longline.namespace import why_not
@@ -22,6 +20,7 @@ from benchmarks.longline.raw import Raw, measure
 from benchmarks.longline.roads import EmulatedRoad, congestion_controls
 from benchmarks.processes import WorkerFailed
 from benchmarks.stats import Result, Summary
+from benchmarks.tables import report_progress
 
 __all__ = ["CONNECTIONS", "LINES", "REPORT", "Ran", "best_of", "best_raw", "rows", "run"]
 
@@ -44,6 +43,7 @@ class Ran:
     raw: Raw
     bytes_per_second: float = 0.0
     by_second: Summary | None = None
+    unread: int = 0
     road: dict[str, Any] | None = None
     failure: str = ""
 
@@ -51,7 +51,8 @@ class Ran:
         if self.by_second is None:
             return "failed"
         low, high = self.by_second.low / MB, self.by_second.high / MB
-        return f"{self.bytes_per_second / MB:.1f} ({low:.1f}..{high:.1f})"
+        words = f"{self.bytes_per_second / MB:.1f} ({low:.1f}..{high:.1f})"
+        return words + (f", {self.unread} unread" if self.unread else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return the run as a JSON object."""
@@ -72,7 +73,7 @@ def run(quick: bool, seconds: float = SECONDS) -> Result:
     span = Span.of(1.0 if quick else seconds)
     lines = LINES[:1] if quick else LINES
     uses = [Raw(1), Raw(8)] if quick else _every_use()
-    return _result(span, _measured(lines, uses, span, Console(stderr=True).print))
+    return _result(span, _measured(lines, uses, span, report_progress))
 
 
 def best_of(runs: Iterable[Ran]) -> Ran:
@@ -124,7 +125,7 @@ def _measured(
             ran = _once(line, raw, span)
             found.setdefault(line, []).append(ran)
             done = sum(map(len, found.values()))
-            say(f"{done} of {total}: {line}: {raw}: {ran} MB/s {ran.failure}".rstrip())
+            say(f"{done} of {total}: {line}: {raw}: {ran.failure or f'{ran}, MB/s'}")
     return found
 
 
@@ -134,7 +135,7 @@ def _once(line: Line, raw: Raw, span: Span) -> Ran:
         rate, by_second = steady_rate(seen.marks, span), rates_by_second(seen.marks, span)
     except (WorkerFailed, ValueError) as error:  # one bad run does not cost the hour's others
         return Ran(raw, failure=str(error))
-    return Ran(raw, rate, by_second, seen.road)
+    return Ran(raw, rate, by_second, seen.unread, seen.road)
 
 
 def _result(span: Span, found: dict[Line, list[Ran]], skipped: str = "") -> Result:

@@ -68,6 +68,12 @@ def test_a_relay_refuses_to_be_a_line_with_losses() -> None:
         replace(CASES[1], is_relayed=True).road()
 
 
+def test_packets_that_the_forwarder_was_too_late_for_are_told() -> None:
+    late = replace(found(0.96), unread=7)
+    row = result([CASES[0]], {CASES[0]: late}, SPAN).rows[0]
+    assert row[-1] == "met, 7 unread"
+
+
 def test_the_table_has_both_rates_and_their_ratio() -> None:
     case = Case(Line(rate=200e6, round_trip=0.2), 0.95)
     row = result([case], {case: found(0.5)}, SPAN).rows[0]

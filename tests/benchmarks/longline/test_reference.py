@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.longline.bottleneck import Line
-from benchmarks.longline.raw import Raw
+from benchmarks.longline.raw import Measured, Raw
 from benchmarks.longline.reference import LINES, Ran, best_of, best_raw, rows
 from benchmarks.stats import summarize
 
@@ -32,6 +33,13 @@ def test_the_table_has_a_column_for_each_congestion_control_and_marks_the_best()
         ("200 Mbit/s, 200 ms", "1", "12.1 (11.3..12.9)", "15.0 (14.2..15.8)"),
         ("200 Mbit/s, 200 ms", "8", "failed", "20.6 (19.8..21.4) best"),
     )
+
+
+def test_packets_that_the_forwarder_was_too_late_for_are_told() -> None:
+    road = {"up": {"unread": 3}, "down": {"unread": 4}}
+    unread = Measured((), road).unread
+    assert str(replace(ran(FAST, 20e6), unread=unread)) == "20.0 (19.2..20.8), 7 unread"
+    assert Measured((), {"kernel": {}}).unread == 0  # a relay
 
 
 def test_the_fastest_run_is_the_best_and_a_failed_one_never() -> None:
