@@ -73,8 +73,7 @@ def new_namespace() -> int:
     Raises:
         OSError: not permitted, or the kernel has none.
     """
-    with _coming_home():
-        _call("unshare", _CLONE_NEWNET)
+    with _away("unshare", _CLONE_NEWNET):
         return os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
 
 
@@ -87,8 +86,7 @@ def inside(namespace: int | Path) -> Iterator[None]:
     """
     held = namespace if isinstance(namespace, int) else os.open(namespace, os.O_RDONLY)
     try:
-        with _coming_home():
-            _call("setns", held, _CLONE_NEWNET)
+        with _away("setns", held, _CLONE_NEWNET):
             yield
     finally:
         if held is not namespace:
@@ -134,10 +132,11 @@ def device_drops(namespace: int) -> int:
 
 
 @contextmanager
-def _coming_home() -> Iterator[None]:
-    """Bring this thread back into the namespace it is in now."""
+def _away(call: str, *arguments: int) -> Iterator[None]:
+    """Have this thread in the namespace that a system call brings it to, and then back."""
     home = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        _call(call, *arguments)
         try:
             yield
         finally:
