@@ -91,7 +91,9 @@ def run(quick: bool, seconds: float = SECONDS) -> Result:
     """
     span = Span.of(1.0 if quick else seconds)
     pairs = MIN_PAIRS if span.seconds >= SECONDS else 1
-    cases = [possible(case, why_not()) for case in CASES]
+    if reason := why_not():
+        report_progress(reason)
+    cases = [possible(case, reason) for case in CASES]
     uses = {case: _use_of(case, is_trial=pairs == 1) for case in cases if not case.skipped}
     total = len(uses) * pairs * 2
     report_progress(
@@ -106,7 +108,7 @@ def possible(case: Case, reason: str) -> Case:
     if case.is_relayed or not reason:
         return case
     if case.line.loss:
-        return Case(case.line, None, skipped=f"not measured, for a relay loses nothing: {reason}")
+        return Case(case.line, None, skipped=reason)
     return Case(case.line, None, is_relayed=True)
 
 
@@ -117,7 +119,7 @@ def result(cases: list[Case], found: dict[Case, Found], span: Span) -> Result:
     return Result(
         name="longline",
         claim="streamlink with default settings carries nearly what the best raw sockets carry: "
-        f"payload over {span.seconds:g} s, {span.warm_up:g} s after the first byte",
+        f"payload over {span.seconds:g} s, {span.warm_up:.2g} s after the first byte",
         columns=COLUMNS,
         rows=tuple(_row(case, found.get(case)) for case in cases),
         facts={
@@ -162,7 +164,7 @@ def _measured(case: Case, use: raw.Raw, span: Span, pairs: int) -> Found:
 
 def _row(case: Case, found: Found | None) -> tuple[str, ...]:
     if found is None:
-        return (str(case), case.skipped, "", "", "", "", "")
+        return (str(case), "not measured: a relay loses nothing", "", "", "", "", "")
     words = {True: "met", False: "NOT met", None: "not judged"}
     rates = (f"{summarize(found.rates[name]).median / MB:.1f}" for name in ("raw", "streamlink"))
     at_least = "" if case.at_least is None else f"{case.at_least:.2f}"

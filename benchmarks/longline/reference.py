@@ -143,7 +143,7 @@ def _result(span: Span, found: dict[Line, list[Ran]], skipped: str = "") -> Resu
     return Result(
         name="rawline",
         claim="none; what raw sockets carry over long lines with real TCP: payload over "
-        f"{span.seconds:g} s, {span.warm_up:g} s after the first byte (p10..p90 of its parts)",
+        f"{span.seconds:g} s, {span.warm_up:.2g} s after the first byte (p10..p90 of its parts)",
         columns=columns,
         rows=table,
         facts={

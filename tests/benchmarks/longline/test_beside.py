@@ -53,7 +53,8 @@ def test_where_no_line_can_be_emulated_a_relay_serves_but_judges_nothing() -> No
     seen = {case: found(1.0) for case in cases if not case.skipped}
     told = result(cases, seen, SPAN)
     assert told.met is None
-    assert told.rows[1][1] == "not measured, for a relay loses nothing: it needs root"
+    assert told.rows[1][1] == "not measured: a relay loses nothing"
+    assert told.facts["lines"][1]["skipped"] == "it needs root"
     assert [row[-1] for row in told.rows] == ["not judged", "", "", "met"]
 
 
