@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from streamlink.errors import AddressInUse, StoreError
@@ -33,21 +34,30 @@ def listening(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer
     return make(f"{host}:{last or first}").listen()
 
 
-def with_own_spool(spools: Path, make: Callable[[Path], ObjectServer]) -> ObjectServer:
-    """Return a server with a spool that no other process of this machine has.
+def with_own_spool(
+    address: str,
+    make: Callable[..., ObjectServer],
+    spools: Path,
+    spool: Path | str | None = None,
+) -> ObjectServer:
+    """Return a server that listens, with a spool that no other process of this machine has.
 
     A temporary directory would stay if its process was killed, with all that clients had sent.
     Whoever gets a spool by number removes what was left in it.
 
     Args:
+        address: as in ``listening``.
+        make: makes a server for ``HOST:PORT``, with the keyword ``spool``.
         spools: the number is added to this path, as in ``PATH-0``.
-        make: makes a server with a spool.
+        spool: the one to use instead, if one was named.
 
     Raises:
         StoreError: all are taken, or none can be used.
-        StreamlinkError: as ``make``.
+        StreamlinkError: as ``listening``.
     """
+    if spool is not None:
+        return listening(address, partial(make, spool=spool))
     for number in range(_MOST_JOBS):
         with suppress(StoreError):
-            return make(spools.with_name(f"{spools.name}-{number}"))
-    return make(spools.with_name(f"{spools.name}-{_MOST_JOBS}"))
+            return with_own_spool(address, make, spools, f"{spools}-{number}")
+    return with_own_spool(address, make, spools, f"{spools}-{_MOST_JOBS}")

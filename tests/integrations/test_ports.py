@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,18 +35,18 @@ def test_a_range_without_a_free_port_is_an_error() -> None:
             listening(f"127.0.0.1:{port}-{port}", ObjectServer)
 
 
-def of_a_job(spool: Path) -> ObjectServer:
-    return listening("127.0.0.1:0", partial(ObjectServer, spool=spool))
+def of_a_job(spools: Path) -> ObjectServer:
+    return with_own_spool("127.0.0.1:0", ObjectServer, spools)
 
 
 def test_two_jobs_at_a_time_have_two_spools_and_a_later_one_removes_what_was_left(
     tmp_path: Path,
 ) -> None:
     left = tmp_path / "spool-0" / ("5" * 32)  # an object of a job that was killed
-    with with_own_spool(tmp_path / "spool", of_a_job):
+    with of_a_job(tmp_path / "spool"):
         left.mkdir()
-        with with_own_spool(tmp_path / "spool", of_a_job):
+        with of_a_job(tmp_path / "spool"):
             assert left.exists()
             assert sorted(each.name for each in tmp_path.iterdir()) == ["spool-0", "spool-1"]
-    with with_own_spool(tmp_path / "spool", of_a_job):
+    with of_a_job(tmp_path / "spool"):
         assert not left.exists()

@@ -24,7 +24,7 @@ from streamlink.config import ObjectLimits
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
-from streamlink.integrations.ports import listening, with_own_spool
+from streamlink.integrations.ports import with_own_spool
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -111,13 +111,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             self.config = self._guard.config
             note, limits = partial(_note, self._updates), self._limits
             server = partial(ObjectServer, config=self.config, limits=limits, on_transfer=note)
-
-            def make(spool: Path) -> ObjectServer:
-                return listening(listen, partial(server, spool=spool))
-
             spools = Path(tempfile.gettempdir(), "streamlink-flower")
-            objects = make(Path(spool)) if spool else with_own_spool(spools, make)
-            self.objects = stack.enter_context(objects)
+            self.objects = stack.enter_context(with_own_spool(listen, server, spools, spool))
             self.close = weakref.finalize(self, stack.pop_all().close)
 
     def __exit__(self, *_: object) -> None:

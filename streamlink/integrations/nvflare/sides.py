@@ -26,7 +26,7 @@ from nvflare.fuel.utils.memory_utils import try_malloc_trim
 from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
 from streamlink.config import ObjectLimits
 from streamlink.errors import ObjectRefused
-from streamlink.integrations.ports import listening, with_own_spool
+from streamlink.integrations.ports import with_own_spool
 from streamlink.integrations.tensors import StoredItems, fresh
 from streamlink.integrations.tokens import SecretFile, TokenList
 from streamlink.objects import ObjectClient, ObjectServer
@@ -108,7 +108,7 @@ def _listening(address: str, config: LinkConfig) -> ObjectServer:
     limits = ObjectLimits(ttl=float(setting("ttl", "86400")), shared_bytes=1 << 20)
     server = partial(ObjectServer, config=config, limits=limits)
     spools = Path(setting("spool", tempfile.gettempdir()), "streamlink-nvflare")
-    return with_own_spool(spools, lambda spool: listening(address, partial(server, spool=spool)))
+    return with_own_spool(address, server, spools)
 
 
 class SiteSide:
