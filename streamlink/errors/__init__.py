@@ -19,6 +19,7 @@
     │  └─ CommunicationTimeout       ``communication_timeout`` (stage)
     ├─ TransportError, also a ConnectionError
     │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse · TooFewDescriptors
+    │  │    · MpiUnavailable
     ├─ SecurityError, also a ValueError
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
@@ -90,6 +91,7 @@ from streamlink.errors.transport import (
     AddressInUse,
     AuthenticationFailed,
     ConnectFailed,
+    MpiUnavailable,
     SecurityError,
     TooFewDescriptors,
     TransportClosed,
@@ -113,6 +115,7 @@ __all__ = [
     "JobAborted",
     "LocalProtocolError",
     "ModelError",
+    "MpiUnavailable",
     "NonFiniteRound",
     "NonFiniteUpdate",
     "ObjectError",

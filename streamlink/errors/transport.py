@@ -8,6 +8,7 @@ __all__ = [
     "AddressInUse",
     "AuthenticationFailed",
     "ConnectFailed",
+    "MpiUnavailable",
     "SecurityError",
     "TooFewDescriptors",
     "TransportClosed",
@@ -37,6 +38,10 @@ class AuthenticationFailed(TransportError):
 
 class AddressInUse(TransportError):
     """The server cannot listen on the address it was given."""
+
+
+class MpiUnavailable(TransportError):
+    """MPI is not installed, or cannot be used in this process."""
 
 
 class TooFewDescriptors(TransportError):

@@ -31,6 +31,7 @@ __all__ = [
 CONTROL_CARRIERS = {
     "grpc": "streamlink.transport.grpc.carrier",
     "memory": "streamlink.transport.memory",
+    "mpi": "streamlink.transport.mpi.carrier",
 }
 DATA_CARRIERS = {
     "memory": "streamlink.transport.memory",

@@ -1,0 +1,97 @@
+"""The frames of a stream over a call: the header of a chunk and its payload are two messages."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from streamlink.protocol import frames as f
+from streamlink.transport.chunks import decode_header
+from streamlink.transport.framing import DamagedFrame
+from streamlink.transport.lending import LendingPump
+from streamlink.transport.mpi.buffers import Buffers
+from streamlink.transport.mpi.calls import Arrived, CallOver, MpiCall
+from streamlink.transport.mpi.tags import ENDS, Kind
+from streamlink.transport.pump import Pump
+from streamlink.transport.traffic import WireCount
+from streamlink.transport.wire import TransferWire
+
+__all__ = ["StreamCall"]
+
+_LENGTH = struct.Struct("<Q")
+
+_Apart = tuple[f.ChunkHeader, int, memoryview, bool]
+"""A chunk whose payload came apart: header, hash, payload, whether that is in its place."""
+
+
+class StreamCall:
+    """A call that carries a stream; both ends use it.
+
+    Args:
+        call: what it goes over.
+        wire: encodes and counts its frames.
+        count: counts their bytes.
+    """
+
+    def __init__(self, call: MpiCall, wire: TransferWire, count: WireCount) -> None:
+        self._call, self._wire, self._count = call, wire, count
+        self._buffers = Buffers()
+
+    def send(self, frames: Iterable[f.Frame]) -> None:
+        """Send them, until they or the call end."""
+        with suppress(CallOver):
+            for frame in frames:
+                self._send(frame)
+
+    def _send(self, frame: f.Frame) -> None:
+        first, *payload = self._wire.buffers(frame)
+        nbytes = sum(len(each) for each in payload)
+        self._count.add(sent=len(first) + nbytes)
+        if not isinstance(frame, f.Chunk):
+            self._call.send(Kind.FRAME, first)
+            return
+        self._call.send(Kind.HEAD, _LENGTH.pack(nbytes) + first)
+        if nbytes:
+            # Joined where it spans tensors: a thousand of them would be as many messages.
+            self._call.send(Kind.BODY, payload[0] if len(payload) == 1 else b"".join(payload))
+
+    def read(self, pump: Pump[Any], number: int) -> bool:
+        """Feed ``pump`` until the call ends; returns whether it is to be cut for damage."""
+        try:
+            return pump.read(self._arriving(pump, number), number, self._decode)
+        except CallOver:
+            return False
+
+    def _arriving(self, pump: Pump[Any], number: int) -> Iterator[bytes | _Apart]:
+        while (each := self._call.next()).kind not in ENDS:
+            if each.kind is Kind.HEAD:
+                yield self._chunk(each, pump, number)
+            elif each.kind is Kind.FRAME:
+                yield bytes(self._call.content(each))
+            else:
+                raise DamagedFrame("a payload without a header")
+
+    def _chunk(self, head: Arrived, pump: Pump[Any], number: int) -> _Apart:
+        raw = bytes(self._call.content(head))
+        (nbytes,) = _LENGTH.unpack_from(raw)
+        header, digest = decode_header(raw[_LENGTH.size :], nbytes)
+        if not nbytes:
+            return header, digest, memoryview(b""), False
+        body = self._call.next()
+        if body.kind is not Kind.BODY or body.arrival.nbytes != nbytes:
+            raise DamagedFrame(f"a payload of {body.arrival.nbytes} bytes where {nbytes} were due")
+        # Not before the payload has come: until then its place may be another call's.
+        place = pump.place(header, number) if isinstance(pump, LendingPump) else None
+        into = self._buffers.take(nbytes) if place is None else place
+        return header, digest, self._call.content(body, into), place is not None
+
+    def _decode(self, raw: bytes | _Apart) -> f.Frame:
+        if isinstance(raw, bytes):
+            self._count.add(received=len(raw))
+            return self._wire.decode(raw)
+        header, digest, payload, is_in_place = raw
+        self._count.add(received=len(payload))
+        views = (payload,) if payload.nbytes else ()
+        return self._wire.chunk(header, digest, views, is_in_place=is_in_place)

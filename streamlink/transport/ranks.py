@@ -1,0 +1,358 @@
+"""MPI in this process: one thread makes every call to it, from the first to the last.
+
+A blocking call of MPI polls at 100 % of a core for as long as it waits, and a message moves only
+while its process is inside MPI. So a single thread (a progress thread) makes calls that do not
+block, and sleeps in between: ``Pauses`` says how long. Other threads give it orders.
+
+One thread, and not a lock around the calls of many: each call would have to be made again until it
+is done, so every thread would poll. And the library need not lock either.
+
+A process can begin and end MPI only once. ``ranks_of_this_process`` begins; ``Ranks.leave`` ends,
+at the latest when the process exits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from math import inf
+from typing import Any, NamedTuple
+
+from streamlink.cancel import CancelToken
+from streamlink.clock import Clock
+from streamlink.errors import MpiUnavailable
+
+__all__ = ["Arrival", "Pauses", "Ranks", "ranks_of_this_process", "require_mpi"]
+
+logger = logging.getLogger("streamlink.transport")
+
+FIRST_PAUSE_SECONDS = 50e-6
+LONGEST_PAUSE_SECONDS = 5e-3
+"""How long a message may lie unseen in a process that waits (seconds); 200 looks a second cost less
+than 1 % of a core."""
+
+_MOST_AT_ONCE = 64  # messages that are taken in before it is looked at what has to leave
+_LEAVE_SECONDS = 15.0  # how long a cancelled process waits for the others
+
+
+class Pauses:
+    """How long to sleep before the next look: longer each time that nothing was found."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_PAUSE_SECONDS
+
+    def next(self) -> float:
+        """Return how long to sleep now (seconds)."""
+        pause, self._next = self._next, min(2 * self._next, LONGEST_PAUSE_SECONDS)
+        return pause
+
+    def reset(self) -> None:
+        """Note that something was found."""
+        self._next = FIRST_PAUSE_SECONDS
+
+
+class Arrival(NamedTuple):
+    """A message that has arrived and is not received yet: only then it is known where to put it."""
+
+    source: int
+    tag: int
+    nbytes: int
+    message: Any
+    """MPI's handle. Each has to be received, or dropped: its sender waits for that."""
+
+
+class _State(Enum):
+    JOINING = auto()
+    HERE = auto()
+    LEAVING = auto()
+    GONE = auto()
+
+
+class Ranks:
+    """This process among those of its MPI job. Use ``ranks_of_this_process``.
+
+    Attributes:
+        rank: its number there, from 0 on.
+        size: how many processes there are.
+        most_tag: the largest tag that a message may have.
+        on_arrival: called with each message that arrives, in the thread that moves all of them: it
+            must not block. Until it is set, they stay in MPI.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.rank = self.size = self.most_tag = 0
+        self.on_arrival: Callable[[Arrival], None] | None = None
+        self._clock = clock
+        self._changed = clock.condition()
+        self._state = _State.JOINING
+        self._error: MpiUnavailable | None = None
+        self._orders: deque[Callable[[], None]] = deque()
+        # What MPI has begun and not finished; it keeps the memory that is sent from or read into.
+        self._pending: list[tuple[Any, Callable[[], None]]] = []
+        self._mpi: Any = None
+        self._job: Any = None  # the communicator, ours alone
+        self._finalizes = False
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="mpi", daemon=True)
+        self._thread.start()
+
+    # --- for any thread -------------------------------------------------------------
+
+    def wait_joined(self, seconds: float = inf, cancel: CancelToken | None = None) -> bool:
+        """Wait until every process of the job has begun MPI; returns whether they have.
+
+        Raises:
+            MpiUnavailable: MPI cannot be used here.
+        """
+
+        def is_over() -> bool:
+            return self._state is not _State.JOINING or (cancel is not None and cancel.is_cancelled)
+
+        with (cancel or CancelToken()).calling(lambda _: self._wake()), self._changed:
+            self._changed.wait_for(is_over, None if seconds == inf else seconds)
+            if self._error is not None:
+                raise self._error
+            return self._state is _State.HERE
+
+    @property
+    def is_here(self) -> bool:
+        """Whether MPI has begun, and has not ended here."""
+        return self._state in (_State.HERE, _State.LEAVING)
+
+    def send(
+        self, to: int, tag: int, payload: bytes | memoryview, then: Callable[[], None]
+    ) -> None:
+        """Send a message; ``then`` is called once the other process has taken it.
+
+        Messages to one process arrive in the order of these calls. ``payload`` must not change
+        until then.
+        """
+        # Synchronous: so its sender knows when one is taken, and can bound how many are not. In
+        # standard mode MPI would buffer small ones, without a bound.
+        self._order(lambda: self._begin(self._job.Issend([payload, self._bytes], to, tag), then))
+
+    def notify(self, to: int, tag: int) -> None:
+        """Send a message without content, which nobody waits for; ordered as in ``send``."""
+        self._order(lambda: self._begin(self._job.Isend([b"", self._bytes], to, tag), _nothing))
+
+    def receive(self, arrival: Arrival, into: memoryview, then: Callable[[], None]) -> None:
+        """Receive a message into memory of its size; ``then`` is called once it is there."""
+        self._order(lambda: self._begin(arrival.message.Irecv([into, self._bytes]), then))
+
+    def drop(self, arrival: Arrival) -> None:
+        """Let go of a message that nobody wants."""
+        # With no memory for it: MPI reports that it was truncated, and needs no room for it.
+        nowhere = memoryview(bytearray())
+        self.receive(arrival, nowhere, _nothing)
+
+    def leave(self, cancel: CancelToken | None = None) -> None:
+        """Wait until every process of the job leaves, and end MPI. Harmless if called again.
+
+        The others may have hours of work left. The wait costs no more than any other here;
+        ``MPI_Finalize`` alone would poll at 100 % of a core.
+
+        Args:
+            cancel: bounds the wait; if the others do not leave then, the job is aborted.
+        """
+        if os.getpid() != self._pid:
+            return  # a forked child has no part in the job, and not this thread
+        with (cancel or CancelToken()).calling(lambda _: self._wake()), self._changed:
+            if self._state is _State.JOINING:
+                return  # MPI offers no way to give this up; the end of the process does
+            if self._state is _State.HERE:
+                self._state = _State.LEAVING
+                self._changed.notify_all()
+            self._changed.wait_for(lambda: self._is_gone() or _is_cancelled(cancel))
+            is_gone = self._changed.wait_for(self._is_gone, _LEAVE_SECONDS)
+        if not is_gone:
+            logger.error("the other processes of the MPI job did not end; it is aborted")
+            self.abort(1)
+
+    def abort(self, code: int) -> None:
+        """End every process of the job at once, this one too."""
+        if self._mpi is not None and not self._is_gone():
+            # In any thread: what the other is doing does not matter any more.
+            self._mpi.COMM_WORLD.Abort(code)
+
+    def _is_gone(self) -> bool:
+        return self._state is _State.GONE
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        with self._changed:
+            self._orders.append(order)
+            self._changed.notify_all()
+
+    # --- the thread -----------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._join()
+        except MpiUnavailable as error:
+            self._error = error
+            self._set(_State.GONE)
+            return
+        self._set(_State.HERE)
+        try:
+            self._move()
+            self._finish()
+        except Exception:
+            # As MPI itself does with any error: what was to move may be lost, and the others would
+            # wait for it.
+            logger.exception("MPI failed; the job is aborted")
+            self.abort(1)
+
+    def _join(self) -> None:
+        self._mpi = mpi = _library()
+        if mpi.Is_finalized():
+            raise MpiUnavailable("MPI was ended in this process, and cannot be begun again")
+        if not mpi.Is_initialized():
+            self._finalizes = True
+            # The most that there is: the user's code may call MPI too, in threads of its own.
+            level = mpi.Init_thread(mpi.THREAD_MULTIPLE)
+        else:
+            level = mpi.Query_thread()
+        needed = mpi.THREAD_FUNNELED if self._finalizes else mpi.THREAD_MULTIPLE
+        if level < needed:
+            raise MpiUnavailable(
+                "MPI was begun in this process without MPI_THREAD_MULTIPLE, and streamlink calls "
+                "it in a thread of its own: let streamlink begin it, or ask for that level"
+            )
+        # A communicator of ours, so that no receive of the user's code takes our messages.
+        self._job, request = mpi.COMM_WORLD.Idup()
+        pauses = Pauses()
+        while not request.Test():
+            self._sleep(pauses.next())
+        self._job.Set_errhandler(mpi.ERRORS_RETURN)
+        self._bytes = mpi.BYTE
+        self.rank, self.size = self._job.rank, self._job.size
+        self.most_tag = self._job.Get_attr(mpi.TAG_UB)
+
+    def _move(self) -> None:
+        """Move messages until every process has left."""
+        pauses, status, leaving = Pauses(), self._mpi.Status(), None
+        while leaving is None or self._pending or self._orders:
+            # Not ``or``: each of them has to have its turn.
+            if self._begin_orders() | self._take_arrivals(status) | self._finish_pending():
+                pauses.reset()
+            elif self._state is _State.LEAVING and leaving is None and not self._pending:
+                # All that we sent has arrived. So the others need us no more once they, too, have
+                # come here; until then we still answer what they begin.
+                leaving = self._job.Ibarrier()
+                self._begin(leaving, _nothing)
+            else:
+                self._sleep(pauses.next())
+
+    def _begin_orders(self) -> bool:
+        count = len(self._orders)
+        for _ in range(count):
+            self._orders.popleft()()
+        return count > 0
+
+    def _begin(self, request: Any, then: Callable[[], None]) -> None:
+        self._pending.append((request, then))
+
+    def _take_arrivals(self, status: Any) -> bool:
+        mpi, take = self._mpi, self.on_arrival
+        if take is None:
+            if self._state is not _State.LEAVING:
+                return False
+            take = self.drop
+        for count in range(_MOST_AT_ONCE):
+            # A matched probe: what it has found is ours, and stays where it is until received.
+            message = self._job.Improbe(mpi.ANY_SOURCE, mpi.ANY_TAG, status)
+            if message is None:
+                return count > 0
+            nbytes = status.Get_count(mpi.BYTE)
+            take(Arrival(status.source, status.tag, nbytes, message))
+        return True
+
+    def _finish_pending(self) -> bool:
+        pending, self._pending = self._pending, []
+        for each in pending:
+            if self._is_done(each[0]):
+                each[1]()
+            else:
+                self._pending.append(each)
+        return len(self._pending) < len(pending)
+
+    def _is_done(self, request: Any) -> bool:
+        try:
+            return bool(request.Test())
+        except self._mpi.Exception as error:
+            if error.Get_error_class() != self._mpi.ERR_TRUNCATE:
+                raise
+            return True  # it was dropped
+
+    def _sleep(self, seconds: float) -> None:
+        with self._changed:
+            if not self._orders:
+                self._changed.wait(seconds)
+
+    def _finish(self) -> None:
+        self._job.Free()
+        if self._finalizes:
+            self._mpi.Finalize()
+        self._set(_State.GONE)
+
+    def _set(self, state: _State) -> None:
+        with self._changed:
+            self._state = state
+            self._changed.notify_all()
+
+
+def require_mpi() -> None:
+    """Check that MPI can be used; nothing begins.
+
+    Raises:
+        MpiUnavailable: mpi4py, or a library of MPI, is not installed; says how to get both.
+    """
+    _library()
+
+
+def ranks_of_this_process(clock: Clock) -> Ranks:
+    """Return this process among those of its job; the first call begins MPI.
+
+    Args:
+        clock: what the waits of the one thread go by; only the first counts.
+    """
+    global _ranks
+    with _lock:
+        if _ranks is None:
+            _ranks = Ranks(clock)
+            atexit.register(_ranks.leave)
+        return _ranks
+
+
+_lock = threading.Lock()
+_ranks: Ranks | None = None
+
+
+def _library() -> Any:
+    try:
+        import mpi4py
+
+        # Else the import begins MPI, in whatever thread it is, and waits for the other processes.
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # the latter: there is no library of MPI
+        raise MpiUnavailable(
+            f"MPI cannot be used here ({error}): pip install 'streamlink-fl[mpi]'"
+        ) from error
+    return MPI
+
+
+def _is_cancelled(cancel: CancelToken | None) -> bool:
+    return cancel is not None and cancel.is_cancelled
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
