@@ -23,7 +23,7 @@ from streamlink.config import JobConfig
 from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
 from streamlink_fl import signals
 
-__all__ = ["Common", "a_job", "command"]
+__all__ = ["Common", "a_job", "command", "in_words"]
 
 logger = logging.getLogger("streamlink.command")
 
@@ -81,10 +81,12 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def run(**given: Any) -> None:
             own = {name: given[name] for name in own_names}
             in_json = given["json_logs"]
-            stop = _Stop(is_child=given.get("report_fd") is not None)
+            is_child = given.get("report_fd") is not None
+            stop = _Stop(is_child=is_child)
             # The order matters. Signals outermost, so that none is lost while an error is reported;
             # the stop is closed first, so that no line follows the last one.
-            with signals.Cancelling(stop), _in_words(given), _all(in_json), closing(stop):
+            words = in_words(given["log_level"], in_json, site=_site(given), is_child=is_child)
+            with signals.Cancelling(stop), words, _all(in_json), closing(stop):
                 function(**own, common=_common(names, given, stop.token))
 
         # ``eval_str``: annotations are strings here, and typer needs the objects. The last
@@ -151,10 +153,18 @@ def _all(in_json: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _in_words(given: dict[str, Any]) -> Iterator[None]:
-    """End the command with an exit code, and with ``error: ...`` where it failed."""
-    log_level, in_json, site = given["log_level"], given["json_logs"], _site(given)
-    is_child = given.get("report_fd") is not None
+def in_words(log_level: str, in_json: bool, *, site: str, is_child: bool) -> Iterator[None]:
+    """End the command with an exit code, and with ``error: ...`` where it failed.
+
+    Args:
+        log_level: with ``debug`` a traceback is logged, too.
+        in_json: write JSON.
+        site: stands before the error; empty: nothing does.
+        is_child: whether another process at the same terminal reports what concerns all of them.
+
+    Raises:
+        typer.Exit: the block failed; with its exit code.
+    """
     try:
         yield
     except (StreamlinkError, ValidationError, OSError, KeyboardInterrupt) as error:

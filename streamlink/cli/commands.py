@@ -14,6 +14,7 @@ from streamlink.cli.fetches import fetch, serve
 from streamlink.cli.help import SettingsCommand
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
+from streamlink.cli.mpi import mpi
 from streamlink.cli.simulate import simulate
 from streamlink.cli.status import abort, status
 from streamlink.logs import json_line
@@ -29,7 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    *(server, client, simulate, inspect, export),
+    *(server, client, simulate, mpi, inspect, export),
     *(send, receive, serve, fetch),
     *(certs, status, abort),
 ):

@@ -32,7 +32,7 @@ from streamlink.config import JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
 from streamlink.rounds.ledger import Ledger
 
-__all__ = ["show_usage", "simulate"]
+__all__ = ["fitted", "show_usage", "simulate"]
 
 
 @command(*LINK, *ROUNDS)
@@ -57,7 +57,7 @@ def simulate(
     then holds the last complete model. The connections are plain text on the loopback interface;
     the section security is ignored.
     """
-    config = _fitted(common.config, clients)
+    config = fitted(common.config, clients, "--clients")
     make = maker_of(task, executor, weight)  # reported once, here, and not by each client
     check_report(report)
     place = store_with_a_model(store, compress)
@@ -100,8 +100,12 @@ def simulate(
         report.write_text(text + "\n", encoding="utf-8")
 
 
-def _fitted(config: JobConfig, clients: int) -> JobConfig:
-    """Return the settings made to fit so many clients, where the user did not say otherwise."""
+def fitted(config: JobConfig, clients: int, option: str) -> JobConfig:
+    """Return the settings made to fit so many clients, where the user did not say otherwise.
+
+    Raises:
+        CommandError: they do not fit; names the option that says how many clients there are.
+    """
     rounds, grpc = config.rounds, config.grpc
     if "min_clients" not in rounds.model_fields_set:
         rounds = rounds.model_copy(update={"min_clients": clients})
@@ -112,11 +116,11 @@ def _fitted(config: JobConfig, clients: int) -> JobConfig:
     if rounds.min_clients > clients:
         raise CommandError(
             f"rounds.min_clients is {rounds.min_clients}, but there are only {clients} clients "
-            "(--clients)"
+            f"({option})"
         )
     if clients > grpc.max_clients:
-        raise CommandError(f"grpc.max_clients is {grpc.max_clients}; --clients {clients} is more")
-    # Loopback between our own processes needs no certificates.
+        raise CommandError(f"grpc.max_clients is {grpc.max_clients}; {clients} ({option}) is more")
+    # Between our own processes there are no certificates.
     plain = SecurityConfig()
     return config.model_copy(update={"rounds": rounds, "grpc": grpc, "security": plain})
 

@@ -17,6 +17,7 @@ __all__ = [
     "is_answered",
     "is_unix",
     "listening_at",
+    "named",
     "require_address",
     "socket_file",
     "split_scheme",
@@ -34,6 +35,12 @@ def split_scheme(address: str) -> tuple[str, str]:
     """Return the carrier that ``address`` names, and what follows; without one it is gRPC."""
     found = _SCHEME.fullmatch(address)
     return (found[1], found[2]) if found else (_DEFAULT_SCHEME, address)
+
+
+def named(address: str) -> str:
+    """Return ``address`` as logs and errors name it: with a carrier, unless that is gRPC."""
+    scheme, where = split_scheme(address)
+    return where if scheme == _DEFAULT_SCHEME else address
 
 
 def is_unix(address: str) -> bool:

@@ -17,7 +17,7 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
-from streamlink.transport.addresses import split_scheme
+from streamlink.transport.addresses import named, split_scheme
 from streamlink.transport.carrier_modules import control_module, data_module, data_module_at
 from streamlink.transport.carriers import DataCarrier, Listener
 from streamlink.transport.dialer import Carriers, Dialer
@@ -117,7 +117,7 @@ def dial(
     """
     where = split_scheme(address)[1]
     return Dialer(
-        where,
+        named(address),
         config,
         carriers_to(address, config, clock=clock),
         name=name,

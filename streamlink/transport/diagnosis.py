@@ -52,11 +52,13 @@ def unreachable(
     """Return the error for a server that no connection could be made to.
 
     Args:
-        address: its address.
+        address: its address, as ``named`` gives it.
         security: the section of the client's settings.
         within: for how long it was tried, as words that follow a verb.
         said: what the carrier reports.
     """
+    if "://" in address:  # of another carrier, which knows all that there is to know
+        return ConnectFailed(f"no server answers at {address}{within}: {said or 'no reason given'}")
     found = diagnose(address, security)
     if found is not None and found.is_identity:
         return AuthenticationFailed(f"TLS with {address} failed{within}: {found.what}")
