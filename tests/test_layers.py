@@ -93,6 +93,7 @@ PURE = {
 LOCKS = {"threading.Lock", "threading.RLock"}
 
 GRPC, GRPC_FOLDER = ("grpc", "grpc_health", "grpc_status"), "transport/grpc"
+MPI_MODULE = "transport/ranks.py"
 # A carrier is one module of ``transport/``, or a package in it.
 CARRIERS = {
     ".".join(module.split(".")[:3]) for module in (CONTROL_CARRIERS | DATA_CARRIERS).values()
@@ -242,10 +243,18 @@ def test_only_the_grpc_carrier_knows_grpc(path: Path) -> None:
 
 
 @every("streamlink")
+def test_only_one_module_calls_mpi(path: Path) -> None:
+    if path.relative_to(PACKAGE).as_posix() != MPI_MODULE:
+        assert not [name for name in imported_by(path) if is_under(name, "mpi4py")]
+
+
+@every("streamlink")
 def test_a_carrier_is_chosen_in_one_place(path: Path) -> None:
     name = path.relative_to(PACKAGE).as_posix()
-    if name != NAMES_CARRIERS and not name.startswith(GRPC_FOLDER):
-        assert not [each for each in imported_by(path) if is_under(each, *CARRIERS)]
+    module = "streamlink." + name.removesuffix(".py").replace("/", ".")
+    others = {each for each in CARRIERS if not is_under(module, each)}  # a package knows itself
+    if name != NAMES_CARRIERS:
+        assert not [each for each in imported_by(path) if is_under(each, *others)]
 
 
 @every("streamlink")

@@ -94,7 +94,7 @@ def mpi(
     names = [f"site-{number}" for number in range(first, first + clients_per_rank)]
     with _taking_part(ranks, common) as begun:
         if ranks.rank == 0:
-            config = fitted(common.config, clients, f"{ranks.size - 1} ranks beside the server's")
+            config = fitted(common.config, clients, "mpiexec -n, --clients-per-rank")
             _serve(options, replace(common, config=config), begun)
         else:
             _log_apart(common, names[0])

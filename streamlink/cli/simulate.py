@@ -119,7 +119,9 @@ def fitted(config: JobConfig, clients: int, option: str) -> JobConfig:
             f"({option})"
         )
     if clients > grpc.max_clients:
-        raise CommandError(f"grpc.max_clients is {grpc.max_clients}; {clients} ({option}) is more")
+        raise CommandError(
+            f"grpc.max_clients is {grpc.max_clients}, and there are {clients} clients ({option})"
+        )
     # Between our own processes there are no certificates.
     plain = SecurityConfig()
     return config.model_copy(update={"rounds": rounds, "grpc": grpc, "security": plain})

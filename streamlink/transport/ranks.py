@@ -32,9 +32,9 @@ __all__ = ["Arrival", "Pauses", "Ranks", "ranks_of_this_process", "require_mpi"]
 logger = logging.getLogger("streamlink.transport")
 
 FIRST_PAUSE_SECONDS = 50e-6
-LONGEST_PAUSE_SECONDS = 5e-3
-"""How long a message may lie unseen in a process that waits (seconds); 200 looks a second cost less
-than 1 % of a core."""
+LONGEST_PAUSE_SECONDS = 10e-3
+"""How long a message may lie unseen in a process that waits (seconds). A hundred looks a second
+cost about 1 % of a core."""
 
 _MOST_AT_ONCE = 64  # messages that are taken in before it is looked at what has to leave
 _LEAVE_SECONDS = 15.0  # how long a cancelled process waits for the others

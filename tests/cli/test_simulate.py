@@ -201,7 +201,10 @@ def test_a_client_that_cannot_begin_ends_the_job_at_once(place: Path, fill: Fill
     ("options", "sentence"),
     [
         (["--min-clients", "3"], "rounds.min_clients is 3, but there are only 2 clients"),
-        (["--set", "grpc.max_clients=1"], "grpc.max_clients is 1; --clients 2 is more"),
+        (
+            ["--set", "grpc.max_clients=1"],
+            "grpc.max_clients is 1, and there are 2",
+        ),
         (["--store", "elsewhere"], "elsewhere: there is no model here"),
         (["--task", "tasks.py:absent"], "tasks.py has no function 'absent'"),
         (["--set", "rounds.min_client=3"], "did you mean rounds.min_clients?"),

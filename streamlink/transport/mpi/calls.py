@@ -68,7 +68,7 @@ class MpiCall:
         forget: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self._ranks, self._other, self._number = ranks, other, number
+        self._ranks, self._other, self.number = ranks, other, number
         self._is_client, self._most, self._forget = is_client, most, forget
         self.peer = f"rank {other}"
         self.raws = self._frames()
@@ -124,7 +124,7 @@ class MpiCall:
             self._room.notify()
 
     def _tag(self, kind: Kind) -> int:
-        return Tag(self._number, self._is_client, kind).packed()
+        return Tag(self.number, self._is_client, kind).packed()
 
     # --- the reader -----------------------------------------------------------------
 

@@ -59,11 +59,19 @@ class MpiListener:
             try:
                 serve(call)
             finally:
-                with self._changed:
-                    self._calls.discard(call)
-                    self._changed.notify_all()
+                self._let_go(call)
 
-        _start(run, "mpi-serve")
+        try:
+            _start(run, "mpi-serve")
+        except RuntimeError as error:  # there is no thread for it: the client comes again
+            self._hub.log.warning("cannot serve a call of %s: %s", call.peer, error)
+            self._let_go(call)
+
+    def _let_go(self, call: MpiCall) -> None:
+        call.lose()  # no effect where it has ended
+        with self._changed:
+            self._calls.discard(call)
+            self._changed.notify_all()
 
     def _serve_session(self, call: MpiCall) -> None:
         call.send_frames(self._hub.session_call(call))

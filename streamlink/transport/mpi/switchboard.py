@@ -33,6 +33,12 @@ class Switchboard:
         self._last = 0
         ranks.on_arrival = self._arrived
 
+    @property
+    def calls(self) -> int:
+        """How many ends of calls are here of which something may still come."""
+        with self._lock:
+            return len(self._calls)
+
     def open(self, to: int, kind: Kind, most: int) -> MpiCall | None:
         """Open a call to the server at rank ``to``; None: every number is in use.
 
@@ -97,7 +103,12 @@ class Switchboard:
     # --- in the thread that moves all messages --------------------------------------------
 
     def _arrived(self, arrival: Arrival) -> None:
-        number, is_up, kind = Tag.unpacked(arrival.tag)
+        try:
+            number, is_up, kind = Tag.unpacked(arrival.tag)
+        except ValueError:  # of a newer version: its call ends by a deadline, and no other does
+            logger.warning("rank %d sent a message of an unknown kind", arrival.source)
+            self.ranks.drop(arrival)
+            return
         if kind in OPENS:
             self.ranks.drop(arrival)
             self._opened(arrival.source, number, kind)

@@ -1,0 +1,65 @@
+"""Both ends of a call over MPI, in a process that sends to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.transport.connect import dial, hub_at
+from streamlink.transport.mpi.calls import MpiCall
+from streamlink.transport.mpi.switchboard import Switchboard, switchboard_of_this_process
+from streamlink.transport.mpi.tags import Kind
+from tests.support.carrier_contract import Line
+from tests.support.peers import SMALL, WAIT
+
+__all__ = ["HERE", "MOST", "MpiEnds", "mpi_ends", "mpi_line", "require_mpi4py"]
+
+HERE = "mpi://0"
+
+MOST = 100_000
+"""The largest message of these calls (bytes)."""
+
+
+def require_mpi4py() -> None:
+    """Skip the test where MPI is not installed."""
+    pytest.importorskip("mpi4py", reason="needs the extra mpi: pip install 'streamlink-fl[mpi]'")
+
+
+class MpiEnds:
+    """A switchboard that listens, and calls to it."""
+
+    def __init__(self, switchboard: Switchboard) -> None:
+        self.switchboard = switchboard
+        self.opened: SimpleQueue[tuple[Kind, MpiCall]] = SimpleQueue()
+
+    def call(self, kind: Kind = Kind.OPEN_STREAM) -> tuple[MpiCall, MpiCall]:
+        """Open a call; returns the client's end and the server's."""
+        client = self.switchboard.open(self.switchboard.ranks.rank, kind, MOST)
+        assert client is not None
+        found, server = self.opened.get(timeout=WAIT)
+        assert found is kind
+        return client, server
+
+
+@contextmanager
+def mpi_ends() -> Iterator[MpiEnds]:
+    switchboard = switchboard_of_this_process(running_time)
+    assert switchboard.ranks.wait_joined(WAIT)
+    ends = MpiEnds(switchboard)
+    switchboard.listen(lambda kind, call: ends.opened.put((kind, call)), MOST)
+    try:
+        yield ends
+    finally:
+        switchboard.stop_listening()
+
+
+def mpi_line() -> Line:
+    """Return a hub and its clients, all in this process."""
+    return Line(
+        lambda config, asked: hub_at(HERE, config, on_request=asked, clock=running_time).listen(),
+        lambda hub, name: dial(HERE, SMALL, name=name, clock=running_time),
+    )

@@ -1,0 +1,97 @@
+"""MPI in this process: a job of one, which sends messages to itself."""
+
+from __future__ import annotations
+
+import sys
+from queue import SimpleQueue
+from threading import Event
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.errors import MpiUnavailable
+from streamlink.transport.ranks import (
+    LONGEST_PAUSE_SECONDS,
+    Arrival,
+    Pauses,
+    Ranks,
+    ranks_of_this_process,
+    require_mpi,
+)
+from tests.support.mpi import require_mpi4py
+from tests.support.peers import WAIT
+
+# --- without MPI ------------------------------------------------------------
+
+
+def test_who_waits_looks_less_and_less_often_and_at_once_after_something_came() -> None:
+    pauses = Pauses()
+    first = [pauses.next() for _ in range(20)]
+    assert first[1] == 2 * first[0]
+    assert first == sorted(first)
+    assert first[-1] == LONGEST_PAUSE_SECONDS
+    pauses.reset()
+    assert pauses.next() == first[0]
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(MpiUnavailable, match=r"pip install 'streamlink-fl\[mpi\]'"):
+        require_mpi()
+
+
+# --- with it ----------------------------------------------------------------
+
+
+@pytest.fixture
+def ranks() -> Ranks:
+    require_mpi4py()
+    ranks = ranks_of_this_process(running_time)
+    assert ranks.wait_joined(WAIT)
+    return ranks
+
+
+@pytest.fixture
+def arrivals(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[Arrival]:
+    """What arrives at this process, from itself."""
+    found: SimpleQueue[Arrival] = SimpleQueue()
+    monkeypatch.setattr(ranks, "on_arrival", found.put)
+    return found
+
+
+def test_a_message_is_received_where_its_reader_says(
+    ranks: Ranks, arrivals: SimpleQueue[Arrival]
+) -> None:
+    taken, here, memory = Event(), Event(), bytearray(9)
+    ranks.send(ranks.rank, 5, memoryview(b"payload"), taken.set)
+    arrival = arrivals.get(timeout=WAIT)
+    assert (arrival.source, arrival.tag, arrival.nbytes) == (ranks.rank, 5, 7)
+    ranks.receive(arrival, memoryview(memory)[1:8], here.set)
+    assert here.wait(WAIT)
+    assert memory == b"\0payload\0"
+    assert taken.wait(WAIT)
+
+
+def test_a_sender_learns_that_its_message_was_taken_not_before_that(
+    ranks: Ranks, arrivals: SimpleQueue[Arrival]
+) -> None:
+    taken: SimpleQueue[str] = SimpleQueue()
+    ranks.send(ranks.rank, 1, b"first", lambda: taken.put("first"))
+    ranks.send(ranks.rank, 2, b"second", lambda: taken.put("second"))
+    first, second = arrivals.get(timeout=WAIT), arrivals.get(timeout=WAIT)
+    assert (first.tag, second.tag) == (1, 2)
+    ranks.drop(second)
+    assert taken.get(timeout=WAIT) == "second"
+    ranks.drop(first)
+    assert taken.get(timeout=WAIT) == "first"
+
+
+def test_a_large_message_that_nobody_wants_costs_no_memory_for_it(
+    ranks: Ranks, arrivals: SimpleQueue[Arrival]
+) -> None:
+    taken = Event()
+    ranks.send(ranks.rank, 3, memoryview(bytes(10_000_000)), taken.set)
+    ranks.drop(arrivals.get(timeout=WAIT))
+    assert taken.wait(WAIT)
