@@ -21,6 +21,7 @@ from benchmarks import (
     executors,
     flat,
     flips,
+    mpi,
     peers,
     shapes,
     slow,
@@ -47,6 +48,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "cuts": cuts.run,
     "slow": slow.run,
     "flips": flips.run,
+    "mpi": mpi.run,
     "soak": soak.run,
     "peers": peers.run,
     "chunk": chunk.run,
@@ -76,6 +78,7 @@ class What(StrEnum):
     cuts = "cuts"
     slow = "slow"
     flips = "flips"
+    mpi = "mpi"
     soak = "soak"
     peers = "peers"
     chunk = "chunk"

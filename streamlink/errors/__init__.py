@@ -18,8 +18,8 @@
     │  ├─ ReadTimeout                ``streaming_read_timeout``: the reader stalled
     │  └─ CommunicationTimeout       ``communication_timeout`` (stage)
     ├─ TransportError, also a ConnectionError
-    │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse · TooFewDescriptors
-    │  │    · MpiUnavailable
+    │  ├─ ConnectFailed · TransportClosed · AuthenticationFailed · AddressInUse
+    │  └─ TooFewDescriptors · MpiUnavailable
     ├─ SecurityError, also a ValueError
     ├─ ModelError, also a ValueError
     │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel

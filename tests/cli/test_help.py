@@ -26,7 +26,7 @@ FIELDS = {
 LINK = [name for name in FIELDS if not name.startswith("rounds.")]
 JOB = list(FIELDS)
 COMMANDS = [
-    *(("server", JOB), ("simulate", JOB)),
+    *(("server", JOB), ("simulate", JOB), ("mpi", JOB)),
     *(("client", LINK), ("send", LINK), ("receive", LINK), ("serve", LINK), ("fetch", LINK)),
 ]
 

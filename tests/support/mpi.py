@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -16,7 +19,7 @@ from streamlink.transport.mpi.tags import Kind
 from tests.support.carrier_contract import Line
 from tests.support.peers import SMALL, WAIT
 
-__all__ = ["HERE", "MOST", "MpiEnds", "mpi_ends", "mpi_line", "require_mpi4py"]
+__all__ = ["HERE", "MOST", "MpiEnds", "mpi_ends", "mpi_line", "mpiexec", "require_mpi4py"]
 
 HERE = "mpi://0"
 
@@ -27,6 +30,17 @@ MOST = 100_000
 def require_mpi4py() -> None:
     """Skip the test where MPI is not installed."""
     pytest.importorskip("mpi4py", reason="needs the extra mpi: pip install 'streamlink-fl[mpi]'")
+
+
+def mpiexec(count: int, *command: object) -> list[str]:
+    """Return the command that starts ``command`` as so many processes of one MPI job."""
+    require_mpi4py()
+    # Beside the interpreter, where the package mpich has put it; else that of the machine.
+    beside = shutil.which("mpiexec", path=Path(sys.executable).parent)
+    program = beside or shutil.which("mpiexec")
+    if program is None:
+        pytest.skip("there is no mpiexec: pip install 'streamlink-fl[mpi]'")
+    return [program, "-n", str(count), *map(str, command)]
 
 
 class MpiEnds:

@@ -15,6 +15,7 @@ from streamlink.transport.addresses import (
     is_answered,
     is_unix,
     listening_at,
+    named,
     require_address,
     socket_file,
     split_scheme,
@@ -68,6 +69,11 @@ def test_an_address_may_begin_with_the_name_of_its_carrier(
 def test_a_carrier_without_ports_is_listened_to_where_it_was_said() -> None:
     assert listening_at("memory://lab", 0) == "memory://lab"
     assert listening_at("grpc://127.0.0.1:0", 80) == "grpc://127.0.0.1:80"
+
+
+def test_the_scheme_of_grpc_is_not_named_and_that_of_another_carrier_is() -> None:
+    assert named("grpc://127.0.0.1:80") == named("127.0.0.1:80") == "127.0.0.1:80"
+    assert named("mpi://0") == "mpi://0"
 
 
 def test_the_file_of_a_socket_is_found_however_it_is_written() -> None:

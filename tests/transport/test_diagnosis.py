@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.config import SecurityConfig
-from streamlink.transport.diagnosis import Finding, diagnose
+from streamlink.transport.diagnosis import Finding, diagnose, unreachable
 from tests.support.peers import WAIT
 
 
@@ -86,3 +86,10 @@ def test_files_that_are_gone_are_somebody_elses_to_report(tmp_path: Path) -> Non
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         assert diagnose(address, SecurityConfig(ca=tmp_path / "gone.pem")) is None
+
+
+def test_a_server_of_another_carrier_is_reported_without_a_word_of_grpc_or_tls() -> None:
+    error = unreachable(
+        "memory://lab", SecurityConfig(), within=" within 3 s", said="nobody is there"
+    )
+    assert str(error) == "no server answers at memory://lab within 3 s: nobody is there"

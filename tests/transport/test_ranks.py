@@ -19,7 +19,7 @@ from streamlink.transport.ranks import (
     require_mpi,
 )
 from tests.support.mpi import require_mpi4py
-from tests.support.peers import WAIT
+from tests.support.peers import WAIT, until
 
 # --- without MPI ------------------------------------------------------------
 
@@ -95,3 +95,17 @@ def test_a_large_message_that_nobody_wants_costs_no_memory_for_it(
     ranks.send(ranks.rank, 3, memoryview(bytes(10_000_000)), taken.set)
     ranks.drop(arrivals.get(timeout=WAIT))
     assert taken.wait(WAIT)
+
+
+def test_a_process_that_waits_sleeps_up_to_the_longest_pause(
+    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    sleep = ranks._sleep
+
+    def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(seconds)
+
+    monkeypatch.setattr(ranks, "_sleep", noted)
+    until(lambda: pauses[-1:] == [LONGEST_PAUSE_SECONDS])
