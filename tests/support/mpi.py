@@ -11,15 +11,25 @@ from queue import SimpleQueue
 
 import pytest
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.transport.connect import dial, hub_at
 from streamlink.transport.mpi.calls import MpiCall
-from streamlink.transport.mpi.switchboard import Switchboard, switchboard_of_this_process
+from streamlink.transport.mpi.switchboard import Switchboard
 from streamlink.transport.mpi.tags import Kind
+from streamlink.transport.ranks import Ranks, ranks_of_this_process
 from tests.support.carrier_contract import Line
-from tests.support.peers import SMALL, WAIT
+from tests.support.peers import SMALL, WAIT, until
 
-__all__ = ["HERE", "MOST", "MpiEnds", "mpi_ends", "mpi_line", "mpiexec", "require_mpi4py"]
+__all__ = [
+    "HERE",
+    "MOST",
+    "MpiEnds",
+    "mpi_ends",
+    "mpi_line",
+    "mpi_ranks",
+    "mpiexec",
+    "require_mpi4py",
+]
 
 HERE = "mpi://0"
 
@@ -60,15 +70,29 @@ class MpiEnds:
 
 
 @contextmanager
-def mpi_ends() -> Iterator[MpiEnds]:
-    switchboard = switchboard_of_this_process(running_time)
-    assert switchboard.ranks.wait_joined(WAIT)
-    ends = MpiEnds(switchboard)
-    switchboard.listen(lambda kind, call: ends.opened.put((kind, call)), MOST)
+def mpi_ranks(clock: Clock = running_time) -> Iterator[Ranks]:
+    """Take part in MPI once more, with messages of its own, and leave again."""
+    require_mpi4py()
+    # First what begins MPI, and ends it with the process: the others in it come and go.
+    assert ranks_of_this_process(running_time).wait_joined(WAIT)
+    ranks = Ranks(clock)
+    assert ranks.wait_joined(WAIT)
     try:
-        yield ends
+        yield ranks
     finally:
-        switchboard.stop_listening()
+        ranks.leave()
+
+
+@contextmanager
+def mpi_ends(most_tag: int | None = None) -> Iterator[MpiEnds]:
+    """Give a switchboard that listens; at the end no call may be left."""
+    with mpi_ranks() as ranks:
+        ranks.most_tag = most_tag or ranks.most_tag
+        switchboard = Switchboard(ranks, running_time)
+        ends = MpiEnds(switchboard)
+        switchboard.listen(lambda kind, call: ends.opened.put((kind, call)), MOST)
+        yield ends
+        until(lambda: switchboard.calls == 0)
 
 
 def mpi_line() -> Line:

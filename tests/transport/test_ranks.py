@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
 from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
-from streamlink.clock import running_time
+from streamlink.clock import RunningClock
 from streamlink.errors import MpiUnavailable
 from streamlink.transport.ranks import (
     LONGEST_PAUSE_SECONDS,
     Arrival,
     Pauses,
     Ranks,
-    ranks_of_this_process,
     require_mpi,
 )
-from tests.support.mpi import require_mpi4py
+from tests.support.mpi import mpi_ranks
 from tests.support.peers import WAIT, until
 
 # --- without MPI ------------------------------------------------------------
@@ -46,18 +47,16 @@ def test_without_the_extra_the_error_says_what_to_install(
 
 
 @pytest.fixture
-def ranks() -> Ranks:
-    require_mpi4py()
-    ranks = ranks_of_this_process(running_time)
-    assert ranks.wait_joined(WAIT)
-    return ranks
+def ranks() -> Iterator[Ranks]:
+    with mpi_ranks() as ranks:
+        yield ranks
 
 
 @pytest.fixture
-def arrivals(ranks: Ranks, monkeypatch: pytest.MonkeyPatch) -> SimpleQueue[Arrival]:
+def arrivals(ranks: Ranks) -> SimpleQueue[Arrival]:
     """What arrives at this process, from itself."""
     found: SimpleQueue[Arrival] = SimpleQueue()
-    monkeypatch.setattr(ranks, "on_arrival", found.put)
+    ranks.on_arrival = found.put
     return found
 
 
@@ -97,15 +96,38 @@ def test_a_large_message_that_nobody_wants_costs_no_memory_for_it(
     assert taken.wait(WAIT)
 
 
-def test_a_process_that_waits_sleeps_up_to_the_longest_pause(
-    ranks: Ranks, monkeypatch: pytest.MonkeyPatch
+def test_what_nobody_has_taken_in_is_dropped_when_its_receiver_leaves(
+    ranks: Ranks,
 ) -> None:
-    pauses: list[float] = []
-    sleep = ranks._sleep
+    taken = Event()
+    ranks.send(ranks.rank, 1, b"nobody reads it", taken.set)
+    ranks.leave()
+    assert taken.is_set()
+    assert not ranks.is_here
 
-    def noted(seconds: float) -> None:
-        pauses.append(seconds)
-        sleep(seconds)
 
-    monkeypatch.setattr(ranks, "_sleep", noted)
-    until(lambda: pauses[-1:] == [LONGEST_PAUSE_SECONDS])
+class Recording(RunningClock):
+    """A clock that notes how long its conditions are waited on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def condition(self, lock: threading.Lock | None = None) -> threading.Condition:
+        return _Noted(self.waits, lock)
+
+
+class _Noted(threading.Condition):
+    def __init__(self, waits: list[float | None], lock: threading.Lock | None) -> None:
+        super().__init__(lock)
+        self._waits = waits
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._waits.append(timeout)
+        return super().wait(timeout)
+
+
+def test_a_process_that_waits_sleeps_up_to_the_longest_pause() -> None:
+    clock = Recording()
+    with mpi_ranks(clock):
+        until(lambda: clock.waits[-3:] == [LONGEST_PAUSE_SECONDS] * 3)

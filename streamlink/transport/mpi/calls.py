@@ -78,6 +78,7 @@ class MpiCall:
         # For its reader, and for its writer.
         self._news, self._room = clock.condition(self._lock), clock.condition(self._lock)
         self._inbox: deque[Arrived] = deque()
+        self._at_reader: Arrived | None = None
         self._untaken = 0
         self._has_said_end = self._has_heard_end = False
         self._is_broken = False
@@ -138,7 +139,8 @@ class MpiCall:
             self._news.wait_for(lambda: self.end or self._inbox)
             if self.end:
                 raise CallOver
-            each = self._inbox.popleft()
+            self._let_go(self._at_reader)
+            each = self._at_reader = self._inbox.popleft()
         if self._is_client and each.kind in _ENDED_AFTER:
             self.end_as(_ENDED_AFTER[each.kind], Kind.END)
         return each
@@ -156,10 +158,15 @@ class MpiCall:
     def content(self, of: Arrived, into: memoryview | None = None) -> memoryview:
         """Return what is in a message, received ``into`` that memory where it was not before.
 
-        It waits until MPI does not write there any more, also where the call has ended.
+        It waits until MPI does not write there any more, also where the call has ended meanwhile.
+
+        Raises:
+            CallOver: the call had ended before.
         """
         with self._lock:
             if of.memory is None:
+                if self.end:
+                    raise CallOver
                 self._receive(of, into)
             self._news.wait_for(lambda: of.is_here)
             assert of.memory is not None
@@ -215,6 +222,11 @@ class MpiCall:
 
         self._ranks.receive(each.arrival, each.memory, is_here)
 
+    def _let_go(self, each: Arrived | None) -> None:
+        """Drop a message that was not received: its sender waits for that. The lock is held."""
+        if each is not None and each.memory is None:
+            self._ranks.drop(each.arrival)
+
     # --- its end ------------------------------------------------------------------------
 
     def end_as(self, end: CallEnd, says: Kind) -> None:
@@ -222,9 +234,8 @@ class MpiCall:
         with self._lock:
             if self.end is None:
                 self.end = end
-                for waiting in self._inbox:
-                    if waiting.memory is None:
-                        self._ranks.drop(waiting.arrival)
+                for waiting in (self._at_reader, *self._inbox):
+                    self._let_go(waiting)
                 self._inbox.clear()
                 self._news.notify_all()
                 self._room.notify_all()

@@ -10,13 +10,12 @@ import pytest
 from streamlink.transport.carriers import CallEnd
 from streamlink.transport.mpi.calls import CallOver, MpiCall
 from streamlink.transport.mpi.tags import Kind
-from tests.support.mpi import MOST, MpiEnds, mpi_ends, require_mpi4py
+from tests.support.mpi import MOST, MpiEnds, mpi_ends
 from tests.support.peers import WAIT, until
 
 
 @pytest.fixture
 def ends() -> Iterator[MpiEnds]:
-    require_mpi4py()
     with mpi_ends() as ends:
         yield ends
 
@@ -145,11 +144,11 @@ def test_a_call_to_a_process_where_no_server_listens_ends_as_broken(ends: MpiEnd
     assert client.end is CallEnd.BROKEN
 
 
-def test_nothing_is_left_of_a_call_whose_two_ends_have_ended(ends: MpiEnds) -> None:
-    calls = [ends.call() for _ in range(3)]
-    (_, ended), (cut, _), (_, lost) = calls
+def test_nothing_is_left_of_calls_whose_two_ends_have_ended(ends: MpiEnds) -> None:
+    (client, ended), (_, cut), (_, lost) = (ends.call() for _ in range(3))
+    assert ends.switchboard.calls == 6
     ended.end_served()
-    calls[0][0].next()
+    client.next()
     cut.cut()
     lost.lose()
     until(lambda: ends.switchboard.calls == 0)

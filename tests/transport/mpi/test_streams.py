@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from streamlink.model.spec import ModelSpec
 from streamlink.protocol import frames as f
+from streamlink.stores.memory import MemorySink, MemoryStore
 from streamlink.transport.framing import DamagedFrame
-from streamlink.transport.mpi.buffers import Buffers
 from streamlink.transport.mpi.calls import MpiCall
 from streamlink.transport.mpi.streams import StreamCall
 from streamlink.transport.mpi.tags import Kind
@@ -20,7 +21,7 @@ from streamlink.transport.wire import TransferWire
 from tests.support.carrier_contract import Line, Moving
 from tests.support.models import float_spec
 from tests.support.mpi import MpiEnds, mpi_ends, mpi_line, require_mpi4py
-from tests.support.peers import WAIT
+from tests.support.peers import SMALL
 
 STREAM = 7
 
@@ -38,7 +39,6 @@ class Collecting:
 
 @pytest.fixture
 def ends() -> Iterator[MpiEnds]:
-    require_mpi4py()
     with mpi_ends() as ends:
         yield ends
 
@@ -100,20 +100,36 @@ def line() -> Iterator[Line]:
     line.close()
 
 
-def test_chunks_go_straight_into_memory_that_the_sink_lends(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere: list[int] = []
-    take = Buffers.take
+class NotingSink(MemorySink):
+    """Notes how its bytes come: copied to it, or read into memory that it lends."""
 
-    def noted(buffers: Buffers, nbytes: int) -> memoryview:
-        elsewhere.append(nbytes)
-        return take(buffers, nbytes)
+    copied = in_place = 0
 
+    def write(self, offset: int, payload: memoryview) -> None:
+        self.copied += payload.nbytes
+        super().write(offset, payload)
+
+    def lend(self, offset: int, nbytes: int) -> memoryview | None:
+        return super().lend(offset, nbytes)
+
+    def filled(self, offset: int, nbytes: int) -> None:
+        self.in_place += nbytes
+        super().filled(offset, nbytes)
+
+
+class NotingStore(MemoryStore):
+    sink: NotingSink
+
+    def begin(self, spec: ModelSpec) -> NotingSink:
+        self.sink = NotingSink(self, spec)
+        return self.sink
+
+
+def test_chunks_go_straight_into_memory_that_the_sink_lends(line: Line) -> None:
     moving = Moving(line, *line.joined(), float_spec(100_000))
+    moving.store = store = NotingStore()
     moving.start()
-    # By then more has been consumed than a window holds: the sink is open, and lends.
-    assert moving.has_begun.wait(WAIT)
-    monkeypatch.setattr(Buffers, "take", noted)
     moving.finish()
-    assert sum(elsewhere) <= 16 << 10, "more than was on its way when the sink began to lend"
+    # What came before it began to lend is copied: no more than a window holds.
+    assert store.sink.copied <= SMALL.stream.window_bytes
+    assert store.sink.copied + store.sink.in_place == 400_000
