@@ -21,49 +21,18 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import MpiUnavailable
+from streamlink.transport.rank_messages import Arrival, Messages, Pauses
 
-__all__ = ["Arrival", "Pauses", "Ranks", "ranks_of_this_process", "require_mpi"]
+__all__ = ["Ranks", "ranks_of_this_process", "require_mpi"]
 
 logger = logging.getLogger("streamlink.transport")
 
-FIRST_PAUSE_SECONDS = 50e-6
-LONGEST_PAUSE_SECONDS = 10e-3
-"""How long a message may lie unseen in a process that waits (seconds). A hundred looks a second
-cost about 1 % of a core."""
-
-_MOST_AT_ONCE = 64  # messages that are taken in before it is looked at what has to leave
 _LEAVE_SECONDS = 15.0  # how long a cancelled process waits for the others
-
-
-class Pauses:
-    """How long to sleep before the next look: longer each time that nothing was found."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_PAUSE_SECONDS
-
-    def next(self) -> float:
-        """Return how long to sleep now (seconds)."""
-        pause, self._next = self._next, min(2 * self._next, LONGEST_PAUSE_SECONDS)
-        return pause
-
-    def reset(self) -> None:
-        """Note that something was found."""
-        self._next = FIRST_PAUSE_SECONDS
-
-
-class Arrival(NamedTuple):
-    """A message that has arrived and is not received yet: only then it is known where to put it."""
-
-    source: int
-    tag: int
-    nbytes: int
-    message: Any
-    """MPI's handle. Each has to be received, or dropped: its sender waits for that."""
 
 
 class _State(Enum):
@@ -92,10 +61,9 @@ class Ranks:
         self._state = _State.JOINING
         self._error: MpiUnavailable | None = None
         self._orders: deque[Callable[[], None]] = deque()
-        # What MPI has begun and not finished; it keeps the memory that is sent from or read into.
-        self._pending: list[tuple[Any, Callable[[], None]]] = []
         self._mpi: Any = None
         self._job: Any = None  # the communicator, ours alone
+        self._messages: Messages
         self._finalizes = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="mpi", daemon=True)
@@ -132,23 +100,19 @@ class Ranks:
         Messages to one process arrive in the order of these calls. ``payload`` must not change
         until then.
         """
-        # Synchronous: so its sender knows when one is taken, and can bound how many are not. In
-        # standard mode MPI would buffer small ones, without a bound.
-        self._order(lambda: self._begin(self._job.Issend([payload, self._bytes], to, tag), then))
+        self._order(lambda: self._messages.send(to, tag, payload, then))
 
     def notify(self, to: int, tag: int) -> None:
         """Send a message without content, which nobody waits for; ordered as in ``send``."""
-        self._order(lambda: self._begin(self._job.Isend([b"", self._bytes], to, tag), _nothing))
+        self._order(lambda: self._messages.notify(to, tag))
 
     def receive(self, arrival: Arrival, into: memoryview, then: Callable[[], None]) -> None:
         """Receive a message into memory of its size; ``then`` is called once it is there."""
-        self._order(lambda: self._begin(arrival.message.Irecv([into, self._bytes]), then))
+        self._order(lambda: self._messages.receive(arrival, into, then))
 
     def drop(self, arrival: Arrival) -> None:
         """Let go of a message that nobody wants."""
-        # With no memory for it: MPI reports that it was truncated, and needs no room for it.
-        nowhere = memoryview(bytearray())
-        self.receive(arrival, nowhere, _nothing)
+        self._order(lambda: self._messages.drop(arrival))
 
     def leave(self, cancel: CancelToken | None = None) -> None:
         """Wait until every process of the job leaves, and end MPI. Harmless if called again.
@@ -232,65 +196,25 @@ class Ranks:
         while not request.Test():
             self._sleep(pauses.next())
         self._job.Set_errhandler(mpi.ERRORS_RETURN)
-        self._bytes = mpi.BYTE
+        self._messages = Messages(mpi, self._job)
         self.rank, self.size = self._job.rank, self._job.size
         self.most_tag = self._job.Get_attr(mpi.TAG_UB)
 
     def _move(self) -> None:
         """Move messages until every process has left."""
-        pauses, status, leaving = Pauses(), self._mpi.Status(), None
-        while leaving is None or self._pending or self._orders:
-            # Not ``or``: each of them has to have its turn.
-            if self._begin_orders() | self._take_arrivals(status) | self._finish_pending():
+        messages, pauses, has_met = self._messages, Pauses(), False
+        while not has_met or messages.has_pending or self._orders:
+            is_leaving = self._state is _State.LEAVING
+            take = self.on_arrival or (self.drop if is_leaving else None)
+            if messages.step(self._orders, take):
                 pauses.reset()
-            elif self._state is _State.LEAVING and leaving is None and not self._pending:
+            elif is_leaving and not has_met and not messages.has_pending:
                 # All that we sent has arrived. So the others need us no more once they, too, have
                 # come here; until then we still answer what they begin.
-                leaving = self._job.Ibarrier()
-                self._begin(leaving, _nothing)
+                messages.meet()
+                has_met = True
             else:
                 self._sleep(pauses.next())
-
-    def _begin_orders(self) -> bool:
-        count = len(self._orders)
-        for _ in range(count):
-            self._orders.popleft()()
-        return count > 0
-
-    def _begin(self, request: Any, then: Callable[[], None]) -> None:
-        self._pending.append((request, then))
-
-    def _take_arrivals(self, status: Any) -> bool:
-        mpi, take = self._mpi, self.on_arrival
-        if take is None:
-            if self._state is not _State.LEAVING:
-                return False
-            take = self.drop
-        for count in range(_MOST_AT_ONCE):
-            # A matched probe: what it has found is ours, and stays where it is until received.
-            message = self._job.Improbe(mpi.ANY_SOURCE, mpi.ANY_TAG, status)
-            if message is None:
-                return count > 0
-            nbytes = status.Get_count(mpi.BYTE)
-            take(Arrival(status.source, status.tag, nbytes, message))
-        return True
-
-    def _finish_pending(self) -> bool:
-        pending, self._pending = self._pending, []
-        for each in pending:
-            if self._is_done(each[0]):
-                each[1]()
-            else:
-                self._pending.append(each)
-        return len(self._pending) < len(pending)
-
-    def _is_done(self, request: Any) -> bool:
-        try:
-            return bool(request.Test())
-        except self._mpi.Exception as error:
-            if error.Get_error_class() != self._mpi.ERR_TRUNCATE:
-                raise
-            return True  # it was dropped
 
     def _sleep(self, seconds: float) -> None:
         with self._changed:
@@ -352,7 +276,3 @@ def _library() -> Any:
 
 def _is_cancelled(cancel: CancelToken | None) -> bool:
     return cancel is not None and cancel.is_cancelled
-
-
-def _nothing() -> None:
-    """Nobody waits for it."""

@@ -12,27 +12,12 @@ import pytest
 
 from streamlink.clock import RunningClock
 from streamlink.errors import MpiUnavailable
-from streamlink.transport.ranks import (
-    LONGEST_PAUSE_SECONDS,
-    Arrival,
-    Pauses,
-    Ranks,
-    require_mpi,
-)
+from streamlink.transport.rank_messages import LONGEST_PAUSE_SECONDS, Arrival
+from streamlink.transport.ranks import Ranks, require_mpi
 from tests.support.mpi import mpi_ranks
 from tests.support.peers import WAIT, until
 
 # --- without MPI ------------------------------------------------------------
-
-
-def test_who_waits_looks_less_and_less_often_and_at_once_after_something_came() -> None:
-    pauses = Pauses()
-    first = [pauses.next() for _ in range(20)]
-    assert first[1] == 2 * first[0]
-    assert first == sorted(first)
-    assert first[-1] == LONGEST_PAUSE_SECONDS
-    pauses.reset()
-    assert pauses.next() == first[0]
 
 
 def test_without_the_extra_the_error_says_what_to_install(

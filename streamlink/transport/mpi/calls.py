@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from streamlink.clock import Clock
 from streamlink.transport.carriers import CallEnd
 from streamlink.transport.mpi.tags import Kind, Tag
-from streamlink.transport.ranks import Arrival, Ranks
+from streamlink.transport.rank_messages import Arrival
+from streamlink.transport.ranks import Ranks
 
 __all__ = ["Arrived", "CallOver", "MpiCall"]
 

@@ -10,7 +10,8 @@ from streamlink.clock import Clock
 from streamlink.errors import AddressInUse
 from streamlink.transport.mpi.calls import MpiCall
 from streamlink.transport.mpi.tags import ENDS, OPENS, Kind, Tag, numbers_within
-from streamlink.transport.ranks import Arrival, Ranks, ranks_of_this_process
+from streamlink.transport.rank_messages import Arrival
+from streamlink.transport.ranks import Ranks, ranks_of_this_process
 
 __all__ = ["Accept", "Switchboard", "switchboard_of_this_process"]
 
