@@ -13,11 +13,12 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 from streamlink.clock import Clock, RunningClock
 
-__all__ = ["MOST_SECONDS", "Departing", "forget", "note"]
+__all__ = ["MOST_SECONDS", "Departing", "afterwards", "forget", "note"]
 
 logger = logging.getLogger("streamlink.transport")
 
@@ -41,6 +42,7 @@ class Departing(Protocol):
 
 _lock = threading.Lock()
 _open: weakref.WeakSet[Departing] = weakref.WeakSet()
+_last: list[Callable[[], object]] = []
 
 
 def note(end: Departing) -> None:
@@ -56,6 +58,11 @@ def forget(end: Departing) -> None:
         _open.discard(end)
 
 
+def afterwards(act: Callable[[], object]) -> None:
+    """Have ``act`` called as the process ends, once the goodbyes have left."""
+    _last.append(act)
+
+
 @atexit.register
 def _depart() -> None:
     with _lock:
@@ -68,6 +75,8 @@ def _depart() -> None:
             end.depart(has_failed, max(0.0, until - end.clock()))
         except Exception:  # the others are to be told all the same
             logger.debug("a goodbye at exit failed", exc_info=True)
+    for act in _last:
+        act()
 
 
 def _begin_again() -> None:
@@ -75,6 +84,7 @@ def _begin_again() -> None:
     global _lock
     _lock = threading.Lock()  # another thread of the parent may have held it
     _open.clear()
+    _last.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,9 +13,7 @@ at the latest when the process exits.
 
 from __future__ import annotations
 
-import atexit
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from typing import Any
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import MpiUnavailable
+from streamlink.transport import departure
 from streamlink.transport.rank_messages import Arrival, Messages, Pauses
 
 __all__ = ["Ranks", "ranks_of_this_process", "require_mpi"]
@@ -65,7 +64,6 @@ class Ranks:
         self._job: Any = None  # the communicator, ours alone
         self._messages: Messages
         self._finalizes = False
-        self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="mpi", daemon=True)
         self._thread.start()
 
@@ -123,8 +121,6 @@ class Ranks:
         Args:
             cancel: bounds the wait; if the others do not leave then, the job is aborted.
         """
-        if os.getpid() != self._pid:
-            return  # a forked child has no part in the job, and not this thread
         with (cancel or CancelToken()).calling(lambda _: self._wake()), self._changed:
             if self._state is _State.JOINING:
                 return  # MPI offers no way to give this up; the end of the process does
@@ -160,8 +156,9 @@ class Ranks:
     def _run(self) -> None:
         try:
             self._join()
-        except MpiUnavailable as error:
-            self._error = error
+        except Exception as error:  # MPI has errors of its own
+            self._error = MpiUnavailable(f"cannot take part in an MPI job: {error}")
+            self._error.__cause__ = error
             self._set(_State.GONE)
             return
         self._set(_State.HERE)
@@ -252,7 +249,7 @@ def ranks_of_this_process(clock: Clock) -> Ranks:
     with _lock:
         if _ranks is None:
             _ranks = Ranks(clock)
-            atexit.register(_ranks.leave)
+            departure.afterwards(_ranks.leave)
         return _ranks
 
 
@@ -269,7 +266,7 @@ def _library() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # the latter: there is no library of MPI
         raise MpiUnavailable(
-            f"MPI cannot be used here ({error}): pip install 'streamlink-fl[mpi]'"
+            f"MPI is not installed here ({error}): pip install 'streamlink-fl[mpi]'"
         ) from error
     return MPI
 

@@ -140,7 +140,6 @@ class MpiCall:
             self._news.wait_for(lambda: self.end or self._inbox)
             if self.end:
                 raise CallOver
-            self._let_go(self._at_reader)
             each = self._at_reader = self._inbox.popleft()
         if self._is_client and each.kind in _ENDED_AFTER:
             self.end_as(_ENDED_AFTER[each.kind], Kind.END)

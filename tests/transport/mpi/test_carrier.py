@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,8 @@ from streamlink.transport.connect import (
     hub_at,
 )
 from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
-from tests.support.mpi import HERE, mpi_line, require_mpi4py
+from tests.support.commands import Command
+from tests.support.mpi import HERE, mpi_line, mpiexec, require_mpi4py
 from tests.support.peers import SMALL, WAIT
 
 
@@ -90,3 +92,26 @@ def test_without_the_extra_the_check_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     with pytest.raises(MpiUnavailable, match=r"streamlink-fl\[mpi\]"):
         check_listening(HERE, SMALL)
+
+
+# Each end as a program has it that knows MPI, and that closes nothing.
+PROGRAM = """
+from mpi4py import MPI
+import streamlink
+
+if MPI.COMM_WORLD.rank == 0:
+    server = streamlink.Server("mpi://0").listen()
+    server.wait_for_peers(1, 60)
+else:
+    work = streamlink.StreamingExecutor(lambda tensor, start, values: values)
+    client = streamlink.Client("mpi://0", "site-1", work)
+    client.run()
+    print("the job is over")
+"""
+
+
+@pytest.mark.processes
+def test_processes_that_close_nothing_end_all_the_same(tmp_path: Path) -> None:
+    with Command(mpiexec(2, sys.executable, "-c", PROGRAM), tmp_path) as running:
+        assert running.end() == 0, running.log
+    assert running.output == "the job is over\n"
