@@ -148,7 +148,7 @@ def test_a_job_that_cannot_work_is_refused_before_anything_listens(
 ) -> None:
     own = ["--task", "tasks.py:add", "--clients", "20"] if command == "simulate" else []
     if command == "simulate" and options[-1] == "grpc.max_clients=16":
-        sentence = "grpc.max_clients is 16; --clients 20 is more"
+        sentence = "grpc.max_clients is 16, and there are 20 clients (--clients)"
     with socket.create_server(("127.0.0.1", 0)) as taken:  # nobody gets as far as to find it so
         port = taken.getsockname()[1]
         own = own or ["--listen", f"127.0.0.1:{port}"]
