@@ -24,7 +24,7 @@ from streamlink.config import ObjectLimits
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
-from streamlink.integrations.ports import with_own_spool
+from streamlink.integrations.ports import listening
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
 __all__ = ["StreamlinkGrid"]
@@ -78,8 +78,7 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free port of a range.
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
-        spool: directory for what clients send; by default the first in the temporary
-            directory that no other ServerApp has.
+        spool: directory for what clients send; by default a temporary one.
         poll_seconds: how often replies are asked for once their updates are here (seconds).
         idle_seconds: how much longer the wait is while no update has come; with both defaults it is
             3 s, as in Flower.
@@ -111,8 +110,9 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             self.config = self._guard.config
             note, limits = partial(_note, self._updates), self._limits
             server = partial(ObjectServer, config=self.config, limits=limits, on_transfer=note)
-            spools = Path(tempfile.gettempdir(), "streamlink-flower")
-            self.objects = stack.enter_context(with_own_spool(listen, server, spools, spool))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-"))
+            make = partial(server, spool=spool or Path(folder, "spool"))
+            self.objects = stack.enter_context(listening(listen, make))
             self.close = weakref.finalize(self, stack.pop_all().close)
 
     def __exit__(self, *_: object) -> None:
