@@ -34,12 +34,7 @@ def listening(address: str, make: Callable[[str], ObjectServer]) -> ObjectServer
     return make(f"{host}:{last or first}").listen()
 
 
-def with_own_spool(
-    address: str,
-    make: Callable[..., ObjectServer],
-    spools: Path,
-    spool: Path | str | None = None,
-) -> ObjectServer:
+def with_own_spool(address: str, make: Callable[..., ObjectServer], spools: Path) -> ObjectServer:
     """Return a server that listens, with a spool that no other process of this machine has.
 
     A temporary directory would stay if its process was killed, with all that clients had sent.
@@ -49,15 +44,16 @@ def with_own_spool(
         address: as in ``listening``.
         make: makes a server for ``HOST:PORT``, with the keyword ``spool``.
         spools: the number is added to this path, as in ``PATH-0``.
-        spool: the one to use instead, if one was named.
 
     Raises:
         StoreError: all are taken, or none can be used.
         StreamlinkError: as ``listening``.
     """
-    if spool is not None:
-        return listening(address, partial(make, spool=spool))
+
+    def with_spool(number: int) -> ObjectServer:
+        return listening(address, partial(make, spool=f"{spools}-{number}"))
+
     for number in range(_MOST_JOBS):
         with suppress(StoreError):
-            return with_own_spool(address, make, spools, f"{spools}-{number}")
-    return with_own_spool(address, make, spools, f"{spools}-{_MOST_JOBS}")
+            return with_spool(number)
+    return with_spool(_MOST_JOBS)
