@@ -107,9 +107,8 @@ def _is_bad(outcome: Outcome) -> bool:
     """Tell whether a run of ours did not do what it should; whatever it does alone is a result."""
     if not outcome.case.is_ours:
         return False
-    if outcome.case.failure:
-        return outcome.ended != "done" or bool(outcome.left_behind)
-    return outcome.exact is not True or bool(outcome.left_behind)
+    is_right = outcome.exact is True or bool(outcome.case.failure)
+    return outcome.ended != "done" or not is_right or bool(outcome.left_behind)
 
 
 typer.run(main)
