@@ -15,14 +15,13 @@ from streamlink.errors import (
     Cancelled,
     CommunicationTimeout,
     LocalProtocolError,
-    RemoteProtocolError,
     RequestRefused,
     ServerBusy,
     StreamlinkError,
     TopicNotServed,
 )
 from streamlink.extent import Extent
-from streamlink.link.facts import BUSY, RETURNS, SENDS, UNSERVED, own
+from streamlink.link.facts import BUSY, RETURNS, SENDS, UNSERVED, own, parse_stream_number
 from streamlink.link.receive_transfer import KnownSpecs, ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.streams import is_complete
@@ -35,7 +34,6 @@ from streamlink.transport.session import PendingReply, Session
 __all__ = ["Answer", "ask_server"]
 
 _RECHECK_SECONDS = 1.0  # the late reply to a request that was called off wakes nobody
-_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
 
 
 class Answer(Closing):
@@ -58,8 +56,8 @@ class Answer(Closing):
         # A reply has no fields for streams, as a request has: their numbers travel among its facts,
         # and the user gets only what the handler has said.
         facts = dict(reply.metadata)
-        self._sends = _stream_number(facts.pop(SENDS, ""), session.peer_name)
-        self._returns = _stream_number(facts.pop(RETURNS, ""), session.peer_name)
+        self._sends = _stream_in(facts, SENDS, session.peer_name)
+        self._returns = _stream_in(facts, RETURNS, session.peer_name)
         self.metadata: Mapping[str, str] = facts
         """Small facts that came with the answer."""
         self._dialer, self._session, self._topic = dialer, session, topic
@@ -163,6 +161,7 @@ def ask_server(
     except StreamlinkError:
         raise  # one of ours may be a TimeoutError, too
     except FutureTimeout:
+        # Or the server would work on an answer that nobody waits for, and keep its place.
         session.cancel(pending, f"not answered within {timeout:g} s")
         raise CommunicationTimeout(
             stage="processing",
@@ -224,12 +223,7 @@ def _wake(session: Session) -> None:
         session.asking.notify_all()
 
 
-def _stream_number(text: str, where: str) -> int:
-    """Return the number of a stream; 0: the answer names none."""
-    if not text:
-        return 0
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RemoteProtocolError(
-            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
-        )
-    return int(text)
+def _stream_in(facts: dict[str, str], name: str, where: str) -> int:
+    """Remove the number of a stream from ``facts``, and return it; 0: the answer names none."""
+    text = facts.pop(name, "")
+    return parse_stream_number(text, where) if text else 0

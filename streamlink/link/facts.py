@@ -5,8 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-__all__ = ["BUSY", "OMITS", "RETURNS", "SENDS", "UNSERVED", "own", "parse_metrics", "to_metadata"]
+from streamlink.errors import RemoteProtocolError
 
+__all__ = [
+    "BUSY",
+    "OMITS",
+    "RETURNS",
+    "SENDS",
+    "UNSERVED",
+    "own",
+    "parse_metrics",
+    "parse_stream_number",
+    "to_metadata",
+]
+
+# One prefix for all: so an end also recognises those of ours that it does not know yet.
 _OURS = "streamlink."
 SENDS, RETURNS = f"{_OURS}sends", f"{_OURS}returns"
 """The number of the stream on which the server sends, or receives, a model."""
@@ -32,6 +45,7 @@ def to_metadata(metadata: Mapping[str, str], metrics: Mapping[str, float]) -> di
     for name, number in numbers.items():
         if not math.isfinite(number):
             raise ValueError(f"metric {name!r} is {number}; a metric is a finite number")
+    # ``repr`` of a float is the shortest text that reads back as the same number.
     return {**metadata, **{f"{_METRIC}{name}": repr(each) for name, each in numbers.items()}}
 
 
@@ -43,6 +57,22 @@ def own(metadata: Mapping[str, str]) -> dict[str, str]:
 def parse_metrics(metadata: Mapping[str, str]) -> dict[str, float]:
     """Return the metrics among the facts; what a peer sent that is no number is left out."""
     return dict(_numbers(metadata.items()))
+
+
+def parse_stream_number(text: str, where: str) -> int:
+    """Return the number of a stream, as the end at ``where`` has answered it.
+
+    Raises:
+        RemoteProtocolError: it is no number.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise RemoteProtocolError(
+            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
+        )
+    return int(text)
+
+
+_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
 
 
 def _numbers(facts: Iterable[tuple[str, str]]) -> Iterable[tuple[str, float]]:

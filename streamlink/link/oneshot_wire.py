@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 
 from streamlink.cancel import CancelToken
-from streamlink.errors import AbortCode, ConnectFailed, RemoteProtocolError
+from streamlink.errors import AbortCode, ConnectFailed
+from streamlink.link.facts import parse_stream_number
 from streamlink.protocol.frames import NO_ENTRIES
 from streamlink.transport.session import Session
 
@@ -23,8 +24,6 @@ STREAM, IDENTITY = "stream", "identity"
 STOPPED = "interrupted by its user"
 HEARD_SECONDS = 2.0
 """How long a peer that was sent an error has to leave by itself."""
-
-_MOST_DIGITS = 19  # every number of 19 digits fits into 64 bits
 
 
 def ask(
@@ -61,9 +60,4 @@ def stream_number(answer: Mapping[str, str], where: str) -> int:
     Raises:
         RemoteProtocolError: it is no number.
     """
-    text = answer[STREAM]
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise RemoteProtocolError(
-            f"{where} answered with the stream number {text[:40]!r}, which is not a number"
-        )
-    return int(text)
+    return parse_stream_number(answer[STREAM], where)
