@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,12 +63,6 @@ def test_ranges_cut_anywhere_map_as_the_whole_does(
         results = ranges.apply(start, tuple(view for view in payload if view.nbytes))
         answer += b"".join(results)
     assert answer == content(map_model(pattern_model(spec), function))
-
-
-@pytest.fixture
-def federation() -> Iterator[Federation]:
-    with Federation() as federation:
-        yield federation
 
 
 def asked(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,6 @@ def expected_update(returns: str, part: Sequence[str]) -> bytes:
     if returns == "differences":
         source = DifferenceSource(source, ArrayModel(before()))
     return content(part_source(source, part_of(SPEC, part)))
-
-
-@pytest.fixture
-def federation() -> Iterator[Federation]:
-    with Federation() as federation:
-        yield federation
 
 
 @pytest.fixture

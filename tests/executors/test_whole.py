@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
@@ -40,12 +40,6 @@ from tests.support.peers import (
 
 Arrays = dict[str, Array]
 PART = ("*16", "i*", "scalar")
-
-
-@pytest.fixture
-def federation() -> Iterator[Federation]:
-    with Federation() as federation:
-        yield federation
 
 
 def train(model: Arrays, task: Task) -> TaskResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
 
 import pytest
@@ -16,12 +15,6 @@ from tests.support.models import float_spec
 from tests.support.peers import WAIT, Federation, config, until
 
 SPEC = float_spec(10)
-
-
-@pytest.fixture
-def federation() -> Iterator[Federation]:
-    with Federation() as federation:
-        yield federation
 
 
 def test_a_link_that_lives_has_no_error(federation: Federation) -> None:

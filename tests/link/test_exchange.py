@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import wait
 from typing import Any
 
@@ -18,14 +17,6 @@ from streamlink.model.spec import ModelSpec
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.exchanges import LARGE, Asked, Stuck, add_one, arrays
 from tests.support.peers import SMALL, WAIT, Array
-
-
-@pytest.fixture
-def asked() -> Iterator[Asked]:
-    asked = Asked()
-    yield asked
-    asked.close()
-
 
 # --- what goes each way -------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, as_completed, wait
 from typing import Any, NoReturn
 
@@ -33,13 +32,6 @@ from streamlink.testing import FailingSource
 from tests.support.exchanges import LARGE, Asked, Stuck, add_one, arrays
 from tests.support.models import pattern_model
 from tests.support.peers import ODD, SMALL, WAIT, until
-
-
-@pytest.fixture
-def asked() -> Iterator[Asked]:
-    asked = Asked()
-    yield asked
-    asked.close()
 
 
 def test_cancelling_one_exchange_leaves_the_others_alone(asked: Asked) -> None:

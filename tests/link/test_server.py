@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Future
-
-import pytest
 
 from streamlink.errors import (
     AbortCode,
@@ -23,12 +20,6 @@ from tests.support.models import float_spec
 from tests.support.peers import WAIT, Federation
 
 SPEC = float_spec(10)
-
-
-@pytest.fixture
-def federation() -> Iterator[Federation]:
-    with Federation() as federation:
-        yield federation
 
 
 def test_peers_are_listed_by_name(federation: Federation) -> None:

@@ -25,12 +25,7 @@ from streamlink.link.client import ClientLink
 from streamlink.link.client_request import ClientRequest
 from streamlink.link.serving import Answers
 from tests.support.peers import SMALL, WAIT
-from tests.support.serving import Asking, asking_ends, sends_a_pattern
-
-
-@pytest.fixture
-def asking() -> Iterator[type[Asking]]:
-    yield from asking_ends()
+from tests.support.serving import Asking, sends_a_pattern
 
 
 def test_more_requests_than_threads_wait_and_are_all_answered(asking: type[Asking]) -> None:

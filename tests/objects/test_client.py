@@ -36,12 +36,6 @@ from tests.support.peers import ODD, SMALL, WAIT, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
-@pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    with Exchange() as made:
-        yield made
-
-
 def test_what_the_server_puts_a_client_gets_over_real_sockets() -> None:
     arrays = some_arrays()
     with Exchange("127.0.0.1:0") as exchange:

@@ -35,12 +35,6 @@ from tests.support.peers import ODD, SMALL, WAIT, assert_same, until
 from tests.support.virtual_clock import VirtualClock
 
 
-@pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    with Exchange() as made:
-        yield made
-
-
 def test_an_object_is_a_source_and_a_mapping_of_tensors(exchange: Exchange) -> None:
     arrays = some_arrays()
     reference = exchange.server.put(arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -29,12 +28,6 @@ from streamlink.testing import memory_address
 from tests.support.objects import Exchange, some_arrays
 from tests.support.peers import SMALL, WAIT, assert_same
 from tests.support.virtual_clock import VirtualClock
-
-
-@pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    with Exchange() as made:
-        yield made
 
 
 def test_the_owner_reads_an_object_by_range_by_name_and_whole(exchange: Exchange) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -36,14 +35,6 @@ from tests.support.examples import examples
 from tests.support.gathering import Gathering, updates
 from tests.support.models import content, float_spec, model_specs, pattern_model
 from tests.support.peers import ODD, SMALL, WAIT, assert_same, initial, mean_of
-
-
-@pytest.fixture
-def opened() -> Iterator[list[Gathering]]:
-    made: list[Gathering] = []
-    yield made
-    for gathering in made:
-        gathering.close()
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,15 +13,6 @@ from streamlink.rounds.aggregate.gather import TrainTimeout
 from tests.support.gathering import Gathering, updates
 from tests.support.joined_pumps import Watch
 from tests.support.peers import ODD, WAIT, assert_same, initial, mean_of
-
-
-@pytest.fixture
-def opened() -> Iterator[list[Gathering]]:
-    made: list[Gathering] = []
-    yield made
-    for gathering in made:
-        gathering.close()
-
 
 # --- hooks ----------------------------------------------------------------------------------
 

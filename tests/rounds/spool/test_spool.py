@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,13 +33,6 @@ from tests.support.peers import ODD, WAIT, Array, initial
 from tests.support.spooling import Site, Spooling
 
 """What the streams of these tests belong to."""
-
-
-@pytest.fixture
-def spooling(tmp_path: Path) -> Iterator[Spooling]:
-    made = Spooling(tmp_path / "spool")
-    yield made
-    made.close()
 
 
 # --- what arrives -------------------------------------------------------------------------

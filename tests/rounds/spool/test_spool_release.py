@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamAborted
@@ -27,13 +26,6 @@ from tests.support.peers import WAIT, initial
 from tests.support.spooling import ATTEMPT, Site, Spooling
 
 """What the streams of these tests belong to."""
-
-
-@pytest.fixture
-def spooling(tmp_path: Path) -> Iterator[Spooling]:
-    made = Spooling(tmp_path / "spool")
-    yield made
-    made.close()
 
 
 def test_waiting_is_for_changes_and_ends_in_time(spooling: Spooling) -> None:

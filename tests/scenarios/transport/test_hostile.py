@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +33,13 @@ from streamlink.stores.compressed import CompressedStore
 from streamlink.stores.memory import MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
 from streamlink.transport.messages import encode_spec
-from tests.support.attacks import CONFIG, SPEC, TOTAL, Attack, a_chunk, an_open, in_thread
+from tests.support.attacks import SPEC, TOTAL, Attack, a_chunk, an_open, in_thread
 from tests.support.hostile import HostileClient, Line
 from tests.support.hostile_load import load_server
 from tests.support.machines import KiB, zeros
 from tests.support.models import pattern_model
-from tests.support.peers import WAIT, Federation
+from tests.support.peers import WAIT
 from tests.support.pumps import pump_of
-
-
-@pytest.fixture(scope="module")
-def attack() -> Iterator[Attack]:
-    with Federation(CONFIG) as federation, HostileClient(federation.address) as hostile:
-        yield Attack(federation, hostile)
-
 
 # --- an update that is none ---------------------------------------------------------------
 

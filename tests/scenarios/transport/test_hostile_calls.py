@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,19 +11,13 @@ from streamlink.protocol import frames as f
 from streamlink.stores.memory import MemoryStore
 from streamlink.transport._generated import streamlink_pb2 as pb
 from streamlink.transport.framing import check_size, largest_received
-from tests.support.attacks import CONFIG, FIRST, LIMITS, SPEC, Attack
+from tests.support.attacks import FIRST, LIMITS, SPEC, Attack
 from tests.support.hostile import HostileClient
 from tests.support.hostile_frames import resealed
 from tests.support.machines import KiB
 from tests.support.models import pattern_model
 from tests.support.peers import Federation, config, exchange_models
 from tests.support.pumps import pump_of
-
-
-@pytest.fixture(scope="module")
-def attack() -> Iterator[Attack]:
-    with Federation(CONFIG) as federation, HostileClient(federation.address) as hostile:
-        yield Attack(federation, hostile)
 
 
 def test_calls_that_say_nothing_push_each_other_out_and_nobody_else(attack: Attack) -> None:

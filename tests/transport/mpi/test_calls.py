@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from streamlink.transport.carriers import CallEnd
 from streamlink.transport.mpi.calls import CallOver, MpiCall
 from streamlink.transport.mpi.tags import Kind
-from tests.support.mpi import MOST, MpiEnds, mpi_ends
+from tests.support.mpi import MOST, MpiEnds
 from tests.support.peers import WAIT, until
-
-
-@pytest.fixture
-def ends() -> Iterator[MpiEnds]:
-    with mpi_ends() as ends:
-        yield ends
 
 
 def read(call: MpiCall) -> tuple[Kind, bytes]:

@@ -20,7 +20,7 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 from tests.support.carrier_contract import Line, Moving
 from tests.support.models import float_spec
-from tests.support.mpi import MpiEnds, mpi_ends, mpi_line, require_mpi4py
+from tests.support.mpi import MpiEnds, mpi_line, require_mpi4py
 from tests.support.peers import SMALL
 
 STREAM = 7
@@ -35,12 +35,6 @@ class Collecting:
     def read(self, raws: Iterable[Any], call: int, decode: Callable[[Any], f.Frame]) -> bool:
         self.frames.extend(map(decode, raws))
         return False
-
-
-@pytest.fixture
-def ends() -> Iterator[MpiEnds]:
-    with mpi_ends() as ends:
-        yield ends
 
 
 def frames_at(call: MpiCall) -> list[f.Frame]:
