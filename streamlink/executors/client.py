@@ -9,7 +9,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig
-from streamlink.errors import StreamlinkError
+from streamlink.errors import StreamlinkError, to_raise
 from streamlink.executors.executor import Executor, TaskOutcome, serve
 from streamlink.link import Traffic
 from streamlink.link.assignment import Assignment, TurnLock
@@ -60,6 +60,8 @@ class Client(Closing):
         """The outcomes of the last 256 tasks."""
         self.tasks_done = 0
         self._executor = executor
+        # One task at a time, unless the executor declares that they may overlap: most hold one
+        # model.
         self._busy = TurnLock()
         self._link = ClientLink(
             address,
@@ -108,7 +110,7 @@ class Client(Closing):
             logger.info("%s", error)
             return self.outcomes
         if error is not None:
-            raise error
+            raise to_raise(error)
         return self.outcomes
 
     @property

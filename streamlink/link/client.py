@@ -13,7 +13,13 @@ from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
-from streamlink.errors import AbortCode, StreamAborted, StreamlinkError, StreamTimeout
+from streamlink.errors import (
+    AbortCode,
+    StreamAborted,
+    StreamlinkError,
+    StreamTimeout,
+    to_raise,
+)
 from streamlink.link.asking import Answer, ask_server
 from streamlink.link.assignment import Assignment
 from streamlink.link.joining import is_goodbye, is_lost, join_again, join_when_free
@@ -202,9 +208,8 @@ class ClientLink(Closing):
                 self._changed.wait(_RECHECK_SECONDS if left is None else left)
         cancel.check()
         if self._is_over.is_set():
-            raise self._error or StreamAborted(
-                AbortCode.GOODBYE, "this client was closed", by_peer=False
-            )
+            closed = StreamAborted(AbortCode.GOODBYE, "this client was closed", by_peer=False)
+            raise closed if self._error is None else to_raise(self._error)
         return self._session
 
     def wait(self, seconds: float | None = None) -> bool:

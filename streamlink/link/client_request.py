@@ -15,6 +15,7 @@ from streamlink.errors import (
     OpenTimeout,
     StreamAborted,
     StreamlinkError,
+    to_raise,
 )
 from streamlink.extent import Extent
 from streamlink.link.facts import RETURNS, SENDS
@@ -170,7 +171,7 @@ class ClientRequest:
                 AbortCode.CANCELLED, self._called_off, by_peer=True, who=self.peer_name
             )
         if self._session.error is not None:
-            raise self._session.error
+            raise to_raise(self._session.error)
 
     @property
     def presence(self) -> Presence:

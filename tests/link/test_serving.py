@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamlink.errors import (
     LocalProtocolError,
     RequestRefused,
     StreamAborted,
+    StreamlinkError,
 )
 from streamlink.extent import Extent
 from streamlink.link.client import ClientLink
@@ -27,12 +27,7 @@ from streamlink.protocol.frames import Attempt
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from tests.support.models import content, pattern_model
 from tests.support.peers import ODD, SMALL, WAIT
-from tests.support.serving import Asking, asking_ends, get, sends_a_pattern
-
-
-@pytest.fixture
-def asking() -> Iterator[type[Asking]]:
-    yield from asking_ends()
+from tests.support.serving import Asking, get, sends_a_pattern
 
 
 def test_a_handler_answers_with_facts(asking: type[Asking]) -> None:
@@ -159,6 +154,49 @@ def test_a_client_that_has_gone_is_no_more_asked_for(asking: type[Asking]) -> No
     site.client.close()
     with pytest.raises(StreamAborted, match="left"):
         site.ask()
+
+
+def test_a_handler_gets_an_error_of_its_own_each_time_it_looks_at_an_ended_session(
+    asking: type[Asking],
+) -> None:
+    seen: list[StreamlinkError] = []
+    began, has_left, is_done = threading.Event(), threading.Event(), threading.Event()
+
+    def handler(asked: ClientRequest) -> None:
+        began.set()
+        assert has_left.wait(WAIT)
+        for _ in range(2):
+            try:
+                asked.check()
+            except StreamlinkError as error:
+                seen.append(error)
+        is_done.set()
+
+    def ask() -> None:
+        with suppress(StreamlinkError):
+            site.ask()
+
+    site = asking(handler)
+    threading.Thread(target=ask, daemon=True).start()
+    assert began.wait(WAIT)
+    site.client.close()
+    assert site.server.wait_until_left("site-1", WAIT)
+    has_left.set()
+    assert is_done.wait(WAIT)
+    assert len(seen) == 2
+    assert seen[0] is not seen[1]
+
+
+def test_every_ask_after_the_end_of_the_server_raises_an_error_of_its_own(
+    asking: type[Asking],
+) -> None:
+    site = asking(sends_a_pattern)
+    site.server.close()
+    with pytest.raises(StreamlinkError) as first:
+        site.ask()
+    with pytest.raises(StreamlinkError) as second:
+        site.ask()
+    assert first.value is not second.value
 
 
 def test_many_clients_put_models_into_one_server_at_once(asking: type[Asking]) -> None:
