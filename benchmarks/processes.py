@@ -15,14 +15,15 @@ import sys
 import tempfile
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
+
+from benchmarks.closing import Closing
 
 __all__ = ["Sample", "Sampler", "Usage", "Watching", "Worker", "WorkerFailed"]
 
@@ -53,7 +54,7 @@ class Usage:
         return asdict(self)
 
 
-class Worker:
+class Worker(Closing):
     """One measured process; leaving the ``with`` block ends it, whatever state it is in.
 
     Args:
@@ -66,7 +67,7 @@ class Worker:
         self.name = name
         self.base_rss_bytes = 0
         self._unread = b""
-        # The context manager's __exit__ closes both; a worker without one would leak a process.
+        # ``close`` closes both; a worker that nobody closes would leak a process.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", body, json.dumps(dict(facts))],
@@ -119,15 +120,8 @@ class Worker:
             raise self._failed(f"ended with status {returned}")
         return usage
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the process, if it still runs, and its pipes."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -164,7 +158,7 @@ class Sample:
     cpu_seconds: float
 
 
-class Watching(ABC):
+class Watching(Closing):
     """Looks again and again, in a thread of its own, while its ``with`` block runs."""
 
     interval_seconds: float
@@ -175,12 +169,8 @@ class Watching(ABC):
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Look no more."""
         self._stop.set()
         self._thread.join()
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
+from benchmarks.closing import Closing
 from benchmarks.lanes import UNSHAPED, Lane, Link
 from benchmarks.pipes import NO_TAP, Connection, Direction, End, Side, Tap
 
@@ -72,7 +72,7 @@ class Step:
 Script = Sequence[Step]
 
 
-class Relay:
+class Relay(Closing):
     """Listens on a free port and carries every connection to ``target_host:target_port``.
 
     Args:
@@ -249,17 +249,6 @@ class Relay:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- the thread -------------------------------------------------------------------
 

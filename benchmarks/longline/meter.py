@@ -37,7 +37,7 @@ class Span:
 
     @property
     def end(self) -> float:
-        """Seconds from the first byte to the end."""
+        """How long the run lasts, from its first byte on (seconds)."""
         return self.warm_up + self.seconds
 
     def as_json(self) -> dict[str, Any]:

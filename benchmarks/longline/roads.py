@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from benchmarks.closing import Closing
 from benchmarks.jobs import Line as RelayLine
 from benchmarks.jobs import opened
 from benchmarks.longline.bottleneck import Line
@@ -55,7 +56,7 @@ class Road(Protocol):
     ) -> None: ...
 
 
-class EmulatedRoad:
+class EmulatedRoad(Closing):
     """Two namespaces and the packets between them: real TCP from end to end.
 
     Needs root; see ``namespace.why_not``.
@@ -94,22 +95,18 @@ class EmulatedRoad:
         try:
             held = self._forwarder.expect("standing")
         except BaseException:
-            self._forwarder.__exit__(None, None, None)
+            self._forwarder.close()
             raise
         of_forwarder = Path(f"/proc/{self._forwarder.pid}/fd")
         self._near, self._far = (of_forwarder / str(held[end]) for end in ("near", "far"))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._forwarder.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """End the forwarder, and with it both namespaces."""
+        self._forwarder.close()
 
 
-class RelayedRoad:
+class RelayedRoad(Closing):
     """A relay on the loopback: rate and delay, and TCP that ends at the relay. It loses nothing."""
 
     host = "127.0.0.1"
@@ -132,15 +129,8 @@ class RelayedRoad:
     def finish(self) -> dict[str, Any]:
         return {"kernel": kernel_settings()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the relays."""
         self._workers.close()
 
 

@@ -6,13 +6,14 @@ import selectors
 import socket
 import threading
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
+
+from streamlink.closing import Closing
 
 __all__ = ["Flood"]
 
 
-class Flood:
+class Flood(Closing):
     """Keeps ``count`` connections to a port of this machine, in a thread, until it is left.
 
     Args:
@@ -79,11 +80,6 @@ class Flood:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._is_over.set()
         self._thread.join()

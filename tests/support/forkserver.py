@@ -18,10 +18,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from streamlink.cli import main
+from streamlink.closing import Closing
 from tests.support.commands import REPOSITORY, environment
 from tests.support.kill_points import KillPoint
 from tests.support.process_guard import report_start
@@ -41,7 +41,7 @@ class Child:
     code: int | None = None
 
 
-class ForkServer:
+class ForkServer(Closing):
     """Starts ``streamlink`` commands, and knows how each of them ended."""
 
     def __init__(self) -> None:
@@ -107,12 +107,7 @@ class ForkServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._process.kill()  # and with it all who are left: each dies with its parent
         self._process.wait()
         self._listener.join()

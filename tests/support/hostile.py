@@ -9,11 +9,11 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
 
+from streamlink.closing import Closing
 from streamlink.protocol import frames as f
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.messages import encode_transfer
@@ -114,7 +114,7 @@ class Line:
         self._says.put(None)
 
 
-class HostileClient:
+class HostileClient(Closing):
     """Speaks to the server at ``address``. A context manager."""
 
     def __init__(self, address: str) -> None:
@@ -154,20 +154,12 @@ class HostileClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 Session = Callable[[SessionWire, Iterator[bytes]], Iterator[bytes]]
 """What a hostile server says on a session, having the client's frames at hand."""
 
 
-class HostileServer:
+class HostileServer(Closing):
     """Listens on a free port of the loopback and answers each session call with ``session``."""
 
     def __init__(self, session: Session) -> None:
@@ -186,12 +178,7 @@ class HostileServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._server.stop(grace=0).wait(WAIT)
         self._pool.shutdown(wait=False, cancel_futures=True)
 

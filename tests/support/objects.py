@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import numpy as np
 
 from streamlink.clock import Clock, running_time
+from streamlink.closing import Closing
 from streamlink.config import LinkConfig, ObjectLimits
 from streamlink.link import Answers, ClientRequest, Handler, Registration, Server
 from streamlink.objects import ObjectClient, ObjectServer
@@ -31,7 +31,7 @@ def some_arrays(seed: int = 0) -> dict[str, Array]:
     }
 
 
-class Exchange:
+class Exchange(Closing):
     """An object server, and clients that come and go; all end with it."""
 
     def __init__(
@@ -75,12 +75,7 @@ class Exchange:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for client in self._clients.values():
             client.close()
         self.server.close()

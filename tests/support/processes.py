@@ -14,12 +14,12 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import psutil
 
 import streamlink as sl
+from streamlink.closing import Closing
 from streamlink.fleet import peak_rss_bytes
 from streamlink.stores import MemoryStore
 from tests.support.forked import Fork
@@ -98,7 +98,7 @@ def echoes(port: str, count: str) -> None:
         site.close()
 
 
-class Processes:
+class Processes(Closing):
     """Processes of a test, and the facts they tell; all are killed at its end."""
 
     def __init__(self) -> None:
@@ -114,12 +114,7 @@ class Processes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for process in self._running:
             process.kill()
             process.wait()

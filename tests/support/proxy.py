@@ -6,14 +6,15 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
+
+from streamlink.closing import Closing
 
 _BLOCK = 1 << 16
 _HEAD_BYTES = 1 << 14
 
 
-class Proxy:
+class Proxy(Closing):
     """Listens on a free port of the loopback. A context manager; every tunnel ends with it.
 
     Attributes:
@@ -35,12 +36,7 @@ class Proxy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         with self._lock:
             opened, threads = [self._listening, *self._open], list(self._threads)
         for each in opened:

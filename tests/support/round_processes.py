@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 import streamlink as sl
 from streamlink import logs
+from streamlink.closing import Closing
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.stores import ArrayModel
 from tests.support.forked import Fork, Forks, serve_forks
@@ -160,7 +160,7 @@ def _wait_until_consumed(update: SendTransfer) -> None:
         time.sleep(0.01)
 
 
-class Job:
+class Job(Closing):
     """The processes of one job; all are killed at its end."""
 
     def __init__(
@@ -238,12 +238,7 @@ class Job:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         for process in self._running:
             process.close()
 
