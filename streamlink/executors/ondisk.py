@@ -149,6 +149,7 @@ class OnDiskExecutor:
         return DifferenceSource(source, part_source(model, part))
 
     def _end(self) -> None:
+        # Also after a task that failed: what it left must not go out with the update of the next.
         self._streams = None
         self._clear()
 
@@ -179,6 +180,7 @@ def _require_tensors(found: ModelSpec, model: ModelSpec, part: ModelSpec) -> Non
 
     In any order: most writers of safetensors sort them.
     """
+    # Compared with what it is nearer to, so that the error names the tensor that is wrong.
     wanted = part if found.names.keys() <= part.names.keys() else model
     for tensor in wanted.tensors:
         if tensor.name not in found.names:

@@ -237,6 +237,7 @@ def _owned(arrays: Mapping[str, Any]) -> dict[str, Any]:
     seen: set[int] = set()
     for name, array in arrays.items():
         if isinstance(array, np.ndarray):
+            # ``id``: one array under two names would be filled twice, with two tensors.
             is_own = array.flags.owndata and array.flags.writeable and id(array) not in seen
             owned[name] = array if is_own else array.copy()
             seen.add(id(array))

@@ -103,7 +103,10 @@ class Crew:
         busy = self._busy.total()
         if busy >= self._most + self._spare:
             return None
+        # Above ``most`` are the spare places, for peers that have no thread yet.
         most_each = self._most_each if busy < self._most else 1
+        # In order, but past the work of peers that have their share: who gives much at once blocks
+        # nobody behind it (no head-of-line blocking).
         for place, work in enumerate(self._waiting):
             if self._busy[work.whose] < most_each:
                 del self._waiting[place]

@@ -33,6 +33,7 @@ def expire(into: object, config: LinkConfig) -> None:
 def resume_in(into: Into, identity: str) -> Resume:
     """Return what finds the sink that an interrupted transfer has left in ``into``."""
     if isinstance(into, ResumableStore):
+        # A name of its own: inside of the lambda ``into`` would have its wider type again.
         store = into
         return lambda spec_digest: store.resume(spec_digest, identity)
     return lambda spec_digest: None

@@ -74,6 +74,7 @@ def join_when_free(
     tries = Retrying(
         retry=retry_if_exception(_is_taken),
         stop=lambda state: clock() >= until,
+        # Full jitter: many clients may have been started again at the same moment.
         wait=wait_random_exponential(multiplier=_FIRST_PAUSE_SECONDS, max=_LONGEST_PAUSE_SECONDS),
         before_sleep=log,
         sleep=pause,
@@ -137,6 +138,7 @@ def join_again(
         renew()
     while (left := until - clock()) > 0 and not is_closing.is_set():
         try:
+            # In short tries, since only between two of them it is seen that this client is closing.
             return connect(min(_TRY_SECONDS, left))
         except TransportError as failed:
             if isinstance(failed.__cause__, StreamAborted):

@@ -27,6 +27,8 @@ class LoopFuture(Future[T]):
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have ``fn`` called once it is over: by the event loop that runs here, if one does."""
         try:
+            # ``asyncio.wait`` adds callbacks that only the thread of its loop may run; the base
+            # class runs them in the thread that ends the future.
             call = _InLoop(asyncio.get_running_loop(), fn)
         except RuntimeError:
             super().add_done_callback(fn)
@@ -36,6 +38,7 @@ class LoopFuture(Future[T]):
 
     def remove_done_callback(self, fn: Callable[[Future[T]], object]) -> int:
         """Call ``fn`` no more, where an event loop would; returns how often it was added."""
+        # Not ``is``: a bound method is another object each time that it is named.
         found = [each for each in self._in_loops if each.fn == fn]
         for each in found:
             each.fn = None  # the base class keeps the entry, but no longer what it refers to
@@ -57,5 +60,6 @@ class _InLoop(Generic[T]):
             self._loop.call_soon_threadsafe(self._call, done)
 
     def _call(self, done: Future[T]) -> None:
+        # Again: it may have been removed while it waited for its turn in the loop.
         if self.fn is not None:
             self.fn(done)

@@ -30,6 +30,7 @@ class Presence:
         named = (each for each in self._hub.sessions if each.peer_name == self._session.peer_name)
         newer = next(named, None)  # no two clients that are here share a name
         if newer is not None:
+            # Another client has the name by now, so the one that asked has ended.
             if newer.instance != self._session.instance:
                 return "left"
             self._session = newer

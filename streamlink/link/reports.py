@@ -39,6 +39,7 @@ class Reports:
             while not is_over.wait(self._session.config.timeouts.held_interval):
                 self.send()
 
+        # A thread of its own: the one that works calls nothing of ours meanwhile.
         thread = threading.Thread(target=pulse, name="alive", daemon=True)
         thread.start()
         try:

@@ -122,6 +122,7 @@ class SendTransfer(Transfer[SendPump]):
 
         Those bytes came from an earlier sender of the same model, so they are read here again.
         """
+        # The receiver has accepted when there is room; ``position`` is then where it resumes.
         self.wait_room()
         start = self._pump.stream.position
         # Hashed that far already, by an earlier call of this or by the pulls before a break.

@@ -79,6 +79,7 @@ class Server:
         clock: Clock = running_time,
     ) -> None:
         self.config = config or LinkConfig()
+        # Here, in the line that names it, and not when the first model is to be sent.
         require_known(self.config.stream.encodings)
         self.clock = clock
         self._on_transfer = on_transfer
@@ -90,6 +91,7 @@ class Server:
         self._serving = Serving(self.config, clock)
         for topic, handler in (serve or {}).items():
             self.serve(topic, handler)
+        # It opens nothing yet. ``listen`` does, whose errors a caller expects.
         self._hub = hub_at(
             address,
             self.config,
@@ -214,11 +216,14 @@ class Server:
         until = self.clock() + seconds
         with self.cancel.calling(self._wake), self._changed:
             here = {*self._peers, *counted}
+            # A barred name counts as here: no client can come under it.
             while not (len(here) >= count and here | self.barred.keys() >= set(named)):
                 if (left := until - self.clock()) <= 0:
                     break
                 self.cancel.check()
                 check()
+                # In short waits: what ``check`` looks at, such as an operator's order, wakes
+                # nobody here.
                 self._changed.wait(min(left, _CHECK_SECONDS))
                 here = {*self._peers, *counted}
         if len(here) < least:
@@ -269,6 +274,7 @@ class Server:
 
         def has_left() -> bool:
             self.cancel.check()
+            # Not ``_here``: the name is free only when the session is out of the list.
             return name not in self._peers
 
         with self.cancel.calling(self._wake), self._changed:
@@ -324,6 +330,7 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # A goodbye only without an error: clients take it for the end of a job that is done.
         if error is None:
             self.close("the job is done")
         else:

@@ -24,6 +24,7 @@ class Throttle:
 
     def is_due(self) -> bool:
         """Return whether a report may be sent now; if so, the next one has to wait."""
+        # Without a lock: two threads that both find it due send one report too many, and no more.
         now = self._clock()
         if now < self._due:
             return False
@@ -55,4 +56,5 @@ class ThrottledCheck:
             return
         self._check()
         ended = self._clock()
+        # By the last check: how long one takes changes with the load of the disk.
         self._due = ended + _CHECK_SHARE * (ended - began)

@@ -148,6 +148,7 @@ def _log(facts: TransferFacts) -> None:
     # At debug: the streams of a failed attempt end together, and its reason is logged once.
     level = logging.INFO if facts.error is None else logging.DEBUG
     event, noted = f"transfer {facts.outcome}", _noted(facts)
+    # The line has these in words already, or only a program compares them.
     named = {"peer", "direction", "digest", "rate_bytes_per_second", "lasted_seconds", "reason"}
     shown = {name: fact for name, fact in noted.items() if name not in named}
     if facts.rate is not None:

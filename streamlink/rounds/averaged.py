@@ -108,6 +108,8 @@ class AveragedModel:
             for source in self._sources
         ]
         out = np.empty(inputs[0].size, DTYPES[dtype])
+        # Only then: which model it was takes a second look at every element, and nearly all are
+        # finite.
         if not self._mean.combine(dtype, inputs, out) and not self._accepts_non_finite:
             self._require_finite(first, inputs)
         return as_bytes_view(out)[start - first : stop - first]
@@ -121,6 +123,7 @@ class AveragedModel:
 
     def _require_finite(self, first: int, inputs: list[_Array]) -> None:
         for name, weight, values in zip(self._names, self._mean.weights, inputs, strict=True):
+            # Whoever has the weight 0 does not count, NaN and infinity included.
             position = first_non_finite(values) if weight else -1
             if position >= 0:
                 index, inside = self._spec.locate(first + position * values.itemsize)

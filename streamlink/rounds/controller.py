@@ -367,6 +367,7 @@ class ScatterAndGather:
 
     def _recover(self) -> list[StoredUpdate]:
         """Return the updates of the next round that an earlier server has stored."""
+        # Once: every byte of what the spool holds is read.
         if self._recovered is None:
             self._recovered = []
             if self._ledger is not None and self._spool is not None:

@@ -172,6 +172,7 @@ class JobTracker:
             self._enter(phase)
 
     def _enter(self, phase: str) -> None:
+        # An attempt offers one task after the other: ``since`` is when the first was.
         if phase != self._phase:
             self._phase, self._since = phase, self._clock.wall()
 
@@ -185,6 +186,7 @@ _PHASES = {
     EventKind.ROUND_FAILED: "failed",
 }
 
+# What operators act on; the rest would bury it, and ``on_event`` has all of it.
 _LEVELS = {
     EventKind.ROUND_STARTED: logging.INFO,
     EventKind.CLIENT_DROPPED: logging.WARNING,

@@ -45,6 +45,7 @@ class Plan:
         """Return the weight that counts for ``peer``, whose update declares ``given``."""
         if self.rules.weights == "equal":
             return 1.0
+        # The table of this server first: what a client declares counts only where it has no entry.
         return (self.weights or {}).get(peer_name, given)
 
     def emit(

@@ -70,6 +70,7 @@ def is_lost(peer: Peer, error: StreamlinkError) -> bool:
 
 def answer_of(exchange: PeerRequest) -> Answer:
     """Return what a client answers to a request."""
+    # A function: an exchange may learn at any time that its task raised, and its stream does not.
     return Answer(exchange.incoming, exchange.reply_began, lambda: exchange.failure)
 
 
@@ -102,5 +103,6 @@ def require_same_update(
     peer_name: str, begun: tuple[Update, ModelSpec], announced: tuple[Update, ModelSpec]
 ) -> None:
     """Raise ``ModelError`` where a client announces another update than the one to be resumed."""
+    # Weight and kind, too: what is in the new model already was weighed by those.
     if announced != begun:
         raise ModelError(f"{peer_name} came back with another update than it had begun")

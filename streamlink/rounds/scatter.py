@@ -126,6 +126,8 @@ class Scatter:
         spec, sends, returns = source.spec, None, None
         if update_start:
             part = part_of(spec, rules.part)
+            # The update has the tensors of ``part`` only, so its bytes have other places in the
+            # model.
             sends = Extent(place_in(spec, part, update_start), spec.nbytes)
             returns = Extent(update_start, part.nbytes)
         try:

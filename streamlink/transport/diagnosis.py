@@ -102,6 +102,8 @@ def _tls_fault(
     try:
         context = ssl.create_default_context(cafile=security.ca)
         if security.certificate is not None:
+            # With any password: without one ``ssl`` asks for that of an encrypted key at the
+            # terminal.
             context.load_cert_chain(security.certificate, security.key, password="none")
     except OSError:  # a file was replaced or taken away since it was checked
         return None
@@ -175,6 +177,7 @@ def _plain_fault(line: socket.socket, until: float) -> Finding | None:
         _limit(line, until)
         context.wrap_socket(line).close()
     except ssl.SSLError as error:
+        # Only TLS answers with an alert, such as one that asks for our certificate.
         if "ALERT" not in (error.reason or ""):
             return None
     except OSError:

@@ -161,6 +161,7 @@ def _name(name: object, where: str) -> str:
 
 
 def _hashes(name: str, found: object, where: str) -> tuple[str, ...]:
+    # A list, so that an old token and its successor both count while a site changes over.
     hashes = found if isinstance(found, list) else [found]
     lowered = tuple(each.lower() if isinstance(each, str) else "" for each in hashes)
     if not lowered or not all(_SHA256.fullmatch(each) for each in lowered):

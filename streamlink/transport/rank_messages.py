@@ -1,7 +1,8 @@
-"""The messages between this process and the others of its MPI job, a step at a time.
+"""Sends and receives the messages between this process and the others of its MPI job.
 
-Nothing here blocks, and nothing waits: ``ranks`` calls ``step`` again and again, in the one thread
-that may call MPI, and sleeps in between for as long as ``Pauses`` says.
+Nothing here blocks, and nothing waits: a ``step`` does what can be done now. ``ranks`` calls it
+again and again, in the one thread that may call MPI, and sleeps in between for as long as
+``Pauses`` says.
 """
 
 from __future__ import annotations

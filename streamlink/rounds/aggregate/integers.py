@@ -104,6 +104,8 @@ def _weigh_digits(
     work.digit.fill(0)
     for weight, values in zip(ratio, inputs, strict=True):
         signed = values.dtype.kind == "i"
+        # By way of int64, a signed number keeps its sign in 64 bits. Then adding the lowest of its
+        # type, modulo 2^64, makes it a count from there.
         np.copyto(work.term.view(np.int64) if signed else work.term, values)
         np.add(work.term, _lowest(values.dtype), out=work.term)
         np.right_shift(work.term, low, out=work.term)
@@ -114,6 +116,7 @@ def _weigh_digits(
 
 def _round_up(work: _Work, total: int, *, ties_up: bool) -> None:
     """Add one to the quotient where the rest is above half of ``total``, or a tie that goes up."""
+    # Twice the rest is compared with ``total``, since half of an odd total is no integer.
     np.left_shift(work.rest, 1, out=work.rest)
     if ties_up:
         np.add(work.rest, 1, out=work.rest)

@@ -46,6 +46,7 @@ def check_announced(
         SpecMismatch: its tensors are not those of ``part``; says which is missing, extra or wrong.
         ModelError: its weight is not allowed (see ``is_weight``).
     """
+    # Identity first: it is often the same object, and comparing 100,000 tensors takes milliseconds.
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
         raise SpecMismatch(f"{peer_name} has {what}: {_difference(part, sent, peer_name)}")

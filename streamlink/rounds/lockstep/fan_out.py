@@ -131,6 +131,7 @@ class FanOutSink:
                 first, last = max(offset, start), min(offset + length, start + len(piece))
                 if first < last:
                     views.append(memoryview(piece)[first - start : last - start])
+            # A reader that goes back further than ``_MARGIN``, which no filter does.
             if sum(view.nbytes for view in views) != length:
                 raise ModelError(f"bytes {offset} to {offset + length} are not here any more")
             self._readers[peer_name] = max(self._readers.get(peer_name, 0), offset + length)

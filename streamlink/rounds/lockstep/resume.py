@@ -43,7 +43,7 @@ class LockstepResume:
         server: where the client comes back to.
         scatter: the attempt's requests; the new one replaces the lost one.
         source: the model of the attempt.
-        peer_name: the client as it was.
+        peer: the client as it was.
         rule: says how long the attempt waits, and how often one client may resume.
     """
 
@@ -65,6 +65,7 @@ class LockstepResume:
     def is_possible(self, error: StreamlinkError) -> bool:
         """Return whether the client is lost, is not excluded, and has not resumed too often."""
         name = self._peer.name
+        # It is not admitted any more, so to wait for it would only hold the others.
         if self._server.is_barred(name):
             return False
         return is_lost(self._peer, error) and self._rule.may_resume(name)
@@ -75,6 +76,7 @@ class LockstepResume:
         Raises:
             ContributorFailed: it came back, and is lost again.
         """
+        # ``unless``: the lost session stays in the list until its thread has removed it.
         peer = self._server.wait_for_peer(self._peer.name, seconds, unless=self._peer)
         if peer is None:
             return False

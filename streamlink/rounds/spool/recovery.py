@@ -28,6 +28,8 @@ __all__ = ["path_name", "recover"]
 
 logger = logging.getLogger("streamlink.rounds")
 
+# As ``path_name`` writes it for a job with a ledger. Without one no later server could know what an
+# update was made from, so nothing is recovered.
 _NAME = re.compile(r"([0-9a-f]+)-[0-9]+")
 
 

@@ -54,6 +54,7 @@ class StoredSource:
             StoreError: it cannot be read.
         """
         self.close()
+        # From the beginning: an attempt that failed may have read a part of it.
         self._source, self._position = self._update.store.open(), 0
         return True
 

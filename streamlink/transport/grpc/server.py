@@ -97,6 +97,7 @@ class GrpcListener:
                 "not this machine's?"
             ) from error
         server.start()
+        # gRPC returns 1 for a Unix socket.
         return server, 0 if is_unix(address) else port
 
     def _handlers(self) -> Any:

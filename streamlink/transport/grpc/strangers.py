@@ -96,6 +96,7 @@ class Strangers:
 
     def announce(self) -> None:
         """Look at once: somebody has connected, and may be gone before the next look."""
+        # At a bounded rate: whoever connects in a loop must not make this process look in a loop.
         with self._lock:
             may_look = self._is_watching and self._announced.take_token(now=self._clock())
         if may_look:

@@ -65,6 +65,7 @@ class Workers(Executor):
 
 
 def _run(done: Future[T], call: Callable[[], T]) -> None:
+    # False: it was cancelled while it waited, and nobody reads its result.
     if not done.set_running_or_notify_cancel():
         return
     try:

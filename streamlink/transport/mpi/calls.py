@@ -192,6 +192,7 @@ class MpiCall:
                 self._news.notify()
                 return
         self._ranks.drop(arrival)
+        # Without the lock, which a cut takes. It is too large, and no honest peer sends such a one.
         if is_wanted:
             self.cut()
 
@@ -245,7 +246,7 @@ class MpiCall:
             each()
 
     def send_frames(self, raws: Iterable[bytes]) -> None:
-        """Send frames that are no chunks, until they or the call end."""
+        """Send ``raws``, frames that are no chunks; stop early where the call ends."""
         with suppress(CallOver):
             for raw in raws:
                 self.send(Kind.FRAME, raw)
@@ -277,6 +278,7 @@ class MpiCall:
 
     def break_off(self, why: str) -> None:
         """See ``ServerCall``."""
+        # The last message says so, behind all frames. ``why`` stays here: a tag holds no text.
         self._is_broken = True
 
     def on_over(self, then: Callable[[], None]) -> bool:

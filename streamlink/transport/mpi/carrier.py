@@ -50,6 +50,7 @@ def new_listener(address: str, hub: Hub) -> MpiListener:
 def new_carriers(address: str, config: LinkConfig, clock: Clock) -> Carriers:
     """See ``ControlModule``."""
     _check(address, config)
+    # Not called here: the first use begins MPI, which waits for every process of the job.
     switchboard, rank = partial(switchboard_of_this_process, clock), _rank_in(address)
     return Carriers(
         MpiCarrier(rank, Kind.OPEN_SESSION, config.stream, clock, switchboard),

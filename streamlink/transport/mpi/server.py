@@ -49,6 +49,7 @@ class MpiListener:
 
     def _accept(self, kind: Kind, call: MpiCall) -> None:
         if kind is Kind.KNOCK:
+            # In the thread that moves all messages: the answer is only queued.
             call.end_served()
             return
         serve = self._serve_session if kind is Kind.OPEN_SESSION else self._serve_stream

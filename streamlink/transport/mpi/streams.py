@@ -20,6 +20,7 @@ from streamlink.transport.wire import TransferWire
 
 __all__ = ["StreamCall"]
 
+# Before a header, which has no length of its payload: over gRPC the message has it.
 _LENGTH = struct.Struct("<Q")
 
 _Apart = tuple[f.ChunkHeader, int, memoryview, bool]
@@ -40,7 +41,7 @@ class StreamCall:
         self._buffers = Buffers()
 
     def send(self, frames: Iterable[f.Frame]) -> None:
-        """Send them, until they or the call end."""
+        """Send all ``frames``; stop early where the call ends."""
         with suppress(CallOver):
             for frame in frames:
                 self._send(frame)

@@ -32,6 +32,7 @@ class Switchboard:
         self._accept: Accept | None = None
         self._most = 0
         self._last = 0
+        # Last: from here on another thread calls.
         ranks.on_arrival = self._arrived
 
     @property
@@ -115,6 +116,8 @@ class Switchboard:
             self._opened(arrival.source, number, kind)
             return
         with self._lock:
+            # ``not``: what goes up comes from the client's end, and is for the end that is not the
+            # client's.
             call = self._calls.get((arrival.source, number, not is_up))
         if call is None:
             logger.warning("rank %d sent a message of no call, %s", arrival.source, kind.name)
@@ -126,6 +129,8 @@ class Switchboard:
 
     def _opened(self, source: int, number: int, kind: Kind) -> None:
         with self._lock:
+            # Made also where nobody listens: it answers ``LOST``, and keeps its number taken until
+            # the client has sent its own last message.
             call = self._new(source, number, is_client=False, most=self._most)
             accept = self._accept
         if accept is None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 __all__ = ["ENDS", "OPENS", "Kind", "Tag", "numbers_within"]
 
+# MPI guarantees tags up to 32,767 only. That leaves 1,024 numbers for calls between two processes.
 _KIND_BITS, _WAY_BITS = 4, 1
 
 
