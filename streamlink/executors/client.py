@@ -133,6 +133,7 @@ class Client(Closing):
             with assignment.turn(self._busy, "the task before"):
                 self._do(assignment)  # an older attempt ends before the next begins
         except StreamlinkError as error:
+            # Its stream may be open already, and nobody else would end it.
             logger.warning("%s was cancelled before it began: %s", assignment.attempt, error)
             assignment.decline(error)
 

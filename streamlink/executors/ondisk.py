@@ -163,6 +163,7 @@ class OnDiskExecutor:
 
 def _open_update(directory: Path) -> SafetensorsSource:
     names = sorted(patiently(os.listdir, directory))
+    # The usual names first: other safetensors files may lie beside, such as an optimizer's state.
     if INDEX_NAME in names or SINGLE_NAME in names:
         return SafetensorsSource(directory)
     files = [name for name in names if name.endswith(".safetensors")]

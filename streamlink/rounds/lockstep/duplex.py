@@ -102,7 +102,7 @@ class Duplex:
                 return seen.read(offset, min(nbytes, ready))
 
             try:
-                _send_drawn(model, supply)
+                _send_pulled(model, supply)
             finally:
                 source.close()
 
@@ -133,7 +133,7 @@ class _NextRound:
         return self._fan_out.wait_room(nbytes, seconds)
 
 
-def _send_drawn(model: SendTransfer, supply: Callable[[int, int], Payload]) -> None:
+def _send_pulled(model: SendTransfer, supply: Callable[[int, int], Payload]) -> None:
     try:
         model.pull(supply)
         model.finish()
