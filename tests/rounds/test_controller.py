@@ -22,6 +22,7 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
 from streamlink.stores.memory import MemoryStore, spec_of
+from tests.support.examples import scaled
 from tests.support.peers import (
     ODD,
     SMALL,
@@ -137,9 +138,10 @@ def test_metrics_are_averaged_with_the_models_weights() -> None:
     assert report.failures == {}
 
 
+@pytest.mark.sampled
 def test_every_client_knows_that_its_last_update_counted() -> None:
     # The goodbye must not overtake the end of the last round, which comes on another connection.
-    for _ in range(5):
+    for _ in range(scaled(8)):
         with Federation() as federation:
             sites = [federation.client(f"site-{n}", executor(n)) for n in range(3)]
             rules = RoundConfig(min_clients=3, num_rounds=2)
