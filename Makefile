@@ -9,6 +9,10 @@ N ?= 20
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1
 QUICK  := not slow and not integrations and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
+# pytest rewrites the asserts of each test module, and keeps the result beside it as bytecode. With
+# none there, one process does it for all workers, which would each do all of it at the same time.
+REWRITTEN = [ $(VENV)/.rewritten -nt $(VENV)/.dev ] || \
+	{ $(BIN)/pytest -q -n 0 --collect-only >$(VENV)/collected.txt 2>&1; touch $(VENV)/.rewritten; }
 FULL   := --full --compress zstd --report benchmarks/results/full.json
 
 # Bytecode is kept whatever the machine's setting: without it each of the many processes that tests
@@ -32,7 +36,7 @@ test: lint ## style, types, and the tests of minutes: all but most real processe
 	@# The types beside the tests, which wait a lot; what it says comes after them, in one piece.
 	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
 	trap 'kill $$types; exit 130' INT TERM; \
-	echo '$(PYTEST) -m "$(QUICK)"'; $(PYTEST) -m "$(QUICK)"; tests=$$?; \
+	$(REWRITTEN); echo '$(PYTEST) -m "$(QUICK)"'; $(PYTEST) -m "$(QUICK)"; tests=$$?; \
 	wait $$types; checked=$$?; echo $(BIN)/mypy; cat $(VENV)/types.txt; \
 	exit $$((tests | checked))
 
