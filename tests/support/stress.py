@@ -4,7 +4,8 @@
 repeats all of them a few times: to start it, and to wait for the last tests of a round while most
 workers are idle, takes a good part of a round. It may be interrupted at any time, and goes on where
 it was: each result is a line of ``results.jsonl``, written when it is known. What a failed run
-printed is kept beside it.
+printed is kept beside it. With ``--summary FILE`` it goes on from a summary of such results, on a
+machine that has none, and writes it anew at its end: a line for each test and commit.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.stats import commit
 from tests.support.commands import REPOSITORY, environment
 
-__all__ = ["Keeper", "Tally", "run"]
+__all__ = ["Keeper", "Tally", "run", "summarize"]
 
 FOLDER = REPOSITORY / ".stress"
+_RESULTS = "results.jsonl"
 _PLUGIN = "tests.support.stress"
 _KEPT_IN = "STREAMLINK_STRESS_FOLDER"
 _REPEATED = "STREAMLINK_STRESS_REPEATED"
@@ -50,11 +53,11 @@ class Tally:
         """Return what the results in ``folder`` add up to; a line that was cut off is left out."""
         tally = cls(Counter(), Counter())
         with suppress(FileNotFoundError):
-            for line in (folder / "results.jsonl").read_text("utf-8").splitlines():
+            for line in (folder / _RESULTS).read_text("utf-8").splitlines():
                 with suppress(json.JSONDecodeError):
                     result = json.loads(line)
-                    tally.runs[result["test"]] += 1
-                    tally.failures[result["test"]] += not result["passed"]
+                    tally.runs[result["test"]] += result["runs"]
+                    tally.failures[result["test"]] += result["failures"]
         return tally
 
     def due(self, tests: Sequence[str], runs: int) -> list[str]:
@@ -72,6 +75,7 @@ class Keeper:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._commit = commit()
         self._texts: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -90,8 +94,8 @@ class Keeper:
             )
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(failure, "utf-8")
-        with (self._folder / "results.jsonl").open("a", encoding="utf-8") as results:
-            results.write(json.dumps({"test": test, "passed": failure is None}) + "\n")
+        with (self._folder / _RESULTS).open("a", encoding="utf-8") as results:
+            results.write(_line(test, self._commit, 1, int(failure is not None)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -151,6 +155,34 @@ def run(
     )
 
 
+def summarize(folder: Path, summary: Path) -> None:
+    """Write one line to ``summary`` for each test and commit in ``folder``."""
+    runs: Counter[tuple[str, str]] = Counter()
+    failures: Counter[tuple[str, str]] = Counter()
+    for line in (folder / _RESULTS).read_text("utf-8").splitlines():
+        with suppress(json.JSONDecodeError):
+            result = json.loads(line)
+            key = result["test"], result["commit"]
+            runs[key] += result["runs"]
+            failures[key] += result["failures"]
+    lines = [_line(*key, runs[key], failures[key]) for key in sorted(runs)]
+    summary.parent.mkdir(parents=True, exist_ok=True)
+    partial = summary.with_name(summary.name + ".partial")
+    partial.write_text("".join(lines), "utf-8")
+    partial.replace(summary)
+
+
+def _begin_from(summary: Path, folder: Path) -> None:
+    # Results in the folder are newer, and have all that the summary says: it was made of them.
+    if summary.exists() and not (folder / _RESULTS).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _RESULTS).write_bytes(summary.read_bytes())
+
+
+def _line(test: str, of: str, runs: int, failures: int) -> str:
+    return json.dumps({"test": test, "commit": of, "runs": runs, "failures": failures}) + "\n"
+
+
 def _collected(select: Sequence[str], root: Path) -> list[str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", *select]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
@@ -195,15 +227,22 @@ def main(
     workers: Annotated[int, typer.Option(help="Tests at a time.")] = 2,
     only: Annotated[str, typer.Option(help="Of these names only, as for pytest -k.")] = "",
     folder: Annotated[Path, typer.Option(help="Keeps the results and the logs.")] = FOLDER,
+    summary: Annotated[
+        Path | None, typer.Option(help="Go on from this summary; written at the end.")
+    ] = None,
 ) -> None:
     """Repeat the process tests beside busy processes; ends with status 1 where one has failed."""
     # What needs a framework's environment builds it first: minutes that stress nothing of ours.
     select = ["-m", "processes and not integrations", *(["-k", only] if only else [])]
+    if summary is not None:
+        _begin_from(summary, folder)
     try:
         tally = run(folder, select, runs=runs, busy=busy, workers=workers)
     except KeyboardInterrupt:
         tally = Tally.read(folder)
         print("interrupted; the same command goes on from here")
+    if summary is not None:
+        summarize(folder, summary)
     Console().print(_table(tally, folder))
     raise typer.Exit(1 if tally.failures.total() else 0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stress import Tally, run
+from tests.support.stress import Tally, run, summarize
 
 TESTS = """
 from pathlib import Path
@@ -72,6 +72,21 @@ def test_a_test_that_follows_itself_gets_new_fixtures(tmp_path: Path) -> None:
     assert outcome(tally) == {"test_alone": (3, 0)}
 
 
+def test_a_summary_counts_runs_and_failures_of_each_test_and_commit(tmp_path: Path) -> None:
+    lines = [
+        {"test": "a", "commit": "old", "runs": 3, "failures": 1},
+        {"test": "a", "commit": "new", "runs": 1, "failures": 0},
+        {"test": "a", "commit": "new", "runs": 1, "failures": 1},
+    ]
+    (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"test": "cut')
+    summary = tmp_path / "again" / "results.jsonl"
+    summarize(tmp_path, summary)
+    new, old = map(json.loads, summary.read_text().splitlines())
+    assert new == {"test": "a", "commit": "new", "runs": 2, "failures": 1}
+    assert old == lines[0]
+    assert Tally.read(summary.parent) == Tally.read(tmp_path)
+
+
 def test_all_that_are_due_run_as_often_as_the_first_of_them_may() -> None:
     tally = Tally(Counter({"a": 18, "b": 2}), Counter())
     assert [tally.rounds(due, runs=20) for due in (["b", "a"], ["b"])] == [2, 5]
@@ -83,7 +98,7 @@ def test_what_has_run_least_is_due_first() -> None:
 
 
 def test_a_result_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
-    whole = json.dumps({"test": "a", "passed": False})
+    whole = json.dumps({"test": "a", "commit": "c", "runs": 1, "failures": 1})
     (tmp_path / "results.jsonl").write_text(f"{whole}\n{whole[:9]}")
     tally = Tally.read(tmp_path)
     assert (tally.runs, tally.failures) == (Counter(a=1), Counter(a=1))
