@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from streamlink.protocol import frames as f
+from streamlink.transport.buffers import Buffers
 from streamlink.transport.chunks import decode_header
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.lending import LendingPump
-from streamlink.transport.mpi.buffers import Buffers
 from streamlink.transport.mpi.calls import Arrived, CallOver, MpiCall
 from streamlink.transport.mpi.tags import ENDS, Kind
 from streamlink.transport.pump import Pump

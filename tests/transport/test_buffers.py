@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 
-from streamlink.transport.mpi.buffers import Buffers
+from streamlink.transport.buffers import Buffers
 
 
 def address(view: memoryview) -> int:
