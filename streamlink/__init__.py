@@ -12,6 +12,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 
 ``streamlink.model``     specs, and the protocols of sources, sinks and stores
 ``streamlink.stores``    arrays, torch modules, safetensors and compressed files
+``streamlink.aggregators`` how updates become the new model
 ``streamlink.filters``   functions that change a model on its way
 ``streamlink.rounds``    scatter and gather, reports and events
 ``streamlink.executors`` what a client does with a model
@@ -29,6 +30,7 @@ from streamlink_fl import warn_of_clash
 
 TYPE_CHECKING = False  # that of ``typing`` takes longer to import than all there is here
 if TYPE_CHECKING:
+    from streamlink import aggregators as aggregators
     from streamlink import config as config
     from streamlink import errors as errors
     from streamlink import executors as executors
@@ -48,6 +50,7 @@ else:
     # The names are imported when the first is asked for: a command that is interrupted in its first
     # second has to have come further than this by then. A namespace is imported by itself.
     _NAMESPACES = (
+        "aggregators",
         "config",
         "errors",
         "executors",

@@ -60,6 +60,7 @@ MAY_IMPORT = {
     "integrations": frozenset(
         {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
     ),
+    "aggregators": frozenset({"rounds"}),
     "allocator": frozenset[str](),
     "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),

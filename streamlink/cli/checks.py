@@ -19,6 +19,7 @@ from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
+from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
@@ -47,6 +48,8 @@ def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     with _refused():
         config.rounds.require_room(config.grpc)
+    with _refused("rounds.aggregator (--aggregator): "):
+        aggregator_of(config.rounds.aggregator)
     with _refused("rounds.part (--part): "):
         require_part(store, config.rounds.part)
     check_store(store)

@@ -72,6 +72,7 @@ ROUNDS = (
     "rounds.gather",
     "rounds.weights",
     "rounds.non_finite",
+    "rounds.aggregator",
     "rounds.part",
     "rounds.duplex_bytes",
 )

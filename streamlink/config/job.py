@@ -57,6 +57,10 @@ class RoundConfig(Settings):
     """NaN or infinity in an update: average it (``accept``), continue without that update
     (``reject``; a lockstep round then needs a new attempt), or fail the round (``fail``)."""
 
+    aggregator: str = "mean"
+    """How updates become the new model: NAME, or NAME:SETTING=VALUE,SETTING=VALUE. ``mean`` is
+    their weighted mean (FedAvg)."""
+
     part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors that clients send back, separated by commas;
     empty: all. The other tensors do not change."""

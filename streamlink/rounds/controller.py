@@ -25,7 +25,8 @@ from streamlink.link.peer import Peer
 from streamlink.link.server import Server
 from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
-from streamlink.rounds.aggregate.aggregator import AGGREGATORS
+from streamlink.rounds.aggregate.aggregator import Aggregator
+from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.events import EventKind, RoundEvent
@@ -75,7 +76,8 @@ class ScatterAndGather:
         spool: a directory that stores updates until the rule of their round is met; it needs the
             room of one model for each client. None: every round is gathered in lockstep.
         weights: weights by client's name, instead of those the clients give.
-        aggregator: how updates become the new model; ``"mean"``: their weighted mean.
+        aggregator: how updates become the new model: one of ``streamlink.aggregators``, or its
+            text; None: ``config.aggregator``.
         filters_down: applied to the model on its way to each client, the first one first.
         filters_up: applied to each update before it is averaged.
         on_event: called with each event, in the thread that runs the rounds; an exception fails
@@ -107,7 +109,7 @@ class ScatterAndGather:
         job: str = "job",
         spool: str | Path | None = None,
         weights: Mapping[str, float] | None = None,
-        aggregator: str = "mean",
+        aggregator: Aggregator | str | None = None,
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
         on_event: Callable[[RoundEvent], None] = _ignore,
@@ -127,9 +129,8 @@ class ScatterAndGather:
         for client, weight in (weights or {}).items():
             if not is_weight(weight):
                 raise ModelError(f"the weight of {client} is {weight}; {WEIGHTS_ALLOWED}")
-        if aggregator not in AGGREGATORS:
-            known = ", ".join(map(repr, sorted(AGGREGATORS)))
-            raise ValueError(f"no aggregator is called {aggregator!r}; there are: {known}")
+        if aggregator is None or isinstance(aggregator, str):
+            aggregator = aggregator_of(aggregator or self._config.aggregator)
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
         self._recovered: list[StoredUpdate] | None = None
@@ -137,7 +138,7 @@ class ScatterAndGather:
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
         self._ledger = ledger
         if ledger is not None:
-            ledger.use_aggregator(aggregator)
+            ledger.use_aggregator(str(aggregator))
             # Before anything else gets the store: no commit may bypass the ledger.
             self._store = ledger.guard(self._store)
             for client, reason in ledger.barred.items():
@@ -149,7 +150,7 @@ class ScatterAndGather:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
-            AGGREGATORS[aggregator],
+            aggregator,
             stop=StopSignal(server.cancel, cancel or CancelToken()),
             tracker=JobTracker(job, server.clock), clock=server.clock,
         )  # fmt: skip
@@ -335,6 +336,7 @@ class ScatterAndGather:
         # From a spool each update is read a piece at a time; in lockstep its bytes are those of the
         # stream's window, which is counted already.
         pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES
+        pieces += self._plan.aggregator.scratch_bytes(clients)
         shared = _STORE_BYTES + pieces + self._config.duplex_bytes
         return clients * (streams + _CLIENT_BYTES) + shared
 

@@ -10,7 +10,8 @@ from streamlink.clock import Clock
 from streamlink.config import RoundConfig
 from streamlink.filters import Filter
 from streamlink.link import Attempt
-from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
+from streamlink.rounds.aggregate.aggregator import Aggregator
+from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import Step
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
@@ -36,7 +37,7 @@ class Plan:
     metadata: Metadata
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
-    aggregator: MakeAggregator = AGGREGATORS["mean"]
+    aggregator: Aggregator = MEAN
     clock: Clock = field(kw_only=True)
     tracker: JobTracker = field(kw_only=True)
     stop: StopSignal = field(default_factory=StopSignal)

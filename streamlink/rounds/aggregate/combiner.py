@@ -31,7 +31,8 @@ from streamlink.model.digest import BLOCK_BYTES
 from streamlink.model.interfaces import ModelSink, ModelSource, watch
 from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
+from streamlink.rounds.aggregate.aggregator import Aggregator
+from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.validate import first_non_finite
 
 __all__ = ["PIECE_BYTES", "Combiner", "Contribution", "ContributorFailed", "NonFinite", "Step"]
@@ -113,7 +114,7 @@ class Combiner:
         sink: takes the new model, from 0 to its end; the caller commits or discards it.
         non_finite: what to do about NaN or infinity in an update, after its filters. An update of
             weight 0 is not checked, since nothing of it counts.
-        aggregator: makes what combines the elements.
+        aggregator: combines the elements.
 
     Raises:
         QuorumNotReached: every update has weight 0.
@@ -129,7 +130,7 @@ class Combiner:
         sink: ModelSink,
         *,
         non_finite: NonFinite = "reject",
-        aggregator: MakeAggregator = AGGREGATORS["mean"],
+        aggregator: Aggregator = MEAN,
     ) -> None:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
@@ -141,7 +142,7 @@ class Combiner:
         self._sink = sink
         self._non_finite = non_finite
         self._is_filtered = any(each.filters for each in contributions)
-        self._aggregator = aggregator(
+        self._aggregation = aggregator.begin(
             [each.weight for each in contributions], [each.kind for each in contributions]
         )
         self._stretches = _stretches(self._spec, part)
@@ -218,10 +219,10 @@ class Combiner:
                     _all_filtered(each.filters, run, array)
                     for each, array in zip(self._contributions, values, strict=True)
                 ]
-            base = self._base_of(done, run) if self._aggregator.needs_base(run.dtype) else None
+            base = self._base_of(done, run) if self._aggregation.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
             # One look at the result instead of at each update: no sum loses a NaN or an infinity.
-            is_finite = self._aggregator.combine(run.dtype, values, out, base)
+            is_finite = self._aggregation.combine(run.dtype, values, out, base)
             if not is_finite and self._non_finite != "accept":
                 self._require_finite(values, self.position + done)
             done = stop

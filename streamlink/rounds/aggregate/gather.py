@@ -21,7 +21,8 @@ from streamlink.clock import Clock
 from streamlink.errors import ModelError, RoundError, StreamlinkError
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
-from streamlink.rounds.aggregate.aggregator import AGGREGATORS, MakeAggregator
+from streamlink.rounds.aggregate.aggregator import Aggregator
+from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import (
     Combiner,
     ContributorFailed,
@@ -85,8 +86,8 @@ class GatherRules:
     non_finite: NonFinite = "reject"
     """What to do about NaN or infinity in an update, after its filters."""
 
-    aggregator: MakeAggregator = AGGREGATORS["mean"]
-    """Makes what combines the elements of the updates."""
+    aggregator: Aggregator = MEAN
+    """Combines the elements of the updates."""
 
     on_step: Callable[[Step], None] = lambda _: None
     """Called at each step, in the gathering's thread; what it raises fails the round."""

@@ -115,6 +115,7 @@ class WeightedMean:
         inputs: Sequence[_Array],
         out: _Array,
         base: _Array | None = None,
+        state: Sequence[_Array] = (),
     ) -> bool:
         """Set ``out`` to the weighted mean of ``inputs``.
 
@@ -123,6 +124,7 @@ class WeightedMean:
             inputs: one contiguous 1-D array per weight, in order; may be read-only and unaligned.
             out: the same, writable; may be one of the inputs, but not overlap one partly.
             base: the old model's elements, as the inputs; only where ``needs_base`` says so.
+            state: ignored, since a mean has none.
 
         Returns:
             Whether every element of the mean is finite. Then all inputs that count are finite, too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from streamlink.errors import ModelError
 from streamlink.link import UpdateKind
 from streamlink.model.spec import DTYPES, TensorSpec
-from streamlink.rounds.aggregate.aggregator import AGGREGATORS, Aggregator, MakeAggregator
+from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
+from streamlink.rounds.aggregate.aggregators import AGGREGATORS, aggregator_of
 from streamlink.rounds.controller import ScatterAndGather
 from tests.support.jobs import Job
 from tests.support.peers import ODD, assert_same, executor, initial, trained
@@ -35,17 +36,30 @@ def random(dtype: str, count: int, seed: int) -> Array:
     return array
 
 
-def combined(aggregator: Aggregator, dtype: str, *inputs: Array) -> Array:
-    base = random(dtype, inputs[0].size, 99) if aggregator.needs_base(dtype) else None
+def combined(aggregation: Aggregation, dtype: str, *inputs: Array) -> Array:
+    base = random(dtype, inputs[0].size, 99) if aggregation.needs_base(dtype) else None
     out = np.empty_like(inputs[0])
-    aggregator.combine(dtype, inputs, out, base)
+    aggregation.combine(dtype, inputs, out, base)
     return out
 
 
 class Largest:
     """A toy: of each element the largest value, of the updates that count."""
 
-    def __init__(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> None:
+    slots: Mapping[str, float] = {}
+
+    def scratch_bytes(self, clients: int) -> int:
+        return 0
+
+    def begin(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> Aggregation:
+        return OfLargest(weights)
+
+    def __str__(self) -> str:
+        return "largest"
+
+
+class OfLargest:
+    def __init__(self, weights: Sequence[float]) -> None:
         self._counted = [number for number, weight in enumerate(weights) if weight]
 
     def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
@@ -57,6 +71,7 @@ class Largest:
         inputs: Sequence[Array],
         out: Array,
         base: Array | None = None,
+        state: Sequence[Array] = (),
     ) -> bool:
         if any(each.shape != out.shape for each in inputs):
             raise ModelError("the inputs do not fit")
@@ -66,21 +81,21 @@ class Largest:
         return out.dtype.kind in "iub" or bool(np.isfinite(out).all())
 
 
-EVERY = AGGREGATORS | {"a toy": Largest}
-every_aggregator = pytest.mark.parametrize("make", EVERY.values(), ids=EVERY.keys())
+EVERY: list[Aggregator] = [*(make() for make in AGGREGATORS.values()), Largest()]
+every_aggregator = pytest.mark.parametrize("aggregator", EVERY, ids=str)
 
 
 @every_aggregator
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(cuts=st.lists(st.integers(0, 300), max_size=5).map(sorted))
 def test_any_cut_into_ranges_gives_the_same_bits(
-    make: MakeAggregator, dtype: str, cuts: list[int]
+    aggregator: Aggregator, dtype: str, cuts: list[int]
 ) -> None:
     inputs = [random(dtype, 300, seed) for seed in range(3)]
-    aggregator = make([1.0, 2.0, 0.5], [VALUES] * 3)
-    whole = combined(aggregator, dtype, *inputs).tobytes()
+    aggregation = aggregator.begin([1.0, 2.0, 0.5], [VALUES] * 3)
+    whole = combined(aggregation, dtype, *inputs).tobytes()
     pieces = [
-        combined(aggregator, dtype, *(array[start:stop] for array in inputs)).tobytes()
+        combined(aggregation, dtype, *(array[start:stop] for array in inputs)).tobytes()
         for start, stop in zip([0, *cuts], [*cuts, 300], strict=True)
     ]
     assert b"".join(pieces) == whole
@@ -88,35 +103,35 @@ def test_any_cut_into_ranges_gives_the_same_bits(
 
 @every_aggregator
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_equal_updates_give_that_update(make: MakeAggregator, dtype: str) -> None:
+def test_equal_updates_give_that_update(aggregator: Aggregator, dtype: str) -> None:
     array = random(dtype, 100, 1)
-    found = combined(make([1.0, 3.0], [VALUES] * 2), dtype, array, array)
+    found = combined(aggregator.begin([1.0, 3.0], [VALUES] * 2), dtype, array, array)
     assert found.tobytes() == array.tobytes()
 
 
 @every_aggregator
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_an_update_of_weight_zero_contributes_nothing(make: MakeAggregator, dtype: str) -> None:
+def test_an_update_of_weight_zero_contributes_nothing(aggregator: Aggregator, dtype: str) -> None:
     good, bad = random(dtype, 100, 1), np.full(100, math.nan, DTYPES[dtype])
-    found = combined(make([0.0, 2.0], [VALUES] * 2), dtype, bad, good)
+    found = combined(aggregator.begin([0.0, 2.0], [VALUES] * 2), dtype, bad, good)
     assert found.tobytes() == good.tobytes()
 
 
 @every_aggregator
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_result_that_is_not_finite_is_reported(make: MakeAggregator, dtype: str) -> None:
+def test_a_result_that_is_not_finite_is_reported(aggregator: Aggregator, dtype: str) -> None:
     good, out = random(dtype, 100, 1), np.empty(100, DTYPES[dtype])
     bad = good.copy()
     bad[7] = math.nan if dtype == "F8_E4M3" else math.inf  # that one has no infinity
-    aggregator = make([1.0, 1.0], [VALUES] * 2)
-    assert aggregator.combine(dtype, [good, good], out)
-    assert not aggregator.combine(dtype, [bad, bad], out)
+    aggregation = aggregator.begin([1.0, 1.0], [VALUES] * 2)
+    assert aggregation.combine(dtype, [good, good], out)
+    assert not aggregation.combine(dtype, [bad, bad], out)
 
 
 @every_aggregator
-def test_arrays_that_do_not_fit_are_refused(make: MakeAggregator) -> None:
+def test_arrays_that_do_not_fit_are_refused(aggregator: Aggregator) -> None:
     with pytest.raises(ModelError):
-        make([1.0, 1.0], [VALUES] * 2).combine(
+        aggregator.begin([1.0, 1.0], [VALUES] * 2).combine(
             "F32", [random("F32", 3, 1), random("F32", 4, 1)], np.empty(3, np.float32)
         )
 
@@ -142,5 +157,18 @@ def test_a_new_aggregator_is_a_class_and_a_line_in_the_table(
 
 
 def test_an_unknown_aggregator_is_refused_with_those_there_are() -> None:
-    with Job() as job, pytest.raises(ValueError, match=r"called 'median'; there are: 'mean'"):
-        ScatterAndGather(job.federation.server, job.store, aggregator="median")
+    with Job() as job, pytest.raises(ValueError, match=r"called 'krum'; there are: .*'mean'"):
+        ScatterAndGather(job.federation.server, job.store, aggregator="krum")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("mean:x=1", "x: Extra inputs"), ("mean:x", "'x' is not of the form")]
+)
+def test_a_setting_that_an_aggregator_does_not_have_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        aggregator_of(text)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_the_text_of_an_aggregator_makes_the_same_one(name: str) -> None:
+    assert aggregator_of(str(AGGREGATORS[name]())) == AGGREGATORS[name]()

@@ -22,6 +22,8 @@ from streamlink.link import UpdateKind
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.aggregate.aggregator import Aggregation
+from streamlink.rounds.aggregate.aggregators import Mean
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES, Combiner, ContributorFailed
 from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores.memory import MemoryStore
@@ -369,7 +371,7 @@ def test_the_element_is_counted_in_its_tensor_whatever_the_step() -> None:
     assert failed.value.__cause__.index == 40_001
 
 
-class Finite(WeightedMean):
+class SaysFinite(WeightedMean):
     """Says that its results are finite, whatever they are."""
 
     def combine(self, *given: Any) -> bool:
@@ -377,10 +379,15 @@ class Finite(WeightedMean):
         return True
 
 
+class Finite(Mean):
+    def begin(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> Aggregation:
+        return SaysFinite(weights, kinds)
+
+
 def test_nothing_is_looked_at_where_the_mean_is_finite() -> None:
     with pytest.raises(ContributorFailed):
         combined(source_of(FINE), [Given(holed(math.nan))])
-    combined(source_of(FINE), [Given(holed(math.nan))], aggregator=Finite)
+    combined(source_of(FINE), [Given(holed(math.nan))], aggregator=Finite())
 
 
 def test_bad_values_of_weight_zero_are_nobodys_concern() -> None:

@@ -1,0 +1,11 @@
+"""Aggregators: how the updates of a round become the new model.
+
+Each is given to ``ScatterAndGather(aggregator=...)`` as an object, or by its text: in
+``RoundConfig.aggregator``, in a configuration file, or with ``--aggregator``. One of your own is a
+class with the methods of ``Aggregator``.
+"""
+
+from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
+from streamlink.rounds.aggregate.aggregators import Mean, aggregator_of
+
+__all__ = ["Aggregation", "Aggregator", "Mean", "aggregator_of"]
