@@ -341,6 +341,8 @@ class Welcome:
     """The best first; a client uses one that it knows, or none."""
     max_open_requests: int = 0
     """Of the client, at once; 0: not told."""
+    data_key: bytes = field(default=b"", repr=False)
+    """With it a connection to a data port proves that it is this session's; b"": none has to."""
 
 
 @dataclass(frozen=True, slots=True)

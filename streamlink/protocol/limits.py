@@ -36,6 +36,10 @@ MAX_ENCODINGS = 8
 MAX_DATA_PORTS, MAX_CARRIER_NAME = 8, 32
 """Carriers of streams that a server may name (count), and how long such a name is (characters)."""
 
+DATA_KEY_BYTES = 32
+"""Of the key that a welcome gives for connections to data ports: as long as the hash of the HMAC
+that it is for, SHA-256 (RFC 2104, section 3)."""
+
 MAX_WAITING_FRAMES = 4096
 """Answers that a peer may leave unread before it counts as a flood (count)."""
 

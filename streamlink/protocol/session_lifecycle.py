@@ -226,6 +226,7 @@ class SessionLifecycle(Machine):
         *,
         now: float,
         data_ports: tuple[DataPort, ...] = (),
+        data_key: bytes = b"",
     ) -> Welcome:
         """Server: answer ``HelloReceived``; returns what was agreed.
 
@@ -242,6 +243,7 @@ class SessionLifecycle(Machine):
             heartbeat_interval=self.config.timeouts.heartbeat_interval,
             data_ports=data_ports,
             max_open_requests=self.config.limits.max_open_requests,
+            data_key=data_key,
         )
         self.state = SessionState.READY
         self._welcome = answer

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.transport.addresses import split_scheme
-from streamlink.transport.carriers import DataCarrier, Listener
+from streamlink.transport.carriers import DataSession, Listener, ProvableCarrier
 from streamlink.transport.dialer import Carriers
 from streamlink.transport.hub import Hub
 
@@ -82,8 +82,8 @@ class DataModule(Protocol):
         """
 
     def new_data_carrier(
-        self, address: str, port: int, config: LinkConfig, clock: Clock
-    ) -> DataCarrier | None:
+        self, address: str, port: int, session: DataSession, config: LinkConfig, clock: Clock
+    ) -> ProvableCarrier | None:
         """Return the client's end, without connecting yet.
 
         None if this carrier cannot reach that server.
@@ -93,6 +93,7 @@ class DataModule(Protocol):
                 Unix socket. ``addresses.host_of`` gives its host, or None for a Unix socket, whose
                 server is on this machine. No other host may be dialed: a welcome names none.
             port: what the server's welcome names.
+            session: that of the welcome; the carrier proves that it belongs to it.
             config: settings of this end.
             clock: what its waits go by.
         """

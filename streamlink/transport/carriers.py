@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from streamlink.cancel import CancelToken
 from streamlink.config import StreamConfig
@@ -42,7 +42,9 @@ __all__ = [
     "ClientCall",
     "ControlCarrier",
     "DataCarrier",
+    "DataSession",
     "Listener",
+    "ProvableCarrier",
     "Readiness",
     "ServerCall",
     "largest_message",
@@ -142,6 +144,29 @@ class DataCarrier(Protocol):
 
     def close(self) -> None:
         """End every call, and make no other: ``carry`` returns at once from now on."""
+
+
+class DataSession(NamedTuple):
+    """The session that a carrier of streams alone belongs to, as its welcome says.
+
+    The carrier proves by it, to whoever answers at the data port, that its connections are that
+    session's. The key itself never travels on them.
+    """
+
+    session_id: str
+    epoch: str
+    key: bytes
+
+
+class ProvableCarrier(DataCarrier, Protocol):
+    """The client's end of a carrier for streams alone: it can try its way before a stream does."""
+
+    def prove(self, seconds: float) -> bool:
+        """Reach the data port, and have both ends prove that they belong to the same session.
+
+        Returns:
+            Whether that succeeded within ``seconds``. Never raises; ``close`` ends it.
+        """
 
 
 class ControlCarrier(DataCarrier, Protocol):

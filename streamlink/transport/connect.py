@@ -19,7 +19,7 @@ from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
 from streamlink.transport.addresses import named, split_scheme
 from streamlink.transport.carrier_modules import control_module, data_module, data_module_at
-from streamlink.transport.carriers import DataCarrier, Listener
+from streamlink.transport.carriers import DataSession, Listener, ProvableCarrier
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.identity import Guard, require_loopback, token_reader
@@ -126,7 +126,7 @@ def dial(
         cancel=cancel,
         # To the host that the user named. A welcome names ports only, so that a server cannot make
         # its clients connect to other machines.
-        open_data=lambda offered: data_carrier_to(where, offered, config, clock),
+        open_data=lambda offered, session: data_carrier_to(where, offered, session, config, clock),
     )
 
 
@@ -142,20 +142,25 @@ def carriers_to(address: str, config: LinkConfig, *, clock: Clock) -> Carriers:
 
 
 def data_carrier_to(
-    address: str, offered: Sequence[DataPort], config: LinkConfig, clock: Clock
-) -> DataCarrier | None:
+    address: str,
+    offered: Sequence[DataPort],
+    session: DataSession,
+    config: LinkConfig,
+    clock: Clock,
+) -> ProvableCarrier | None:
     """Return the client's end of the first offered carrier that is known and usable here.
 
     Args:
         address: of the server, as it was dialed, without its scheme.
         offered: what the welcome names, the best first.
+        session: that of the welcome.
         config: settings of this end.
         clock: what waits go by.
     """
     for each in offered:
         # None is no fault: then the streams go over the control carrier, as they always can.
         if (module := data_module(each.carrier)) is not None:
-            carrier = module.new_data_carrier(address, each.port, config, clock)
+            carrier = module.new_data_carrier(address, each.port, session, config, clock)
             if carrier is not None:
                 return carrier
     return None

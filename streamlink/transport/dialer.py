@@ -26,6 +26,8 @@ from streamlink.transport.carriers import (
     ClientCall,
     ControlCarrier,
     DataCarrier,
+    DataSession,
+    ProvableCarrier,
     Readiness,
 )
 from streamlink.transport.data_carriers import PreferredCarrier
@@ -38,13 +40,16 @@ from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import TrafficCounter
 from streamlink.transport.wire import SessionWire, TransferWire
 
-__all__ = ["MUTE_SECONDS", "Carriers", "Dialer"]
+__all__ = ["MUTE_SECONDS", "Carriers", "Dialer", "OpenData"]
 
 MUTE_SECONDS = 5.0
 """What a connection may need before it is replaced (seconds): far more than a handshake takes over
 any line that can carry a model."""
 
 _LAST_WORDS_SECONDS = 1.0
+
+OpenData = Callable[[Sequence[f.DataPort], DataSession], ProvableCarrier | None]
+"""``open_data(offered, session)`` gives a carrier for streams alone, of those that were offered."""
 
 
 class Carriers(NamedTuple):
@@ -65,7 +70,7 @@ class Dialer:
         clock: what all its deadlines and waits go by.
         traffic: counts what moves.
         cancel: ends connecting.
-        open_data: gives a carrier for streams alone, of those that a welcome names, or None.
+        open_data: gives a carrier for streams alone, or None.
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class Dialer:
         clock: Clock,
         traffic: TrafficCounter | None = None,
         cancel: CancelToken | None = None,
-        open_data: Callable[[Sequence[f.DataPort]], DataCarrier | None] = lambda offered: None,
+        open_data: OpenData = lambda offered, session: None,
     ) -> None:
         self.address = address
         self.config = config
@@ -131,7 +136,8 @@ class Dialer:
         welcome = self._greet(pump)
         self.epoch = welcome.epoch
         # Before the session starts, whose first request may open a stream at once.
-        self._data.prefer(self._open_data(welcome.data_ports))
+        belongs_to = DataSession(welcome.session_id, welcome.epoch, welcome.data_key)
+        self._data.prefer(self._open_data(welcome.data_ports, belongs_to))
         session = Session(
             pump,
             session_id=welcome.session_id,

@@ -7,6 +7,7 @@ sends. A carrier that reads messages in its own way, say into memory that the si
 
 from __future__ import annotations
 
+import hmac
 import itertools
 import logging
 import secrets
@@ -21,6 +22,7 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
+from streamlink.protocol.limits import DATA_KEY_BYTES
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
 from streamlink.transport.carriers import Caller, Listener, ServerCall
@@ -99,6 +101,7 @@ class Hub:
         self.log = RateLimitedLog(logger, clock=clock)
         """For what strangers can cause as often as they like."""
         self.epoch = secrets.token_hex(8)
+        self._secret = secrets.token_bytes(DATA_KEY_BYTES)
         self.wire = WireCount()
         self.traffic = traffic or TrafficCounter(config.grpc.max_clients, clock=clock)
         self.registry = Registry(config, clock)
@@ -285,6 +288,14 @@ class Hub:
             yield raw
         end_call(call, pump)
 
+    def data_key(self, session_id: str) -> bytes:
+        """Return what a connection to a data port has to prove that it knows.
+
+        Raises:
+            StreamAborted: there is no such session here, with the reason.
+        """
+        return self._data_key(self.registry.find(session_id).session_id)
+
     def attach(self, attach: f.Frame, call: Caller) -> Attached:
         """Let ``call`` carry the stream that its first frame names.
 
@@ -357,9 +368,10 @@ class Hub:
 
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
         def begin(session_id: str) -> Session:
+            key = self._data_key(session_id) if self.data_ports else b""
             with pump.locked() as (machine, now):
                 welcome = machine.welcome(
-                    session_id, self.epoch, data_ports=self.data_ports, now=now
+                    session_id, self.epoch, data_ports=self.data_ports, data_key=key, now=now
                 )
             return Session(
                 pump,
@@ -373,6 +385,10 @@ class Hub:
             )
 
         self.registry.admit(hello, begin, self._on_session or _ignore)
+
+    def _data_key(self, session_id: str) -> bytes:
+        # Derived, so that nothing has to be kept for a session; it tells nothing of other keys.
+        return hmac.digest(self._secret, session_id.encode(), "sha256")
 
     def _forget(self, session: Session) -> None:
         self.registry.forget(session)

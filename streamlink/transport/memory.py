@@ -16,7 +16,13 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AddressInUse, ConnectFailed
-from streamlink.transport.carriers import CallEnd, ClientCall, Readiness, ServerCall
+from streamlink.transport.carriers import (
+    CallEnd,
+    ClientCall,
+    DataSession,
+    Readiness,
+    ServerCall,
+)
 from streamlink.transport.dialer import Carriers
 from streamlink.transport.hub import Hub
 
@@ -284,6 +290,10 @@ class MemoryCarrier:
             self._calls.discard(carried)
         return carried.end or CallEnd.BROKEN
 
+    def prove(self, seconds: float) -> bool:
+        """See ``ProvableCarrier``; in one process there is nothing to prove but that it listens."""
+        return self._network.wait(seconds, lambda: self._is_closed) and not self._is_closed
+
     def renew(self) -> None:
         """See ``DataCarrier``."""
         with self._lock:
@@ -371,7 +381,7 @@ def new_data_listener(address: str, hub: Hub) -> MemoryNetwork:
 
 
 def new_data_carrier(
-    address: str, port: int, config: LinkConfig, clock: Clock
+    address: str, port: int, session: DataSession, config: LinkConfig, clock: Clock
 ) -> MemoryCarrier | None:
     """See ``DataModule``; None: the server is another process."""
     network = _networks.get(port)

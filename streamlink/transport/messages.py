@@ -17,6 +17,7 @@ from streamlink.errors import AbortCode, RemoteProtocolError
 from streamlink.extent import Extent
 from streamlink.protocol import frames as f
 from streamlink.protocol.limits import (
+    DATA_KEY_BYTES,
     MAX_ACK_RANGES,
     MAX_CARRIER_NAME,
     MAX_DATA_PORTS,
@@ -203,6 +204,14 @@ def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
                 f"{each.port}"
             )
     return tuple(f.DataPort(each.carrier, each.port) for each in ports)
+
+
+def _data_key(key: bytes) -> bytes:
+    if len(key) not in (0, DATA_KEY_BYTES):
+        raise RemoteProtocolError(
+            f"received a data key of {len(key)} bytes; it has {DATA_KEY_BYTES}, or none"
+        )
+    return key
 
 
 def _code(number: int) -> AbortCode:
@@ -397,6 +406,7 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             heartbeat_interval=x.heartbeat_interval,
             data_ports=[pb.DataPort(carrier=each.carrier, port=each.port) for each in x.data_ports],
             max_open_requests=x.max_open_requests,
+            data_key=x.data_key,
         )
     ),
     f.Heartbeat: lambda x: _S(heartbeat=pb.Heartbeat(counter=x.counter)),
@@ -449,6 +459,7 @@ _SESSION_DECODERS: dict[str, Callable[[Any], f.SessionFrame]] = {
         m.heartbeat_interval,
         _data_ports(m.data_ports),
         m.max_open_requests,
+        _data_key(m.data_key),
     ),
     "heartbeat": lambda m: f.Heartbeat(m.counter),
     "request": lambda m: f.Request(

@@ -21,7 +21,14 @@ from streamlink.model.interfaces import ModelSource, Payload
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Attach, DataPort, Request
 from streamlink.stores.memory import MemoryStore
-from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier, Readiness
+from streamlink.transport.carriers import (
+    CallEnd,
+    ClientCall,
+    DataCarrier,
+    DataSession,
+    ProvableCarrier,
+    Readiness,
+)
 from streamlink.transport.dialer import Carriers, Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.receive_pump import ReceivePump
@@ -50,6 +57,14 @@ class Counted:
         return self._carrier.carry(call)
 
 
+class CountedProvable(Counted):
+    """The same for a carrier of streams alone."""
+
+    def __init__(self, carrier: ProvableCarrier, calls: list[ClientCall]) -> None:
+        super().__init__(carrier, calls)
+        self.prove = carrier.prove
+
+
 class Line:
     """A hub and the clients that reach it over one kind of carrier. All end with it."""
 
@@ -71,7 +86,7 @@ class Line:
         cls,
         listen: Listen,
         carriers: Callable[[Hub], Carriers],
-        open_data: Callable[[Hub, Sequence[DataPort]], DataCarrier | None],
+        open_data: Callable[[Hub, Sequence[DataPort], DataSession], ProvableCarrier | None],
         config: LinkConfig = SMALL,
     ) -> Line:
         """Return a line whose hub offers a carrier of streams alone: the one under test.
@@ -85,9 +100,11 @@ class Line:
             config: settings of both ends.
         """
 
-        def open_counted(hub: Hub, offered: Sequence[DataPort]) -> DataCarrier | None:
-            carrier = open_data(hub, offered)
-            return None if carrier is None else Counted(carrier, line.offered_calls)
+        def open_counted(
+            hub: Hub, offered: Sequence[DataPort], session: DataSession
+        ) -> ProvableCarrier | None:
+            carrier = open_data(hub, offered, session)
+            return None if carrier is None else CountedProvable(carrier, line.offered_calls)
 
         def dial(hub: Hub, name: str) -> Dialer:
             usual = carriers(hub)
@@ -97,7 +114,7 @@ class Line:
                 Carriers(usual.control, Counted(usual.data, line.fallback_calls)),
                 name=name,
                 clock=running_time,
-                open_data=lambda offered: open_counted(hub, offered),
+                open_data=lambda offered, session: open_counted(hub, offered, session),
             )
 
         line = cls(listen, dial, config)

@@ -15,7 +15,13 @@ from streamlink.config import LinkConfig, SecurityConfig, StreamConfig
 from streamlink.errors import AddressInUse, ConnectFailed
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carrier_modules import DATA_CARRIERS
-from streamlink.transport.carriers import CallEnd, ClientCall, DataCarrier
+from streamlink.transport.carriers import (
+    CallEnd,
+    ClientCall,
+    DataCarrier,
+    DataSession,
+    ProvableCarrier,
+)
 from streamlink.transport.connect import (
     carriers_to,
     check_dialing,
@@ -61,6 +67,9 @@ class Scripted:
         self.calls += 1
         return self.end
 
+    def prove(self, seconds: float) -> bool:
+        return True
+
     def renew(self) -> None:
         """It has no connection."""
 
@@ -71,12 +80,12 @@ class Scripted:
 class Lab:
     """A hub in memory that offers a carrier of streams, and a client that has ``data`` for it."""
 
-    def __init__(self, usual: DataCarrier | None, offered: DataCarrier | None) -> None:
+    def __init__(self, usual: DataCarrier | None, offered: ProvableCarrier | None) -> None:
         network, streams = MemoryNetwork(running_time), MemoryNetwork(running_time, 7)
         self.offers: list[tuple[DataPort, ...]] = []
         found = offered or streams.data_carrier()
 
-        def open_data(offers: Any) -> DataCarrier:
+        def open_data(offers: Any, session: DataSession) -> ProvableCarrier:
             self.offers.append(offers)
             return found
 
@@ -138,7 +147,7 @@ def test_the_contract_fails_for_a_carrier_that_carries_nothing() -> None:
             on_request=asked,
         ).listen(),
         lambda hub: network.carriers(),
-        lambda hub, offered: Scripted(CallEnd.BROKEN),
+        lambda hub, offered, session: Scripted(CallEnd.BROKEN),
     )
     with pytest.raises(AssertionError, match="the sessions' carrier instead"):
         DataCarrierContract().test_a_model_arrives_whole(line)
@@ -227,7 +236,9 @@ class TestADataCarrierByName(DataCarrierContract):
                 "127.0.0.1:0", offers, on_request=asked, clock=running_time
             ).listen(),
             lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
-            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
+            lambda hub, offered, session: data_carrier_to(
+                address(hub), offered, session, SMALL, running_time
+            ),
         )
         yield line
         line.close()

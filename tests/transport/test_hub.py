@@ -35,7 +35,7 @@ def over_sockets(settings: LinkConfig) -> Line:
             clock=running_time,
         ).listen(),
         lambda hub: network.carriers(),
-        lambda hub, offered: SocketCarrier(offered[0].port, settings.stream),
+        lambda hub, offered, session: SocketCarrier(offered[0].port, settings.stream),
         settings,
     )
 

@@ -12,7 +12,7 @@ from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import Hub
 from streamlink.transport.memory import MemoryNetwork
 from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
-from tests.support.peers import SMALL, config
+from tests.support.peers import SMALL, WAIT, config
 
 OFFERS = config(stream={"data_listen": "memory://"})
 
@@ -44,7 +44,20 @@ class TestMemoryBesideTheConnectionsOfSessions(DataCarrierContract):
                 "127.0.0.1:0", OFFERS, on_request=asked, clock=running_time
             ).listen(),
             lambda hub: carriers_to(address(hub), SMALL, clock=running_time),
-            lambda hub, offered: data_carrier_to(address(hub), offered, SMALL, running_time),
+            lambda hub, offered, session: data_carrier_to(
+                address(hub), offered, session, SMALL, running_time
+            ),
         )
         yield line
         line.close()
+
+
+def test_a_carrier_in_memory_is_proven_while_its_server_listens() -> None:
+    network = MemoryNetwork(running_time, 7)
+    hub = Hub(SMALL, [], data=[("memory", network.listen)], clock=running_time).listen()
+    carrier = network.data_carrier()
+    assert carrier.prove(WAIT)
+    hub.close()
+    assert not carrier.prove(0.0)
+    carrier.close()
+    assert not carrier.prove(WAIT)

@@ -286,6 +286,18 @@ def test_data_ports_beyond_reason_are_refused(ports: list[tuple[str, int]], why:
         messages.decode_session(welcomed(*ports))
 
 
+def test_a_data_key_has_its_length_or_is_not_there() -> None:
+    for key in (b"", bytes(range(32))):
+        frame = messages.decode_session(messages.encode_session(welcome(key)))
+        assert frame == welcome(key)
+    with pytest.raises(RemoteProtocolError, match="a data key of 31 bytes; it has 32"):
+        messages.decode_session(messages.encode_session(welcome(bytes(31))))
+
+
+def welcome(key: bytes) -> f.Welcome:
+    return f.Welcome(1, "session", "epoch", 1024, 5.0, data_key=key)
+
+
 def test_of_a_long_traceback_the_end_is_kept() -> None:
     reply = messages.decode_session(messages.encode_session(f.Reply(1, "x", "a" * 9000 + "end")))
     assert isinstance(reply, f.Reply)

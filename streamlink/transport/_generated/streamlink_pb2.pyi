@@ -323,7 +323,7 @@ class Hello(_message.Message):
     def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., name: _Optional[str] = ..., instance: _Optional[str] = ..., token: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., session_timeout: _Optional[float] = ..., resume: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "session_id", "epoch", "chunk_bytes", "heartbeat_interval", "data_ports", "max_open_requests")
+    __slots__ = ("version", "session_id", "epoch", "chunk_bytes", "heartbeat_interval", "data_ports", "max_open_requests", "data_key")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -331,6 +331,7 @@ class Welcome(_message.Message):
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     DATA_PORTS_FIELD_NUMBER: _ClassVar[int]
     MAX_OPEN_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    DATA_KEY_FIELD_NUMBER: _ClassVar[int]
     version: int
     session_id: str
     epoch: str
@@ -338,7 +339,8 @@ class Welcome(_message.Message):
     heartbeat_interval: float
     data_ports: _containers.RepeatedCompositeFieldContainer[DataPort]
     max_open_requests: int
-    def __init__(self, version: _Optional[int] = ..., session_id: _Optional[str] = ..., epoch: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[float] = ..., data_ports: _Optional[_Iterable[_Union[DataPort, _Mapping]]] = ..., max_open_requests: _Optional[int] = ...) -> None: ...
+    data_key: bytes
+    def __init__(self, version: _Optional[int] = ..., session_id: _Optional[str] = ..., epoch: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[float] = ..., data_ports: _Optional[_Iterable[_Union[DataPort, _Mapping]]] = ..., max_open_requests: _Optional[int] = ..., data_key: _Optional[bytes] = ...) -> None: ...
 
 class DataPort(_message.Message):
     __slots__ = ("carrier", "port")
