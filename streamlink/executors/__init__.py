@@ -5,6 +5,7 @@ by range as the model arrives, ``whole`` trains a model in memory, ``ondisk`` in
 """
 
 from streamlink.executors.client import Client
+from streamlink.executors.evaluation import EvaluationOutcome, Evaluator
 from streamlink.executors.executor import Executor, Task, TaskOutcome, TaskResult
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.executors.streaming import StreamingExecutor
@@ -12,6 +13,8 @@ from streamlink.executors.whole import WholeExecutor
 
 __all__ = [
     "Client",
+    "EvaluationOutcome",
+    "Evaluator",
     "Executor",
     "OnDiskExecutor",
     "StreamingExecutor",

@@ -30,6 +30,7 @@ _MAX_SHOWN = 100
 # A recursion without an end has a thousand.
 _MAX_FRAMES = 50
 _CANNOT_RESUME = "this executor is not pure, so it cannot resume another process's update"
+CANNOT_EVALUATE = "this client cannot evaluate a model"
 _CALLED_OFF = (
     AbortCode.STALE_ATTEMPT,
     AbortCode.CANCELLED,
@@ -110,7 +111,8 @@ class Executor(Protocol):
 
         It may declare two capabilities as attributes: ``is_pure``, that it can resume an update
         which another process began (see ``Update.is_pure``); ``overlaps``, that it may be called
-        for the next task while it still sends the update of this one.
+        for the next task while it still sends the update of this one. With a method ``evaluate`` it
+        answers evaluations, too (see ``evaluation.Evaluator``).
         """
 
 
@@ -131,6 +133,9 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         assignment.progress,
     )
     try:
+        if not assignment.wants_model:
+            evaluate_with(executor, task, assignment)
+            return None
         outcome = executor.execute(task, assignment)
         # Ours last: a fact of the user's of that name must not take its place.
         assignment.reply(metadata={**outcome.metadata, "digest": outcome.sent.digest})
@@ -150,6 +155,20 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
         # The client keeps outcomes; ``progress`` would keep the streams and their buffers alive.
         return replace(outcome, task=replace(outcome.task, progress=_nothing))
     return None
+
+
+def evaluate_with(executor: Executor, task: Task, assignment: Assignment) -> object:
+    """Have ``executor`` evaluate the model that comes, and reply.
+
+    Raises:
+        ModelError: it cannot evaluate.
+        Exception: whatever it raised.
+    """
+    # Before a byte of the model moves: executors that users have written may have no such method.
+    evaluate = getattr(executor, "evaluate", None)
+    if not callable(evaluate):
+        raise ModelError(f"{CANNOT_EVALUATE}; its executor has no method evaluate")
+    return evaluate(task, assignment)
 
 
 def _number(value: Any) -> float | None:

@@ -16,6 +16,12 @@ from typing import Literal
 
 from streamlink.descriptors import patiently
 from streamlink.errors import SpecMismatch, StoreError
+from streamlink.executors.evaluation import (
+    Evaluate,
+    EvaluationOutcome,
+    evaluated,
+    require_evaluate,
+)
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
 from streamlink.filters import Filter, filtered
@@ -61,6 +67,8 @@ class OnDiskExecutor:
             share is asked for twice. Or a ``FilterFactory``, asked once for each update.
         reports_progress: ``work`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
+        evaluate: ``evaluate(model_dir, task)`` reads the model, and returns metrics, alone or in a
+            ``TaskResult`` with their weight. ``None``: this client cannot evaluate.
 
     Raises:
         StoreError: the directory cannot be used, or another executor uses it.
@@ -76,13 +84,14 @@ class OnDiskExecutor:
         open_store: Callable[[Path], ModelStore] = SafetensorsStore,
         filter_up: Filter | None = None,
         reports_progress: bool = False,
+        evaluate: Evaluate | None = None,
     ) -> None:
         if returns not in ("values", "differences"):
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
         self._work = work
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self._filter_up = filter_up
-        self._reports_progress = reports_progress
+        self._reports_progress, self._evaluate = reports_progress, evaluate
         self._model_dir = Path(directory) / "model"
         self._update_dir = Path(directory) / "update"
         self._lock: list[int] = []
@@ -131,6 +140,25 @@ class OnDiskExecutor:
             source = filtered(self._update(streams.incoming.spec, task, opened), functions)
             sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
+
+    def evaluate(self, task: Task, assignment: Assignment) -> EvaluationOutcome:
+        """Receive the model into the directory, evaluate it, reply with the metrics.
+
+        Raises:
+            ModelError: there is no ``evaluate``, or its result is not allowed.
+            StreamlinkError: the stream or the store failed.
+            Exception: whatever ``evaluate`` raised.
+        """
+        evaluate = require_evaluate(self._evaluate)
+        with TaskStreams(assignment) as streams:
+            received = streams.receive(self._store.begin)
+            return evaluated(
+                lambda: evaluate(self._model_dir, task),
+                task,
+                assignment,
+                received,
+                reports_progress=self._reports_progress,
+            )
 
     def _begin(self, spec: ModelSpec, task: Task) -> ModelSink:
         part_of(spec, task.part)  # refuses an unknown pattern before a byte has arrived

@@ -15,6 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from streamlink.errors import LocalProtocolError, ModelError
+from streamlink.executors.evaluation import (
+    Evaluate,
+    EvaluationOutcome,
+    evaluate_arrays,
+    require_evaluate,
+)
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, functions_up
 from streamlink.filters import Filter
@@ -59,6 +65,9 @@ class StreamingExecutor:
             If this process is killed within a round and restarted, the server then asks it for the
             rest of its update only. False: the function keeps state; its update begins again, and
             in lockstep so does the round, for all clients.
+        evaluate: ``evaluate(arrays, task)`` gets the whole model as a dict of arrays, which are in
+            memory as long as it runs, and returns metrics, alone or in a ``TaskResult`` with their
+            weight. ``None``: this client cannot evaluate.
 
     Raises:
         ValueError: ``returns`` is neither of the two.
@@ -74,6 +83,7 @@ class StreamingExecutor:
         returns: Literal["values", "differences"] = "values",
         filter_up: Filter | None = None,
         is_pure: bool = True,
+        evaluate: Evaluate | None = None,
     ) -> None:
         if returns not in ("values", "differences"):
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
@@ -82,7 +92,7 @@ class StreamingExecutor:
         self._metrics = metrics
         self._metadata = metadata
         self._filter_up = filter_up
-        self.is_pure = is_pure
+        self.is_pure, self._evaluate = is_pure, evaluate
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
         self.watched: tuple[ReceiveTransfer, SendTransfer] | None = None
         """The two streams of the running task, for progress bars."""
@@ -123,6 +133,16 @@ class StreamingExecutor:
             finally:
                 self.watched = None
         return TaskOutcome(task, received, sent, result.metadata)
+
+    def evaluate(self, task: Task, assignment: Assignment) -> EvaluationOutcome:
+        """Receive the model into memory, evaluate it, reply with the metrics.
+
+        Raises:
+            ModelError: there is no ``evaluate``, or its result is not allowed.
+            StreamlinkError: the stream failed.
+            Exception: whatever ``evaluate`` raised.
+        """
+        return evaluate_arrays(require_evaluate(self._evaluate), task, assignment)
 
     def _map(
         self, filters: Sequence[RangeFunction], tensor: TensorSpec, start: int, values: Array

@@ -10,6 +10,12 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any, Literal
 
+from streamlink.executors.evaluation import (
+    Evaluate,
+    EvaluationOutcome,
+    evaluated,
+    require_evaluate,
+)
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
 from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
 from streamlink.executors.trainable import KeptArrays, Trainable
@@ -61,6 +67,9 @@ class WholeExecutor:
             share is asked for twice. Or a ``FilterFactory``, asked once for each update.
         reports_progress: ``train`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
+        evaluate: ``evaluate(model, task)`` gets what ``train`` gets, and returns metrics, alone or
+            in a ``TaskResult`` with their weight. It must not change the model. ``None``: this
+            client cannot evaluate.
 
     Raises:
         ModelError: ``model`` cannot be read and filled in place.
@@ -77,6 +86,7 @@ class WholeExecutor:
         next_model: Literal["memory"] | ModelStore | None = None,
         filter_up: Filter | None = None,
         reports_progress: bool = False,
+        evaluate: Evaluate | None = None,
     ) -> None:
         if returns not in ("values", "differences"):
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
@@ -91,7 +101,7 @@ class WholeExecutor:
         self._baseline = baseline or KeptArrays() if returns == "differences" else None
         self._landing = KeptArrays() if isinstance(next_model, str) else next_model
         self._filter_up = filter_up
-        self._reports_progress = reports_progress
+        self._reports_progress, self._evaluate = reports_progress, evaluate
         self._receiving, self._working = TurnLock(), TurnLock()
         self.overlaps = self._landing is not None
         """Whether a task may begin while the one before it still sends its update."""
@@ -113,7 +123,7 @@ class WholeExecutor:
         with TaskStreams(assignment) as streams, ExitStack() as work:
             self._streams = streams
             work.callback(self._unwatch, streams)
-            received = self._receive(task, assignment, streams, work)
+            received = self._receive(task, assignment, streams, work, self._begin)
             result = run_work(
                 lambda: self._train(self._trainable.what, task),
                 assignment,
@@ -125,14 +135,40 @@ class WholeExecutor:
             sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
 
+    def evaluate(self, task: Task, assignment: Assignment) -> EvaluationOutcome:
+        """Receive the model in place of the trained one, evaluate it, reply with the metrics.
+
+        Raises:
+            ModelError: there is no ``evaluate``, or its result is not allowed.
+            StreamlinkError: the stream failed, or the model does not fit.
+            Exception: whatever ``evaluate`` raised.
+        """
+        evaluate = require_evaluate(self._evaluate)
+        with TaskStreams(assignment) as streams, ExitStack() as work:
+            self._streams = streams
+            work.callback(self._unwatch, streams)
+            received = self._receive(task, assignment, streams, work, self._place)
+            return evaluated(
+                lambda: evaluate(self._trainable.what, task),
+                task,
+                assignment,
+                received,
+                reports_progress=self._reports_progress,
+            )
+
     def _receive(
-        self, task: Task, assignment: Assignment, streams: TaskStreams, work: ExitStack
+        self,
+        task: Task,
+        assignment: Assignment,
+        streams: TaskStreams,
+        work: ExitStack,
+        begin: Callable[[ModelSpec, Task], ModelSink],
     ) -> Receipt:
         """Receive the model, and enter ``work``, which locks the model for this task."""
         working = assignment.turn(self._working, "the task before")
         if self._landing is None:
             work.enter_context(working)
-            return streams.receive(lambda spec: self._begin(spec, task))
+            return streams.receive(lambda spec: begin(spec, task))
         # Lock order: ``_receiving``, then ``_working``. A task that trains or sends holds only the
         # second, so no two wait for each other; the first is free once the model is copied.
         with assignment.turn(self._receiving, "the model before"):
@@ -142,7 +178,7 @@ class WholeExecutor:
             with assignment.alive():
                 work.enter_context(working)
                 with closing(self._landing.open()) as arrived:
-                    copy_model(arrived, self._begin(arrived.spec, task))
+                    copy_model(arrived, begin(arrived.spec, task))
         return receipt
 
     def _land(self, spec: ModelSpec, task: Task) -> ModelSink:
@@ -158,6 +194,9 @@ class WholeExecutor:
         if self._baseline is None:
             return model
         return TeeSink(part_sink(self._baseline.begin(part), spec), model)
+
+    def _place(self, spec: ModelSpec, task: Task) -> ModelSink:
+        return self._trainable.place(spec)  # no baseline: nothing is sent back
 
     def _update(self, task: Task, work: ExitStack) -> ModelSource:
         """Return the update before its filter; ``work`` closes it."""

@@ -124,6 +124,7 @@ class Peer:
         metadata: Mapping[str, str] = NO_ENTRIES,
         metrics: Mapping[str, float] = NO_METRICS,
         timeout: float | None = None,
+        attempt: Attempt = Attempt(),
     ) -> Exchange:
         """Ask the client, and return at once a future of what it answers.
 
@@ -141,6 +142,7 @@ class Peer:
             metrics: numbers for the client.
             timeout: how long the whole exchange may take (seconds); None: as long as it makes
                 progress, see ``communication_timeout``.
+            attempt: job, round and attempt that it belongs to, if it is part of a job.
 
         Returns:
             The future. It fails with ``ExchangeFailed``, whatever the cause.
@@ -162,7 +164,7 @@ class Peer:
         source = None if model is None else as_source(model)
 
         def open_it(spec: ModelSpec | None, has_answer: bool) -> Opened:
-            return self._open_exchange(topic, facts, spec, has_answer)
+            return self._open_exchange(topic, attempt, facts, spec, has_answer)
 
         def release() -> None:
             if source is not None and source is not model:  # the user's own stays open
@@ -183,14 +185,19 @@ class Peer:
         return exchange
 
     def _open_exchange(
-        self, topic: str, facts: Mapping[str, str], spec: ModelSpec | None, has_answer: bool
+        self,
+        topic: str,
+        attempt: Attempt,
+        facts: Mapping[str, str],
+        spec: ModelSpec | None,
+        has_answer: bool,
     ) -> Opened:
         outgoing = incoming = None
         if spec is not None:
-            outgoing = self._outgoing(spec, f"model of {topic!r} to {self.name}", Attempt(), None)
+            outgoing = self._outgoing(spec, f"model of {topic!r} to {self.name}", attempt, None)
         if has_answer:
-            incoming = self._incoming(f"answer of {self.name} to {topic!r}", Attempt(), None)
-        request = Request(0, topic, Attempt(), metadata=facts)
+            incoming = self._incoming(f"answer of {self.name} to {topic!r}", attempt, None)
+        request = Request(0, topic, attempt, metadata=facts)
         pending = self._send_request(request, outgoing, incoming)
         return Opened(self._session, pending, outgoing, incoming)
 

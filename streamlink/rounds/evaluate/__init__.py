@@ -1,0 +1,1 @@
+"""Evaluation of new models at the clients: what they answer, and the result of all answers."""
