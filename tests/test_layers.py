@@ -132,6 +132,7 @@ ROUNDS_APART = {
     "aggregate": ("lockstep", "spool", "controller", "ledger", "plan", "resume", "scatter"),
     "lockstep": ("spool", "controller", "ledger"),
     "spool": ("lockstep", "controller"),
+    "evaluate": ("lockstep", "spool", "controller", "ledger", "scatter"),
     "resume.py": ("lockstep", "spool", "controller", "ledger"),
 }
 

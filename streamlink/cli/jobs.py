@@ -55,6 +55,15 @@ ExecutorOption = Annotated[
         help="factory(name) -> Executor, called once. Instead of --task.",
     ),
 ]
+EvaluateOption = Annotated[
+    str | None,
+    typer.Option(
+        "--evaluate",
+        metavar="FILE.py:FUNCTION",
+        help="function(arrays, task) -> metrics, called with the whole model where the server has "
+        "it evaluated (--evaluate-every). With --task.",
+    ),
+]
 Weight = Annotated[
     float,
     typer.Option(
@@ -141,6 +150,7 @@ def client(
     ],
     task: TaskOption = None,
     executor: ExecutorOption = None,
+    evaluate: EvaluateOption = None,
     weight: Weight = 1.0,
     metrics: Metrics = None,
     report_fd: ReportFd = None,
@@ -151,7 +161,7 @@ def client(
     tune_allocator()
     check_address("--server", server)
     check_metrics(metrics)
-    make = maker_of(task, executor, weight)
+    make = maker_of(task, executor, weight, evaluate)
     if common.is_check:
         check_visiting(server, common.config)
         common.passed()

@@ -19,6 +19,7 @@ from streamlink.cli.errors import CommandError
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.jobs import (
     Compress,
+    EvaluateOption,
     ExecutorOption,
     JobName,
     LedgerFile,
@@ -51,6 +52,7 @@ def mpi(
     store: Store,
     task: TaskOption = None,
     executor: ExecutorOption = None,
+    evaluate: EvaluateOption = None,
     clients_per_rank: Annotated[
         int,
         typer.Option(min=1, help="Number of clients in each process but the first."),
@@ -81,7 +83,7 @@ def mpi(
     check_visiting(_SERVER, common.config)  # first of all, whether there is MPI
 
     def make() -> Callable[[str], Executor]:
-        return maker_of(task, executor, weight)
+        return maker_of(task, executor, weight, evaluate)
 
     if common.is_check:
         make()

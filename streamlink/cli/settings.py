@@ -75,6 +75,8 @@ ROUNDS = (
     "rounds.aggregator",
     "rounds.part",
     "rounds.duplex_bytes",
+    "rounds.evaluate_every",
+    "rounds.evaluate_timeout",
 )
 """Rules of a round that have their own flag."""
 

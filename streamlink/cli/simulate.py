@@ -16,6 +16,7 @@ from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.jobs import (
     Compress,
+    EvaluateOption,
     ExecutorOption,
     JobName,
     ReportFile,
@@ -40,6 +41,7 @@ def simulate(
     store: Store,
     task: TaskOption = None,
     executor: ExecutorOption = None,
+    evaluate: EvaluateOption = None,
     clients: Annotated[int, typer.Option(min=1, help="Number of clients: site-1, site-2, ...")] = 2,
     weight: Weight = 1.0,
     compress: Compress = None,
@@ -58,7 +60,7 @@ def simulate(
     the section security is ignored.
     """
     config = fitted(common.config, clients, "--clients")
-    make = maker_of(task, executor, weight)  # reported once, here, and not by each client
+    make = maker_of(task, executor, weight, evaluate)  # reported once, here, and not by each client
     check_report(report)
     place = store_with_a_model(store, compress)
     check_job(place, config, spool)
@@ -76,6 +78,8 @@ def simulate(
     if resume:
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]
+    if evaluate is not None:
+        work += ["--evaluate", evaluate]
     # As options and not as a file: the children get what was decided here, whatever happens to the
     # file meanwhile.
     settings = spelled(config)

@@ -20,7 +20,9 @@ from streamlink_fl import signals
 __all__ = ["maker_of"]
 
 
-def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[[str], Executor]:
+def maker_of(
+    task: str | None, executor: str | None, weight: float, evaluate: str | None = None
+) -> Callable[[str], Executor]:
     """Import the user's code, and return a function that makes the executor of a client by name.
 
     That function raises ``CommandError`` if the user's factory fails.
@@ -29,6 +31,7 @@ def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[
         task: names a ``function(tensor, start, values) -> values``.
         executor: names a ``factory(name) -> Executor``. Exactly one of the two is given.
         weight: of the client's updates; with ``task`` only.
+        evaluate: names an ``evaluate(arrays, task) -> metrics``; with ``task`` only.
 
     Raises:
         CommandError: neither or both are given, or the code cannot be used; says why.
@@ -38,12 +41,15 @@ def maker_of(task: str | None, executor: str | None, weight: float) -> Callable[
     if not is_weight(weight):
         raise CommandError(f"--weight is {weight}; {WEIGHTS_ALLOWED}")
     if task is not None:
-        work = StreamingExecutor(_load("--task", task), weight=weight)
+        evaluation = _load("--evaluate", evaluate) if evaluate is not None else None
+        work = StreamingExecutor(_load("--task", task), weight=weight, evaluate=evaluation)
         return lambda name: work
     assert executor is not None
     # Refused, not ignored: without the weight the mean would be another, and nobody would notice.
     if weight != 1.0:
         raise CommandError("--weight needs --task; an executor returns its own weight")
+    if evaluate is not None:
+        raise CommandError("--evaluate needs --task; give an executor its own evaluate=...")
     factory, where = _load("--executor", executor), executor
     return lambda name: _made(factory, where, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streamlink.executors.executor import Executor, Task, TaskOutcome
+from streamlink.executors.executor import Executor, Task, TaskOutcome, evaluate_with
 from streamlink.link.assignment import Assignment
 from streamlink.link.transfer import WAITING
 from streamlink.rounds.report import ClientProgress
@@ -37,6 +37,11 @@ class WatchedWork:
         down, up = (receipt.stats.total_bytes for receipt in (outcome.received, outcome.sent))
         self._ended = [ClientProgress("server", "done", up, down, up, down)]
         return outcome
+
+    def evaluate(self, task: Task, assignment: Assignment) -> object:
+        """See ``executors.evaluation.Evaluator``."""
+        self._task, self._ended = task, []
+        return evaluate_with(self._work, task, assignment)
 
     def headline(self) -> str:
         """Return what the bars are about."""

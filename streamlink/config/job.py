@@ -73,6 +73,25 @@ class RoundConfig(Settings):
     """Most attempts of one round (count). It also bounds how often a lost client may return within
     a round."""
 
+    evaluate_every: int = Field(default=0, ge=0)
+    """How many rounds lie between two evaluations of the new model at the clients (count); the last
+    model is evaluated, too. 0: none is."""
+
+    evaluate_timeout: float = Field(default=0.0, ge=0)
+    """The longest time of an evaluation at one client, transfer included (seconds); 0: no limit as
+    long as it makes progress."""
+
+    min_evaluate_clients: int = Field(default=1, ge=1, le=MAX_CLIENTS)
+    """The clients whose metrics an evaluation needs (count); with fewer it has no mean."""
+
+    evaluate_task_name: str = "evaluate"
+    """Name of the task with which a model is sent for evaluation."""
+
+    def is_evaluated(self, number: int, *, is_last: bool) -> bool:
+        """Return whether the model of round ``number`` is evaluated at the clients."""
+        every = self.evaluate_every
+        return bool(every) and (is_last or (number - self.start_round + 1) % every == 0)
+
     @property
     def awaited_clients(self) -> int:
         """How many clients the first round waits for (count)."""

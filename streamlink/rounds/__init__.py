@@ -2,11 +2,13 @@
 
 ``controller`` runs the rounds, ``ledger`` records which are done. ``aggregate`` turns updates into
 the new model; ``lockstep`` does so while they arrive, ``spool`` after it has stored them.
+``evaluate`` has the clients evaluate it.
 ``averaged`` is the mean alone, for programs that have their own rounds.
 """
 
 from streamlink.rounds.averaged import AveragedModel
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.evaluate.report import Evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, RoundNote, Trouble
 from streamlink.rounds.ledger import Ledger, Run
@@ -16,6 +18,7 @@ from streamlink.rounds.report import ClientProgress, RoundReport
 __all__ = [
     "AveragedModel",
     "ClientProgress",
+    "Evaluation",
     "EventKind",
     "JobState",
     "Ledger",

@@ -29,6 +29,8 @@ from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
+from streamlink.rounds.evaluate.clients import ClientEvaluation
+from streamlink.rounds.evaluate.report import log_evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.ledger import Ledger, Run
@@ -156,6 +158,7 @@ class ScatterAndGather:
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
+        self._evaluation = ClientEvaluation(server, self._store, self._plan)
         self._ended: Sequence[ClientProgress] = ()
         self._has_waited = False
 
@@ -179,7 +182,7 @@ class ScatterAndGather:
         first = self._ledger.next_round if self._ledger is not None else config.start_round
         done = self._ledger.reports if self._ledger is not None else []
         try:
-            reports = list(done)
+            reports = self._caught_up(done, last)
             for number in range(first, last + 1):
                 reports.append(self.run_round(number, is_last=number == last))
                 self._wait_if_needed()
@@ -208,7 +211,8 @@ class ScatterAndGather:
         here = {each.peer_name for each in self._recover()}
         if ledger is not None and ledger.is_resumed:
             named = set(ledger.clients)
-            if ledger.is_finished:
+            last = config.start_round + config.num_rounds - 1
+            if ledger.is_finished and self._unevaluated(last) is None:
                 seconds = 0.0 if ledger.is_over else self._server.config.timeouts.reconnect_timeout
                 count = enough = 0
         self._server.wait_for_peers(
@@ -223,11 +227,12 @@ class ScatterAndGather:
             self.wait_for_clients()
 
     def run_round(self, number: int, *, is_last: bool = True) -> RoundReport:
-        """Run one round, over as many attempts as it needs.
+        """Run one round, over as many attempts as it needs; evaluate its model if that is due.
 
         Args:
             number: of the round.
-            is_last: no round follows at once, so the new model is not sent early (duplex).
+            is_last: no round follows at once, so the new model is evaluated if any is, and not sent
+                early (duplex).
 
         Raises:
             QuorumNotReached: fewer than ``min_clients`` whole updates came; the last model stays.
@@ -238,8 +243,10 @@ class ScatterAndGather:
         """
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(EventKind.ROUND_STARTED, first)
+        is_evaluated = self._config.is_evaluated(number, is_last=is_last)
         try:
-            report = self._run_round(number, is_last)
+            # A client that has the next model early would train it before it can evaluate this one.
+            report = self._run_round(number, is_last or is_evaluated)
         except BaseException as error:
             self._lockstep.forget(f"round {number} failed")
             self._plan.emit(EventKind.ROUND_FAILED, first, detail=str(error))
@@ -255,13 +262,53 @@ class ScatterAndGather:
         self._plan.tracker.count(report)
         attempt = Attempt(self._plan.job, number, report.attempt)
         self._plan.emit(EventKind.ROUND_DONE, attempt, report=report)
+        return self._evaluate(report) if is_evaluated else report
+
+    def _evaluate(self, report: RoundReport) -> RoundReport:
+        """Have the clients evaluate the model in the store; return the round's report with that."""
+        attempt = Attempt(self._plan.job, report.round, report.attempt)
+        evaluation = self._evaluation.run(attempt)
+        report = replace(report, evaluation=evaluation)
+        if self._ledger is not None:
+            self._ledger.evaluated(report)
+        log_evaluation(report.round, evaluation)
+        self._plan.emit(EventKind.EVALUATED, attempt, report=report)
         return report
+
+    def _caught_up(self, done: list[RoundReport], last: int) -> list[RoundReport]:
+        """Evaluate the last committed model if an earlier server was killed before it had done so.
+
+        Args:
+            done: the reports that the ledger has.
+            last: number of the last round.
+
+        Returns:
+            The reports, with that evaluation. If the report of the round is lost, one that has
+            nothing else.
+        """
+        number = self._unevaluated(last)
+        if number is None:
+            return list(done)
+        known = done[-1] if done and done[-1].round == number else None
+        report = self._evaluate(known or RoundReport(number, 1, 0.0, {}, {}))
+        return [*(done[:-1] if known else done), report]
+
+    def _unevaluated(self, last: int) -> int | None:
+        """Return the number of the last committed round if its evaluation is missing."""
+        ledger = self._ledger
+        if ledger is None or not ledger.rounds or ledger.is_over:
+            return None
+        number = ledger.next_round - 1
+        is_due = self._config.is_evaluated(number, is_last=number == last)
+        return number if is_due and ledger.evaluated_round != number else None
 
     def client_progress(self) -> list[ClientProgress]:
         """Return how far each client is in the round that runs; cheap, from any thread.
 
         Between two rounds, and after the last, that of the clients whose updates counted.
         """
+        if evaluating := self._evaluation.progress:
+            return evaluating
         spooled = self._spooled  # read once: the rounds' thread may set it to None
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges
         return [progress_of(exchange) for exchange in list(running)] or list(self._ended)

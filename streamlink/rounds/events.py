@@ -32,6 +32,14 @@ class EventKind(Enum):
     """``report`` has its result."""
     ROUND_FAILED = "round failed"
     """No new model; ``detail`` says why."""
+    EVALUATION_STARTED = "evaluation started"
+    """Of the round's new model, where ``evaluate_every`` wants it; after ``ROUND_DONE``."""
+    CLIENT_EVALUATED = "client evaluated"
+    """``peer`` has answered with its metrics."""
+    CLIENT_NOT_EVALUATED = "client not evaluated"
+    """``peer`` was asked in vain; ``detail`` says why."""
+    EVALUATED = "evaluated"
+    """``report`` has the result, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +54,4 @@ class RoundEvent:
     detail: str = ""
     """Why, where there is a reason to give."""
     report: RoundReport | None = None
-    """The result of the round; of ``ROUND_DONE`` only."""
+    """The result of the round; of ``ROUND_DONE`` and ``EVALUATED`` only."""

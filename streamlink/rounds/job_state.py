@@ -56,7 +56,7 @@ class JobState:
     job: str
     phase: str = "waiting for clients"
     """``waiting for clients``, ``gathering`` (models are sent, trained and received),
-    ``averaging``, ``storing``, ``between rounds``, ``done``, ``failed``."""
+    ``averaging``, ``storing``, ``between rounds``, ``evaluating``, ``done``, ``failed``."""
     since: float = 0.0
     """Since when (seconds since 1970)."""
     round: int | None = None
@@ -155,7 +155,8 @@ class JobTracker:
 
     def _take(self, event: RoundEvent) -> None:
         number, attempt = event.attempt.round, event.attempt.attempt
-        if event.kind is EventKind.ROUND_STARTED:
+        is_resumed = event.kind is EventKind.EVALUATION_STARTED and number != self._round
+        if event.kind is EventKind.ROUND_STARTED or is_resumed:
             self._round, self._attempt = number, attempt
             self._lost.clear()
         elif number != self._round:
@@ -163,7 +164,7 @@ class JobTracker:
         if event.kind is EventKind.TASK_OFFERED:
             self._attempt = max(self._attempt, attempt)
             self._lost.pop(event.peer_name, None)
-        if event.kind in (EventKind.CLIENT_DROPPED, EventKind.ROUND_FAILED):
+        if event.kind in _TROUBLES:
             detail = event.detail[:_WIDTH]
             self._troubles.append(Trouble(self._clock.wall(), number, event.peer_name, detail))
         if event.kind is EventKind.CLIENT_DROPPED and len(self._lost) < LOST_KEPT:
@@ -177,6 +178,11 @@ class JobTracker:
             self._phase, self._since = phase, self._clock.wall()
 
 
+_TROUBLES = (
+    *(EventKind.CLIENT_DROPPED, EventKind.ROUND_FAILED),
+    EventKind.CLIENT_NOT_EVALUATED,
+)
+
 _PHASES = {
     EventKind.ROUND_STARTED: "gathering",
     EventKind.TASK_OFFERED: "gathering",
@@ -184,6 +190,8 @@ _PHASES = {
     EventKind.BEFORE_PERSIST: "storing",
     EventKind.ROUND_DONE: "between rounds",
     EventKind.ROUND_FAILED: "failed",
+    EventKind.EVALUATION_STARTED: "evaluating",
+    EventKind.EVALUATED: "between rounds",
 }
 
 # What operators act on; the rest would bury it, and ``on_event`` has all of it.
@@ -191,6 +199,7 @@ _LEVELS = {
     EventKind.ROUND_STARTED: logging.INFO,
     EventKind.CLIENT_DROPPED: logging.WARNING,
     EventKind.ROUND_FAILED: logging.ERROR,
+    EventKind.CLIENT_NOT_EVALUATED: logging.WARNING,
 }
 
 

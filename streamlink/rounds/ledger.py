@@ -33,6 +33,7 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.durable import aside_of, write_durably
+from streamlink.rounds.evaluate.report import Evaluation
 from streamlink.rounds.report import RoundReport
 from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.preflight import require_replaceable
@@ -126,6 +127,8 @@ class _Page:
     """Clients that an operator has excluded, and why."""
     aggregator: str = "mean"
     """How updates become the new model; see ``ScatterAndGather``."""
+    evaluated_round: int | None = None
+    """The last round whose model was evaluated."""
 
     @property
     def is_finished(self) -> bool:
@@ -236,10 +239,12 @@ class Ledger:
 
         A round has none if the server was killed right after its commit.
         """
-        return [
-            RoundReport(**{**each, "recovered": tuple(each["recovered"])})
-            for each in self._page.reports
-        ]
+        return [_report(each) for each in self._page.reports]
+
+    @property
+    def evaluated_round(self) -> int | None:
+        """Number of the last round whose model was evaluated; None: of no round."""
+        return self._page.evaluated_round
 
     @property
     def barred(self) -> dict[str, str]:
@@ -283,6 +288,14 @@ class Ledger:
         reports = _newest((*self._page.reports, asdict(report)))
         done = self._page.done + 1
         self._write(intent=None, done=done, digest=self._present, reports=reports)
+
+    def evaluated(self, report: RoundReport) -> None:
+        """Record the evaluation of the last committed model, in its round's report."""
+        earlier = self._page.reports
+        if earlier and earlier[-1]["round"] == report.round:
+            earlier = earlier[:-1]
+        reports = _newest((*earlier, asdict(report)))
+        self._write(evaluated_round=report.round, reports=reports)
 
     def bar(self, client: str, reason: str) -> None:
         """Record that a client is excluded, by later servers too."""
@@ -430,6 +443,16 @@ def _newest(reports: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
             break
         first -= 1
     return reports[first:]
+
+
+def _report(facts: Mapping[str, Any]) -> RoundReport:
+    # Ledgers from before evaluations have none.
+    evaluation = facts.get("evaluation")
+    changed: dict[str, Any] = {
+        "recovered": tuple(facts["recovered"]),
+        "evaluation": Evaluation(**evaluation) if evaluation else None,
+    }
+    return RoundReport(**{**facts, **changed})
 
 
 def _shown(digest: str) -> str:

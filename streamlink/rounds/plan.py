@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from streamlink.clock import Clock
 from streamlink.config import RoundConfig
+from streamlink.errors import RoundError
 from streamlink.filters import Filter
 from streamlink.link import Attempt
 from streamlink.rounds.aggregate.aggregator import Aggregator
@@ -49,6 +50,20 @@ class Plan:
         # The table of this server first: what a client declares counts only where it has no entry.
         return (self.weights or {}).get(peer_name, given)
 
+    def facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
+        """Return the small facts that go with the task of ``peer``.
+
+        Raises:
+            RoundError: one of them is no text.
+        """
+        facts = self.metadata(attempt, peer_name)
+        for name, value in facts.items():
+            if not all(isinstance(text, str) for text in (name, value)):
+                raise RoundError(
+                    f"the metadata for {peer_name} has {name!r}: {value!r}; both must be text (str)"
+                )
+        return facts
+
     def emit(
         self,
         kind: EventKind,
@@ -84,7 +99,11 @@ class Plan:
             self.emit(kind, attempt)
 
 
-_PAST = (EventKind.AFTER_PERSIST, EventKind.ROUND_DONE, EventKind.ROUND_FAILED)
+_PAST = (
+    *(EventKind.AFTER_PERSIST, EventKind.ROUND_DONE, EventKind.ROUND_FAILED),
+    *(EventKind.EVALUATION_STARTED, EventKind.CLIENT_EVALUATED),
+    *(EventKind.CLIENT_NOT_EVALUATED, EventKind.EVALUATED),
+)
 """Events after which an exception can no longer fail the round."""
 
 _EVENTS = {

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from streamlink.errors import StreamAborted, StreamlinkError
 from streamlink.link.peer_request import PeerRequest, is_peers_turn
 from streamlink.link.transfer import WAITING
+from streamlink.rounds.evaluate.report import Evaluation
 
 __all__ = [
     "ClientProgress",
@@ -45,6 +46,8 @@ class RoundReport:
     """Contributors whose update a restarted server found in its spool."""
     client_metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """Each contributor's own metrics, as its task reported them, before they were averaged."""
+    evaluation: Evaluation | None = None
+    """What the clients found of the new model; None: it was not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

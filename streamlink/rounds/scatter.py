@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from streamlink.errors import (
     AbortCode,
     ModelError,
-    RoundError,
     StoreError,
     StreamAborted,
     StreamlinkError,
@@ -122,7 +121,7 @@ class Scatter:
     def _ask(
         self, peer: Peer, source: ModelSource, attempt: Attempt, update_start: int = 0
     ) -> PeerRequest:
-        rules, metadata = self._plan.rules, self._facts(attempt, peer.name)
+        rules, metadata = self._plan.rules, self._plan.facts(attempt, peer.name)
         spec, sends, returns = source.spec, None, None
         if update_start:
             part = part_of(spec, rules.part)
@@ -147,15 +146,6 @@ class Scatter:
         self.exchanges[peer.name] = exchange
         self._plan.emit(EventKind.TASK_OFFERED, attempt, peer.name)
         return exchange
-
-    def _facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
-        facts = self._plan.metadata(attempt, peer_name)
-        for name, value in facts.items():
-            if not all(isinstance(text, str) for text in (name, value)):
-                raise RoundError(
-                    f"the metadata for {peer_name} has {name!r}: {value!r}; both must be text (str)"
-                )
-        return facts
 
     def _filtered(self, source: ModelSource, peer_name: str) -> ModelSource:
         facts = FilterContext(self.attempt, peer_name)

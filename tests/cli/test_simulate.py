@@ -39,6 +39,9 @@ def hang(tensor, start, values):
         threading.Event().wait()
     return values
 
+def mean(arrays, task):
+    return {"mean": float(arrays["a"].mean())}
+
 def measured(name):
     return streamlink.StreamingExecutor(add, metrics=lambda: {"loss": float(name[-1])})
 
@@ -154,6 +157,17 @@ def test_a_job_runs_to_its_end(place: Path, fill: Fill, compress: Literal["none"
         assert re.search(rf"│ {name} +│ +\d+ │ +\d+ │ +\d+ │ +\d+\.\d │", running.output)
     assert (place / "x.log").read_text().count("transfer done") == 8
     assert (place / "x.site-1.log").exists()
+
+
+@pytest.mark.processes
+def test_each_model_is_evaluated_by_a_function_of_the_task_file(place: Path, fill: Fill) -> None:
+    fill("none")
+    options = ["--evaluate", "tasks.py:mean", "--evaluate-every", 1, "--report", "r.json"]
+    with Command(job("add", "--num-rounds", 2, *options), place) as running:
+        assert running.end() == 0, running.log
+    found = [each["evaluation"] for each in json.loads((place / "r.json").read_text())["reports"]]
+    assert [each["metrics"] for each in found] == [{"mean": 1.0}, {"mean": 2.0}]
+    assert found[1]["client_metrics"] == {"site-1": {"mean": 2.0}, "site-2": {"mean": 2.0}}
 
 
 @pytest.mark.processes
