@@ -11,19 +11,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.errors import ModelError, UnsupportedDtype
+from streamlink.errors import ModelError
 from streamlink.link import UpdateKind
-from streamlink.model.spec import DTYPES, dtype_name
 from streamlink.rounds.aggregate.compensated import ARRAYS, CompensatedMean
 from streamlink.rounds.aggregate.integers import ARRAYS as INTEGER_ARRAYS
 from streamlink.rounds.aggregate.integers import IntegerMean
-from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
+from streamlink.rounds.aggregate.rounding import add_shift, round_into
+from streamlink.rounds.aggregate.validate import (
+    WEIGHTS_ALLOWED,
+    check_arrays,
+    is_weight,
+    known_dtype,
+)
 
 __all__ = ["WeightedMean", "weighted_metrics"]
 
@@ -107,7 +111,7 @@ class WeightedMean:
 
     def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
         """Return whether ``combine`` needs the base's elements of this dtype."""
-        return self._has_differences and _known_dtype(dtype).kind not in "iub"
+        return self._has_differences and known_dtype(dtype).kind not in "iub"
 
     def combine(
         self,
@@ -134,12 +138,12 @@ class WeightedMean:
             ModelError: the arrays do not fit the weights, each other, or ``dtype``.
             UnsupportedDtype: ``dtype`` is none that a model may have.
         """
-        elements = _known_dtype(dtype)
+        elements = known_dtype(dtype)
         if not self.needs_base(elements):
             base = None
         elif base is None:
             raise ModelError(f"differences of dtype {elements} need the base they are from")
-        self._check_arrays(elements, inputs, out, base)
+        check_arrays(len(self._weights), elements, inputs, out, base)
         with np.errstate(all="ignore"):
             if elements.kind in "iub":
                 self._mean_of_integers(inputs, out)
@@ -152,22 +156,6 @@ class WeightedMean:
                 base = None if base is None else base.view(part)
             return self._mean_of_floats(inputs, out, base)
 
-    def _check_arrays(
-        self, dtype: np.dtype[Any], inputs: Sequence[_Array], out: _Array, base: _Array | None
-    ) -> None:
-        if len(inputs) != len(self._weights):
-            raise ModelError(f"{len(inputs)} inputs for {len(self._weights)} weights")
-        arrays = [(f"input {number}", values) for number, values in enumerate(inputs)]
-        if base is not None:
-            arrays.append(("base", base))
-        for name, values in [*arrays, ("out", out)]:
-            if values.dtype != dtype:
-                raise ModelError(f"{name} has dtype {values.dtype}, expected {dtype}")
-            if values.shape != (out.size,):
-                raise ModelError(f"{name} has shape {values.shape}, expected ({out.size},)")
-        if not out.flags.writeable:
-            raise ModelError("out is read-only")
-
     # --- floating point -----------------------------------------------------
 
     def _mean_of_floats(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
@@ -177,6 +165,7 @@ class WeightedMean:
         for block in _blocks(out.size, _FLOAT_BLOCK):
             size = block.stop - block.start
             mean, term = self._scratch[0, :size], self._scratch[1, :size]
+            mask = self._mask[:size]
             product = mean
             for number, weight, _ in self._terms:
                 # Widening first and working in place is faster than ufuncs that cast as they go.
@@ -189,7 +178,7 @@ class WeightedMean:
             if self._total != 1.0:
                 # Never times 1/total: that rounds twice.
                 np.divide(mean, self._total, out=mean)
-            is_finite &= self._store(mean, term, out[block])
+            is_finite &= round_into(mean, term, mask, out[block])
         return is_finite
 
     def _shift_base(self, inputs: Sequence[_Array], out: _Array, base: _Array) -> bool:
@@ -197,6 +186,7 @@ class WeightedMean:
         is_finite = True
         for block in _blocks(out.size, _INTEGER_BLOCK):
             before, shift, term = (array[: block.stop - block.start] for array in arrays[:3])
+            mask = self._mask[: block.stop - block.start]
             np.copyto(before, base[block], casting="unsafe")
             shift.fill(0.0)
             for number, weight, is_difference in self._terms:
@@ -206,8 +196,8 @@ class WeightedMean:
                 np.multiply(term, weight, out=term)
                 np.add(shift, term, out=shift)
             np.divide(shift, self._total, out=shift)
-            self._add(shift, before)
-            is_finite &= self._store(before, term, out[block])
+            add_shift(shift, before, mask)
+            is_finite &= round_into(before, term, mask, out[block])
         return is_finite
 
     def _compensated_mean(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
@@ -222,26 +212,7 @@ class WeightedMean:
                 None if base is None else base[block],
                 arrays,
             )
-            is_finite &= self._store(mean, arrays[0], out[block])
-        return is_finite
-
-    def _add(self, shift: _Floats, target: _Floats) -> None:
-        mask = self._mask[: shift.size]
-        np.equal(shift, 0.0, out=mask)
-        # Adding -0.0 leaves every number as it is; adding 0.0 would make 0.0 of -0.0.
-        np.copyto(shift, -0.0, where=mask)
-        np.add(target, shift, out=target)
-
-    def _store(self, mean: _Floats, spare: _Floats, out: _Array) -> bool:
-        mask = self._mask[: mean.size]
-        is_finite = bool(np.isfinite(mean, out=mask).all())
-        if not is_finite:
-            np.isnan(mean, out=mask)
-        if (grid := _GRIDS.get(out.dtype)) is not None:
-            _round_to_grid(mean, spare, grid)
-        np.copyto(out, mean, casting="unsafe")
-        if not is_finite:
-            np.copyto(out, np.array(np.nan, out.dtype), where=mask)
+            is_finite &= round_into(mean, arrays[0], self._mask[:size], out[block])
         return is_finite
 
     # --- integers -----------------------------------------------------------
@@ -264,49 +235,8 @@ def weighted_metrics(reports: Sequence[tuple[float, Mapping[str, float]]]) -> di
     return {name: float(total / weights) for name, (total, weights) in sums.items() if weights}
 
 
-def _known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
-    if isinstance(dtype, str):
-        if dtype not in DTYPES:
-            raise UnsupportedDtype(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
-        return DTYPES[dtype]
-    return DTYPES[dtype_name(dtype)]
-
-
 def _blocks(count: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
-
-
-# --- rounding float64 to the small formats ----------------------------------
-
-
-class _Grid(NamedTuple):
-    digits: int  # of the significand, with the leading one
-    smallest_exponent: int  # of the normal numbers; those below share its spacing
-
-
-# ml_dtypes converts float64 by way of float32 and so rounds twice; NumPy's own float16 does not.
-_GRIDS: dict[np.dtype[Any], _Grid] = {
-    np.dtype(ml_dtypes.bfloat16): _Grid(8, -126),
-    np.dtype(ml_dtypes.float8_e4m3fn): _Grid(4, -6),
-    np.dtype(ml_dtypes.float8_e5m2): _Grid(3, -14),
-}
-
-
-def _round_to_grid(values: _Floats, spare: _Floats, grid: _Grid) -> None:
-    """Round ``values`` in place, half to even, to what ``grid`` can hold, so that casting is exact.
-
-    Adding 1.5 * 2^52 times the spacing wanted leaves no room for finer bits: the addition itself
-    rounds them away, correctly. Subtracting it again is exact.
-    """
-    exponents = np.uint64(0x7FF << 52)
-    np.bitwise_and(values.view(np.uint64), exponents, out=spare.view(np.uint64))
-    # The power of two at or below each value: not under the smallest, and finite for infinities.
-    np.clip(spare, 2.0**grid.smallest_exponent, 2.0**512, out=spare)
-    np.multiply(spare, 1.5 * 2.0 ** (53 - grid.digits), out=spare)
-    np.copysign(spare, values, out=spare)
-    np.add(values, spare, out=values)
-    np.subtract(values, spare, out=values)
-    np.copysign(values, spare, out=values)  # what became zero keeps its sign
 
 
 def _check_weights(weights: tuple[float, ...]) -> None:

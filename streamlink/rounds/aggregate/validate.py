@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.errors import ModelError, SpecMismatch
+from streamlink.errors import ModelError, SpecMismatch, UnsupportedDtype
 from streamlink.link import Update
-from streamlink.model.spec import ModelSpec
+from streamlink.model.spec import DTYPES, ModelSpec, dtype_name
 
 __all__ = [
     "WEIGHTS_ALLOWED",
     "check_announced",
+    "check_arrays",
     "check_metrics",
     "check_weight",
     "first_non_finite",
     "is_weight",
+    "known_dtype",
 ]
 
 WEIGHTS_ALLOWED = "a weight is 0, for an update that must not count, or between 1e-100 and 1e+100"
@@ -97,3 +99,42 @@ def first_non_finite(values: npt.NDArray[Any]) -> int:
             if not is_finite.all():
                 return int(start + is_finite.argmin())
     return -1
+
+
+def known_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any]:
+    """Return NumPy's dtype for a name of safetensors, or for itself.
+
+    Raises:
+        UnsupportedDtype: no model may have it.
+    """
+    if isinstance(dtype, str):
+        if dtype not in DTYPES:
+            raise UnsupportedDtype(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
+        return DTYPES[dtype]
+    return DTYPES[dtype_name(dtype)]
+
+
+def check_arrays(
+    count: int,
+    dtype: np.dtype[Any],
+    inputs: Sequence[npt.NDArray[Any]],
+    out: npt.NDArray[Any],
+    base: npt.NDArray[Any] | None,
+) -> None:
+    """Check what an aggregation is given: ``count`` inputs, all arrays alike.
+
+    Raises:
+        ModelError: they do not fit each other or ``dtype``, or ``out`` cannot be written.
+    """
+    if len(inputs) != count:
+        raise ModelError(f"{len(inputs)} inputs for {count} weights")
+    arrays = [(f"input {number}", values) for number, values in enumerate(inputs)]
+    if base is not None:
+        arrays.append(("base", base))
+    for name, values in [*arrays, ("out", out)]:
+        if values.dtype != dtype:
+            raise ModelError(f"{name} has dtype {values.dtype}, expected {dtype}")
+        if values.shape != (out.size,):
+            raise ModelError(f"{name} has shape {values.shape}, expected ({out.size},)")
+    if not out.flags.writeable:
+        raise ModelError("out is read-only")
