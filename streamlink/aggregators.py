@@ -7,5 +7,6 @@ class with the methods of ``Aggregator``.
 
 from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
 from streamlink.rounds.aggregate.aggregators import Mean, aggregator_of
+from streamlink.rounds.aggregate.order import Median, TrimmedMean
 
-__all__ = ["Aggregation", "Aggregator", "Mean", "aggregator_of"]
+__all__ = ["Aggregation", "Aggregator", "Mean", "Median", "TrimmedMean", "aggregator_of"]

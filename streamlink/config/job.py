@@ -59,7 +59,8 @@ class RoundConfig(Settings):
 
     aggregator: str = "mean"
     """How updates become the new model: NAME, or NAME:SETTING=VALUE,SETTING=VALUE. ``mean`` is
-    their weighted mean (FedAvg)."""
+    their weighted mean (FedAvg), ``median`` and ``trimmed_mean:beta=0.2`` withstand updates that
+    are wrong."""
 
     part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors that clients send back, separated by commas;

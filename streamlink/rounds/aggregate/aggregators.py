@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from pydantic import ValidationError
 
-from streamlink.config.values import Settings
 from streamlink.link import UpdateKind
 from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
 from streamlink.rounds.aggregate.mean import WeightedMean
+from streamlink.rounds.aggregate.named import NamedSettings
+from streamlink.rounds.aggregate.order import Median, TrimmedMean
 
 __all__ = ["AGGREGATORS", "MEAN", "Mean", "aggregator_of"]
-
-
-class NamedSettings(Settings):
-    """Base of our aggregators: settings, with a name by which a job is given them."""
-
-    name: ClassVar[str]
-    """The aggregator's name."""
-
-    def __str__(self) -> str:
-        """Return the name and every setting, in the form that ``aggregator_of`` takes."""
-        # Defaults, too: a later version may have others, and a resumed job must not change.
-        settings = ",".join(f"{key}={value}" for key, value in self.model_dump().items())
-        return f"{self.name}:{settings}" if settings else self.name
 
 
 class Mean(NamedSettings):
@@ -54,9 +41,7 @@ class Mean(NamedSettings):
 MEAN = Mean()
 """The default."""
 
-AGGREGATORS: dict[str, type[Aggregator]] = {
-    "mean": Mean,
-}
+AGGREGATORS: dict[str, type[Aggregator]] = {each.name: each for each in (Mean, Median, TrimmedMean)}
 """Every aggregator, by the name that ``RoundConfig.aggregator`` takes; made from its settings."""
 
 
