@@ -287,7 +287,7 @@ def test_without_a_root_certificate_the_public_authorities_vouch_for_the_host(
     assert security == sl.SecurityConfig(server_name=host)
 
 
-def test_certificates_that_are_given_as_bytes_are_kept_in_files_of_this_user(
+def test_certificates_that_are_given_as_bytes_are_kept_in_memory(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(ValueError, match="as bytes"):
@@ -305,8 +305,8 @@ def test_certificates_that_are_given_as_bytes_are_kept_in_files_of_this_user(
     with StreamlinkServerAgent(agent) as server:
         with joined(server, grpc_configs=at_client) as client:
             assert same(client.get_global_model(), MODEL)
-            key = client.private_file("key", b"secret")
-            assert key.parent.stat().st_mode & 0o077 == 0
+            key = client.private_file("secret")
+            assert key.read_text() == "secret"
     assert not key.exists()
 
 

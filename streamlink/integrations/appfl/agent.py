@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
-import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -18,6 +15,7 @@ from streamlink import LinkConfig
 from streamlink.errors import ModelError, RoundError
 from streamlink.integrations.appfl.trust import link_config
 from streamlink.integrations.appfl.wrapper import KEY, RPC_SECONDS, Wrapper, require_plain, section
+from streamlink.integrations.tokens import TokenList
 from streamlink.integrations.torch_models import Tensors
 from streamlink.objects import ObjectLimits, ObjectServer
 
@@ -58,12 +56,11 @@ class StreamlinkServerAgent(Wrapper):
         require_plain(server)
         require_plain(agent.server_agent_config.client_configs)
         self._issued, self._lock = dict[str, str](), threading.Lock()
-        self._tokens: Path | None = None
+        self._admitted: TokenList | None = None
         if config is None:
-            self._tokens = self.private_file("tokens", "")
-            self._token_of("nobody")  # a list of tokens has at least one
+            self._admitted = TokenList()
             theirs = section(server, "comm_configs", "grpc_configs")
-            config = link_config(theirs, keep=self.private_file, tokens=self._tokens)
+            config = link_config(theirs, keep=self.private_file, tokens=self._admitted.path)
         self._is_lost, self._heard_at = False, time.monotonic()
         self.objects = ObjectServer(address, config=config, limits=limits, spool=spool)
 
@@ -75,9 +72,9 @@ class StreamlinkServerAgent(Wrapper):
         """Return the clients' configuration; with a token for the client that asks for one."""
         name = kwargs.pop(KEY, None)
         configs = self._wrapped.get_client_configs(**kwargs)
-        if name is not None and self._tokens is not None:
+        if name is not None and self._admitted is not None:
             configs = copy.deepcopy(configs)  # the token is for one client only
-            configs[KEY] = self._token_of(str(name))
+            configs[KEY] = self._token_of(str(name), self._admitted)
         return configs
 
     def get_parameters(self, blocking: bool = False, **kwargs: Any) -> Any:
@@ -129,16 +126,12 @@ class StreamlinkServerAgent(Wrapper):
         reference = self.objects.put(model, readers=(name,), reads=1, digest="")
         return {}, {**metadata, KEY: str(reference)}
 
-    def _token_of(self, name: str) -> str:
-        assert self._tokens is not None
+    def _token_of(self, name: str, admitted: TokenList) -> str:
         with self._lock:
-            token = self._issued.setdefault(name, secrets.token_urlsafe(32))
-            known = self._issued.items()
-            hashes = {each: hashlib.sha256(text.encode()).hexdigest() for each, text in known}
-            partial = self._tokens.with_name("partial")
-            partial.write_text(json.dumps(hashes))
-            partial.replace(self._tokens)  # the server reads it again with the next session
-        return token
+            if name not in self._issued:
+                self._issued[name] = admitted.admit(name)
+                admitted.publish()
+            return self._issued[name]
 
 
 def _require_whole(kwargs: Mapping[str, Any]) -> None:

@@ -108,5 +108,5 @@ class StreamlinkClientCommunicator(Wrapper):
         return self._objects
 
     def _own_config(self) -> LinkConfig:
-        token = {"token": self.private_file("token", self._token)} if self._token else {}
+        token = {"token": self.private_file(self._token)} if self._token else {}
         return link_config(self._grpc_configs, dials=self._address, keep=self.private_file, **token)

@@ -18,7 +18,7 @@ def link_config(
     grpc_configs: Mapping[str, Any],
     *,
     dials: str | None = None,
-    keep: Callable[[str, bytes], Path] | None = None,
+    keep: Callable[[str], Path] | None = None,
     **tokens: Path,
 ) -> LinkConfig:
     """Return settings with the certificates of a server's or client's ``grpc_configs``.
@@ -29,7 +29,7 @@ def link_config(
     Args:
         grpc_configs: of APPFL's server or client.
         dials: the address that a client dials; None at the server.
-        keep: writes a certificate that is given as bytes to a file; None: such ones are refused.
+        keep: makes a file of a certificate that is given as bytes; None: such ones are refused.
         tokens: fields of ``SecurityConfig``.
 
     Raises:
@@ -47,9 +47,9 @@ def link_config(
     return LinkConfig(security=SecurityConfig(**security), timeouts={"rejoin_timeout": 60.0})
 
 
-def _file_of(name: str, value: Any, keep: Callable[[str, bytes], Path] | None) -> Path:
+def _file_of(name: str, value: Any, keep: Callable[[str], Path] | None) -> Path:
     if not isinstance(value, bytes):
         return Path(value)
     if keep is None:
         raise ValueError(f"{name} is given as bytes; write it to a file and pass its path")
-    return keep(name, value)
+    return keep(value.decode("ascii"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
+
+from streamlink.integrations.tokens import SecretFile
 
 __all__ = ["KEY", "RPC_SECONDS", "Wrapper", "require_plain", "section"]
 
@@ -42,12 +43,9 @@ class Wrapper:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def private_file(self, name: str, content: str | bytes) -> Path:
-        """Return a new file in a folder that only this user reads, removed at the end."""
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-"))
-        path = Path(folder, name)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
+    def private_file(self, content: str) -> Path:
+        """Return the path of a file in memory, which ends with this or its process."""
+        return self._stack.enter_context(closing(SecretFile(content))).path
 
 
 def section(configs: Any, *names: str) -> Mapping[str, Any]:
