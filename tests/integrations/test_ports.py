@@ -1,14 +1,13 @@
-"""An object server on the first free port of a range, with a spool of its own."""
+"""An object server on the first free port of a range."""
 
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import pytest
 
 from streamlink.errors import AddressInUse
-from streamlink.integrations.ports import listening, with_own_spool
+from streamlink.integrations.ports import listening
 from streamlink.objects import ObjectServer
 
 
@@ -33,20 +32,3 @@ def test_a_range_without_a_free_port_is_an_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(AddressInUse):
             listening(f"127.0.0.1:{port}-{port}", ObjectServer)
-
-
-def of_a_job(spools: Path) -> ObjectServer:
-    return with_own_spool("127.0.0.1:0", ObjectServer, spools)
-
-
-def test_two_jobs_at_a_time_have_two_spools_and_a_later_one_removes_what_was_left(
-    tmp_path: Path,
-) -> None:
-    left = tmp_path / "spool-0" / ("5" * 32)  # an object of a job that was killed
-    with of_a_job(tmp_path / "spool"):
-        left.mkdir()
-        with of_a_job(tmp_path / "spool"):
-            assert left.exists()
-            assert sorted(each.name for each in tmp_path.iterdir()) == ["spool-0", "spool-1"]
-    with of_a_job(tmp_path / "spool"):
-        assert not left.exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 import weakref
@@ -24,6 +23,7 @@ from streamlink.config import ObjectLimits
 from streamlink.errors import ModelError
 from streamlink.integrations.flower import records
 from streamlink.integrations.flower.identity import SESSION, Admission
+from streamlink.integrations.folders import own_folder
 from streamlink.integrations.ports import listening
 from streamlink.objects import ObjectServer, OpenObject, Reference
 
@@ -78,7 +78,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
         listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free port of a range.
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
-        spool: directory for what clients send; by default a temporary one.
+        spool: directory for what clients send; by default a temporary one, which is removed at the
+            end, and after a kill by the next grid.
         poll_seconds: how often replies are asked for once their updates are here (seconds).
         idle_seconds: how much longer the wait is while no update has come; with both defaults it is
             3 s, as in Flower.
@@ -110,8 +111,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
             self.config = self._guard.config
             note, limits = partial(_note, self._updates), self._limits
             server = partial(ObjectServer, config=self.config, limits=limits, on_transfer=note)
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-"))
-            make = partial(server, spool=spool or Path(folder, "spool"))
+            spool = spool or stack.enter_context(own_folder("streamlink-flower"))
+            make = partial(server, spool=spool)
             self.objects = stack.enter_context(listening(listen, make))
             self.close = weakref.finalize(self, stack.pop_all().close)
 

@@ -8,8 +8,8 @@ dials only the host it was configured with. It listens nowhere.
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,8 @@ from nvflare.fuel.utils.memory_utils import try_malloc_trim
 from streamlink import LinkConfig, ModelSource, SecurityConfig, StreamlinkError
 from streamlink.config import ObjectLimits
 from streamlink.errors import ObjectRefused
-from streamlink.integrations.ports import with_own_spool
+from streamlink.integrations.folders import own_folder
+from streamlink.integrations.ports import listening
 from streamlink.integrations.tensors import StoredItems, fresh
 from streamlink.integrations.tokens import SecretFile, TokenList
 from streamlink.objects import ObjectClient, ObjectServer
@@ -68,7 +69,10 @@ class ServerSide:
         self._admitted, self._issued, self._lock = TokenList(), dict[str, str](), threading.Lock()
         security = _security(cell, "server", tokens=self._admitted.path)
         host = setting("listen", "0.0.0.0" if security.certificate else "127.0.0.1")
-        self.objects = _listening(f"{host}:{setting('ports', '0')}", LinkConfig(security=security))
+        address, config = f"{host}:{setting('ports', '0')}", LinkConfig(security=security)
+        with ExitStack() as stack:
+            self.objects = stack.enter_context(_listening(address, config, stack))
+            self._opened = stack.pop_all()
         _log.info("job %s: objects are served at %s", self._job, self.objects.address)
 
     def reaches(self, requester: str) -> bool:
@@ -99,16 +103,15 @@ class ServerSide:
 
     def close(self) -> None:
         """Stop serving, and remove everything that it holds."""
-        self.objects.close()
+        self._opened.close()
 
 
-def _listening(address: str, config: LinkConfig) -> ObjectServer:
-    """Return a server with a spool that no other job of this machine has."""
+def _listening(address: str, config: LinkConfig, stack: ExitStack) -> ObjectServer:
+    """Return a server with a spool of its own, which ``stack`` removes."""
     # Each object has one reader, so there is nothing to share.
     limits = ObjectLimits(ttl=float(setting("ttl", "86400")), shared_bytes=1 << 20)
-    server = partial(ObjectServer, config=config, limits=limits)
-    spools = Path(setting("spool", tempfile.gettempdir()), "streamlink-nvflare")
-    return with_own_spool(address, server, spools)
+    spool = stack.enter_context(own_folder("streamlink-nvflare", setting("spool", "")))
+    return listening(address, partial(ObjectServer, config=config, limits=limits, spool=spool))
 
 
 class SiteSide:
