@@ -108,7 +108,7 @@ class Serving:
             del self._handlers[topic]
             self._withdrawn[topic] = reason
         for taken in self._take_back(lambda key, each: each.topic is registered):
-            taken.asked.reply(error=f"topic {topic!r}: {reason}", metadata={UNSERVED: "1"})
+            _refuse(taken.asked, reason)
 
     def take(self, session: Session, request: Request, make: Callable[[], ClientRequest]) -> None:
         """Answer a request, or refuse it; called in the session's thread, returns at once."""
@@ -119,7 +119,7 @@ class Serving:
             return
         asked, key = make(), (session.session_id, request.request_id)
         crew = self._crews[found.answers]
-        taken = _Taken(found, asked, crew, lambda: self._handle(key, asked, found.handler))
+        taken = _Taken(found, asked, crew, lambda: self._handle(key, asked, found))
         with self._changed:
             # Before the crew has it, whose thread forgets it; and a cancel that follows at once
             # must find it.
@@ -170,15 +170,22 @@ class Serving:
             return f"{text} any more: {reason}"
         return f"{text}; it answers {', '.join(sorted(self._handlers))}" if self._handlers else text
 
-    def _handle(self, key: _Key, asked: ClientRequest, handler: Handler) -> None:
+    def _handle(self, key: _Key, asked: ClientRequest, topic: _Registered) -> None:
         with self._changed:
+            # A withdrawal finds no request that is on its way here: it has left the line, or was
+            # not in it yet.
+            is_served = self._handlers.get(asked.topic) is topic
+            reason = self._withdrawn.get(asked.topic, "")
             asked.has_begun = True
             self._waiting.discard(asked)
             self._changed.notify_all()
         try:
             # It may have been called off while it waited for a thread.
             asked.check()
-            handler(asked)
+            if is_served:
+                topic.handler(asked)
+            else:
+                _refuse(asked, reason)
         except BaseException as error:  # a handler may call ``sys.exit``: its client hears of it
             level = logging.WARNING if isinstance(error, StreamlinkError) else logging.ERROR
             text, trace = "%s asked for %r: %s", level == logging.ERROR
@@ -223,6 +230,10 @@ class Serving:
                 waiting = list(self._waiting)
             for asked in waiting:
                 asked.report_waiting()
+
+
+def _refuse(asked: ClientRequest, reason: str) -> None:
+    asked.reply(error=f"topic {asked.topic!r}: {reason}", metadata={UNSERVED: "1"})
 
 
 def _crew(answers: Answers, config: LinkConfig) -> Crew:

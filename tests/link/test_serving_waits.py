@@ -206,6 +206,29 @@ def test_a_topic_that_is_withdrawn_is_refused_with_the_reason_and_may_be_served_
         assert answer.metadata == {"is": "new"}
 
 
+@pytest.mark.parametrize("is_served_anew", [True, False])
+def test_a_request_that_a_thread_is_about_to_take_finds_its_handler_withdrawn(
+    asking: type[Asking], monkeypatch: pytest.MonkeyPatch, is_served_anew: bool
+) -> None:
+    called: list[str] = []
+    site = asking(sends_a_pattern)
+    first = site.server.serve("else", lambda asked: called.append("first"), answers="reply")
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            if self.name == "serve-reply":
+                first.close("enough")
+                if is_served_anew:
+                    site.server.serve("else", lambda asked: called.append("second"))
+            super().start()
+
+    with monkeypatch.context() as late:
+        late.setattr(threading, "Thread", Late)
+        with pytest.raises(TopicNotServed, match="'else': enough"):
+            site.client.ask("else", timeout=WAIT)
+    assert not called
+
+
 def test_what_waits_for_a_handler_that_is_withdrawn_is_refused(asking: type[Asking]) -> None:
     may_end = threading.Event()
     site = asking(sends_a_pattern, one_in_line())
