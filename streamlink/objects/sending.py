@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from streamlink.errors import (
     AbortCode,
     ObjectLimit,
@@ -23,6 +25,17 @@ __all__ = ["Sending"]
 
 _MOST_LAZY_READS = 1000  # of one client (count): measured at 1 KiB each
 _SOON_SECONDS = 1.0  # what a thread may need that only has to end
+_Who = tuple[str, str]  # a client's name, and its session
+
+
+@dataclass(eq=False, slots=True)
+class _LazyReader:
+    """The lazy reads of one session of a client, which come and go with it."""
+
+    presence: Presence
+    leases: set[Lease[Content]] = field(default_factory=set)
+    lost_at: float | None = None
+    """When it was seen to be lost; None: it is here."""
 
 
 class Sending:
@@ -38,8 +51,7 @@ class Sending:
         self._patience = patience
         self._running: dict[Lease[Content], SendTransfer] = {}
         self._ranges: set[SendTransfer] = set()  # to lazy readers
-        self._readers: dict[Lease[Content], Presence] = {}  # of lazy readers
-        self._lost: dict[Lease[Content], float] = {}  # those that are lost, and when it was seen
+        self._readers: dict[_Who, _LazyReader] = {}
         self._closed = ""
 
     def get(self, asked: ClientRequest, facts: Facts) -> None:
@@ -55,9 +67,7 @@ class Sending:
     def read(self, asked: ClientRequest, facts: Facts) -> None:
         """Send a range of an object to a lazy reader."""
         lease = self._lease(facts.reference, _holder(asked, facts), goes_on=True)
-        with self._changed:
-            self._readers[lease] = asked.presence
-            count = sum(each.holder.reader == asked.peer_name for each in self._readers)
+        count = self._note_reader(lease, asked.presence)
         if count > _MOST_LAZY_READS:
             self._end(lease, is_complete=False)
             raise ObjectLimit(f"this client has {count - 1} objects open; close some first")
@@ -95,22 +105,35 @@ class Sending:
             self._end(lease, is_complete=facts.is_complete)
         asked.reply()
 
+    def _note_reader(self, lease: Lease[Content], presence: Presence) -> int:
+        """Note who reads lazily, and return how many lazy reads this client has."""
+        with self._changed:
+            reader = self._readers.setdefault(_who(lease), _LazyReader(presence))
+            reader.presence = presence
+            reader.leases.add(lease)
+            name = lease.holder.reader
+            return sum(len(each.leases) for who, each in self._readers.items() if who[0] == name)
+
     def end_lost(self) -> None:
         """End the reads of lazy readers that have gone: they cannot do it any more."""
         with self._changed:
-            readers = list(self._readers.items())
-        for lease, presence in readers:
-            if not lease.is_of_use or self._has_gone(lease, presence):
-                self._end(lease, is_complete=False)
+            readers = [(each, tuple(each.leases)) for each in self._readers.values()]
+        for reader, leases in readers:
+            has_gone = self._has_gone(reader)  # looked up once, however many reads it has
+            for lease in leases:
+                if has_gone or not lease.is_of_use:
+                    self._end(lease, is_complete=False)
 
-    def _has_gone(self, lease: Lease[Content], presence: Presence) -> bool:
+    def _has_gone(self, reader: _LazyReader) -> bool:
         """Return whether a reader has left, or has been lost for too long to join again."""
-        state, now = presence.state, self._holding.clock()
+        state, now = reader.presence.state, self._holding.clock()
         with self._changed:
-            if state == "lost" and lease in self._readers:
-                return now - self._lost.setdefault(lease, now) >= self._patience
-            self._lost.pop(lease, None)
-        return state == "left"
+            if state != "lost":
+                reader.lost_at = None
+                return state == "left"
+            if reader.lost_at is None:
+                reader.lost_at = now
+            return now - reader.lost_at >= self._patience
 
     def close(self, reason: str) -> None:
         """End all transfers, and refuse others."""
@@ -156,9 +179,16 @@ class Sending:
 
     def _end(self, lease: Lease[Content], *, is_complete: bool) -> None:
         with self._changed:
-            self._readers.pop(lease, None)
-            self._lost.pop(lease, None)
+            reader = self._readers.get(_who(lease))
+            if reader is not None:
+                reader.leases.discard(lease)
+                if not reader.leases:
+                    del self._readers[_who(lease)]
         self._holding.end(lease, is_complete=is_complete)
+
+
+def _who(lease: Lease[Content]) -> _Who:
+    return lease.holder.reader, lease.holder.session
 
 
 def _inside(extent: Extent, spec: ModelSpec) -> Extent:
