@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from streamlink.cancel import CancelToken
-from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, Cancelled, OpenTimeout, StreamAborted, StreamlinkError
 from streamlink.link.facts import own
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
@@ -38,6 +38,7 @@ class PeerRequest:
         self._session = session
         self._pending = pending
         self._cancel_reason: str | None = None
+        self._replied_at: float | None = None
         self._until_closed = ExitStack()
         if cancel is not None:
             self._until_closed.enter_context(cancel.calling(self._cancelled))
@@ -71,14 +72,35 @@ class PeerRequest:
 
     @property
     def failure(self) -> StreamlinkError | None:
-        """Why this request has failed, if it has: session, deadline, or the client's task."""
+        """Why this request has failed, if it has: session, deadline, or the client's task.
+
+        Also that the client has replied and has not opened the stream of its update since. This
+        begins to count where it is seen here first, so whoever waits for the update asks often.
+        """
         # For these ``exception()`` would wait, or raise CancelledError.
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
         if error is None and (reason := self._pending.result().error):
             error = StreamAborted(AbortCode.TASK_FAILED, reason, by_peer=True, who=self.peer_name)
-        return error if isinstance(error, StreamlinkError) else None
+        return error if isinstance(error, StreamlinkError) else self._overdue()
+
+    def _overdue(self) -> StreamlinkError | None:
+        # The reply ends the stage *processing*, and a stream that was never opened has no deadline.
+        if self.incoming.is_announced or self.incoming.error is not None:
+            return None
+        now, seconds = self._session.clock(), self._session.config.timeouts.open_timeout
+        if self._replied_at is None or self._session.is_disconnected:
+            self._replied_at = now
+        if now - self._replied_at < seconds:
+            return None
+        return OpenTimeout(
+            who=self.peer_name,
+            stream="the stream of its update, after its reply",
+            seconds=seconds,
+            bytes_done=0,
+            setting="open_timeout",
+        )
 
     def is_good_for(self, peer: object) -> bool:
         """Whether the request was sent to ``peer``, and neither it nor its streams have failed."""

@@ -9,9 +9,11 @@ import pytest
 from streamlink.errors import QuorumNotReached, RoundError
 from streamlink.executors.executor import Task, TaskOutcome
 from streamlink.link.assignment import Assignment
+from streamlink.link.receive_model import receive_model
 from streamlink.model.spec import TensorSpec
 from streamlink.protocol.liveness import SessionLost
 from streamlink.rounds.events import EventKind, RoundEvent
+from streamlink.stores.memory import MemoryStore
 from tests.support.peers import Array, config, executor, trained
 from tests.support.slow_commit import SlowCommit
 from tests.support.virtual_job import Cable, VirtualJob, acting_at
@@ -22,6 +24,9 @@ LONG = 600.0
 GRACE = 300.0
 RECONNECT = 4 / 3 * config().timeouts.reconnect_timeout
 """How long a server waits for a client whose connection it saw break (seconds)."""
+
+CHECKS = 5.0
+"""Most that passes until a server looks at a request again (seconds)."""
 
 TRY = 2.0
 """Most that a client pauses between two tries to reach its server, and then some (seconds)."""
@@ -44,6 +49,41 @@ def join_lost(job: VirtualJob, number: int, mended_after: float | None = None) -
     """Join a client that loses its connection in the middle of its update."""
     cable = Pulled(job, mended_after)
     job.site(number, acting_at(number, cable.pull), cable=cable)
+
+
+def replies_only(assignment: Assignment) -> None:
+    """Take the model and reply, without a word about an update that never comes."""
+    model, got = assignment.incoming(), MemoryStore()
+    receive_model(model, lambda model: got.begin(model.spec))
+    assignment.reply()
+    assignment.close(model)
+
+
+@pytest.mark.parametrize("is_spooled", [False, True])
+def test_a_client_that_replies_and_never_sends_its_update_is_dropped_after_open_timeout(
+    tmp_path: Path, is_spooled: bool
+) -> None:
+    with VirtualJob(
+        spool=tmp_path if is_spooled else None, min_clients=1, wait_time_after_min_received=HOUR
+    ) as job:
+        job.site(0)
+        job.site(1, serving=replies_only)
+        report = job.run()
+        most = config().timeouts.open_timeout + CHECKS
+        assert config().timeouts.open_timeout <= report.seconds <= most
+        assert "the stream of its update, after its reply" in report.failures["site-1"]
+        assert "raise open_timeout" in report.failures["site-1"]
+        job.assert_mean_of(0)
+
+
+def test_train_timeout_ends_a_round_whose_client_replied_and_may_still_send_its_update() -> None:
+    with VirtualJob(config(open_timeout=HOUR), min_clients=1, train_timeout=LONG) as job:
+        job.site(0)
+        job.site(1, serving=replies_only)
+        with pytest.raises(QuorumNotReached, match=r"train_timeout of 600 s .* waiting for site-1"):
+            job.run()
+        assert job.when(EventKind.ROUND_FAILED) == LONG
+        job.assert_unchanged()
 
 
 # --- in lockstep ------------------------------------------------------------
