@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.integrations.cases import FAILURES, OURS, Case, Outcome, lines_of
+from benchmarks.integrations.cases import OURS, Case, Outcome, lines_of
 from benchmarks.integrations.environments import PINS
 from benchmarks.integrations.report import print_report
 from benchmarks.integrations.series import (
@@ -44,17 +44,9 @@ def small_series(framework: str) -> Series:
 
 def series_of(framework: str, size: int, arrays: int, clients: int, runs: int) -> Series:
     """Return the lines of a framework with a model of this shape, to be run in turn."""
-    rounds = 3 if size <= 256 * MB else 2  # of a large model a round takes minutes
     lines = lines_of(framework)
-    return Series(
-        tuple(Case(framework, size, arrays, line, clients, rounds) for line in lines), runs
-    )
-
-
-def failure_series(framework: str) -> Series:
-    """Return everything that goes wrong, once."""
-    return Series(tuple(Case(framework, 64 * MB, 4, line, failure=failure)
-                        for failure in FAILURES for line in OURS))  # fmt: skip
+    return Series(tuple(Case(framework, size, arrays, line, clients, rounds=2) for line in lines),
+                  1 if clients == 1 else runs)  # fmt: skip
 
 
 def main(
@@ -62,7 +54,6 @@ def main(
     size: Annotated[list[str] | None, typer.Option(help="256MB, 1GB, 2.5GB, 4.5GB.")] = None,
     arrays: Annotated[list[int] | None, typer.Option(help="64, 1.")] = None,
     small: Annotated[bool, typer.Option("--small", help="A small case of our lines.")] = False,
-    failures: Annotated[bool, typer.Option(help="What goes wrong, too (with all sizes).")] = True,
     table: Annotated[bool, typer.Option("--table", help="Run nothing.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The table for a page.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing, print what would be.")] = False,
@@ -79,8 +70,6 @@ def main(
               if each[0] in (sizes or {each[0]}) and each[1] in (arrays or [each[1]])]  # fmt: skip
     # Small models of all frameworks come first: what is there after an hour is worth reading.
     series = [series_of(name, *shape, runs) for shape in shapes for name in frameworks]
-    if failures and not size and not arrays:
-        series += [failure_series(name) for name in frameworks]
     if small:
         series = [small_series(name) for name in frameworks]
     if plan:

@@ -1,7 +1,8 @@
 """The table: what each line of a framework took, and what was asked of it, met or not.
 
-A row is one case at one commit. A run that was ended because memory ran out is a result: its peaks
-so far are lower bounds, marked ``>``, and a ratio to them is an upper bound, marked ``<``.
+A row is one case at one commit. A run that was ended because memory or its time ran out is a
+result: its peaks so far are lower bounds, marked ``>``, and a ratio to them is an upper bound,
+marked ``<``.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _row(
     runs: Sequence[Outcome], bare: Sequence[Outcome], tuned: Sequence[Outcome]
 ) -> tuple[str, ...]:
     case = runs[0].case
-    ended = ", ".join(dict.fromkeys(each.ended for each in runs))
+    ended = ", ".join(dict.fromkeys(_end_of(each) for each in runs))
     exact = {True: "yes", False: "NO", None: "-"}[_all([each.exact for each in runs])]
     figures = [_bound(">", runs, figure) + _spread(found, 1e6 if figure in MEMORY else 1)
                if (found := values(runs, figure)) else "-"
@@ -138,6 +139,12 @@ def _row(
     against = (_ratios(runs, bare), _ratios(runs, tuned) if case.is_ours else "")
     head = (_named(case), case.line, runs[0].commit, str(len(runs)), ended, exact)
     return (*head, *figures, *against, told)
+
+
+def _end_of(outcome: Outcome) -> str:
+    if outcome.ended == "timeout":
+        return f"not done within {outcome.seconds / 60:.0f} minutes"
+    return outcome.ended
 
 
 def _named(case: Case) -> str:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fcntl import LOCK_EX, LOCK_UN, flock
 from importlib import import_module
 from pathlib import Path
@@ -19,12 +19,13 @@ from statistics import median
 
 import psutil
 
-from benchmarks.integrations.cases import Case, Outcome
+from benchmarks.integrations.cases import Case, Outcome, short
 from benchmarks.integrations.environments import BrokenEnvironment, NoEnvironment, build
 from benchmarks.integrations.running import run_case
 from benchmarks.stats import commit
 
 __all__ = [
+    "ALONE_SECONDS",
     "Limits",
     "Series",
     "estimate",
@@ -32,15 +33,20 @@ __all__ = [
     "measure",
     "read",
     "run_series",
+    "settled",
     "summary",
     "tell",
 ]
 
 GB = 1_000_000_000
 _MEASURING = Path("/tmp/streamlink-measuring.lock")
-_START_SECONDS = 40.0
-_SECONDS_PER_GB = {"bare": 100.0, "tuned": 60.0, "first": 25.0, "second": 25.0}
+_START_SECONDS = 35.0
+_SECONDS_PER_GB = {"bare": 20.0, "tuned": 10.0, "first": 8.0, "second": 8.0}
 """A first guess of what 1 GB for each client and round takes; results of the file replace it."""
+
+ALONE_SECONDS = 360.0
+"""The most that the runs of one case take in which a framework is alone: one run is ended then, and
+is not repeated once its repetitions would take longer."""
 
 _LEAST_RATE = 10.0  # small cases took no longer than their start, and tell nothing of large ones
 
@@ -66,7 +72,8 @@ class Limits:
     def of(self, case: Case) -> tuple[int, float]:
         """Return both limits of a case."""
         most = self.limit_bytes or psutil.virtual_memory().total - 3 * GB
-        return most, self.timeout or 900.0 + 400.0 * case.size_bytes / GB * case.clients
+        ours = 900.0 + 400.0 * case.size_bytes / GB * case.clients
+        return most, self.timeout or (ours if case.is_ours else ALONE_SECONDS)
 
 
 def read(path: Path | None) -> list[Outcome]:
@@ -79,17 +86,48 @@ def read(path: Path | None) -> list[Outcome]:
 
 
 def left_to_do(plan: Sequence[Series], results: Sequence[Outcome], head: str) -> list[Case]:
-    """Return the runs that ``results`` do not have for the commit ``head``, in their order."""
+    """Return the runs that ``results`` do not have for the commit ``head``, in their order.
+
+    Those of a framework alone that are not needed are left out; see ``settled``.
+    """
     have: dict[Case, int] = {}
-    for each in results:
-        have[each.case] = have.get(each.case, 0) + (each.commit == head)
-    return [
-        case
-        for series in plan
-        for number in range(series.runs)
-        for case in series.cases
-        if have.get(case, 0) <= number
-    ]
+    known = [each for each in results if each.commit == head]
+    for each in known:
+        have[each.case] = have.get(each.case, 0) + 1
+    to_do: list[Case] = []
+    for series in plan:
+        for number in range(series.runs):
+            for case in series.cases:
+                likely = [_likely(each, results) for each in to_do if each == case]
+                if have.get(case, 0) <= number and not settled(case, [*known, *likely]):
+                    to_do.append(case)
+    return to_do
+
+
+def _likely(case: Case, results: Sequence[Outcome]) -> Outcome:
+    return Outcome(case, "done", _estimate(case, results))
+
+
+def settled(case: Case, known: Sequence[Outcome]) -> str:
+    """Return why a framework alone need not run this case (again); empty: it has to.
+
+    Streamlink's own lines always have to. Alone, a framework may take an hour for what streamlink
+    does in a minute, and the hour says no more than that it was not done in ``ALONE_SECONDS``.
+    """
+    if case.is_ours:
+        return ""
+    mine = [each.seconds for each in known if each.case == case]
+    if mine and case.line == "tuned":
+        return "it is only there to explain, and once is enough"
+    if mine and sum(mine) + max(mine) > ALONE_SECONDS:
+        return f"{len(mine)} run(s) took {sum(mine):.0f} s"
+    for each in known:
+        other = each.case
+        is_smaller = other.size_bytes <= case.size_bytes and _volume(other) <= _volume(case)
+        is_same = replace(case, size_bytes=other.size_bytes, clients=other.clients) == other
+        if is_smaller and is_same and each.ended in ("timeout", "out of memory"):
+            return f"{each.ended} with {short(other.size_bytes)} already"
+    return ""
 
 
 def run_series(
@@ -116,6 +154,9 @@ def run_series(
         if is_here and (now := commit()) != head:
             tell(f"the checkout was {head} and is {now} now; what is left is for another series")
             break
+        if why := settled(case, [each for each in results if each.commit == head]):
+            tell(f"[{at + 1}/{len(to_do)}] {case}: not needed, {why}")
+            continue
         left = _clock(estimate(to_do[at:], results))
         tell(f"[{at + 1}/{len(to_do)}, {left} left] {case}")
         try:
@@ -148,7 +189,8 @@ def _estimate(case: Case, results: Sequence[Outcome]) -> float:
     rates = [(each.seconds - _START_SECONDS) / _volume(each.case) for each in alike
              if each.ended == "done" and not each.case.failure]  # fmt: skip
     rate = max(median(rates), _LEAST_RATE) if rates else _SECONDS_PER_GB[case.line]
-    return _START_SECONDS * (2 if case.failure else 1) + rate * _volume(case)
+    seconds = _START_SECONDS * (2 if case.failure else 1) + rate * _volume(case)
+    return seconds if case.is_ours else min(seconds, ALONE_SECONDS)
 
 
 def _volume(case: Case) -> float:

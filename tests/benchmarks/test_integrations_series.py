@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.integrations.cases import Case, Memory, Outcome, lines_of
+from benchmarks.integrations.cases import Case, Ended, Memory, Outcome, lines_of
 from benchmarks.integrations.environments import (
     BrokenEnvironment,
     Environment,
@@ -17,10 +17,20 @@ from benchmarks.integrations.environments import (
     install,
 )
 from benchmarks.integrations.report import COLUMNS, print_report, rows_of
-from benchmarks.integrations.series import Limits, Series, estimate, left_to_do, read, run_series
+from benchmarks.integrations.series import (
+    ALONE_SECONDS,
+    Limits,
+    Series,
+    estimate,
+    left_to_do,
+    read,
+    run_series,
+    settled,
+)
 
-CASE = Case("appfl", 1_000_000_000, 64, "bare")
+CASE = Case("appfl", 256_000_000, 64, "bare")
 LINES = Series(tuple(replace(CASE, line=line) for line in lines_of("appfl")), runs=3)
+IN_TURN = ["bare", "tuned", "first", "second", *(["bare", "first", "second"] * 2)]
 MB = 1_000_000
 
 
@@ -50,14 +60,14 @@ def column(name: str, outcomes: list[Outcome], line: str) -> str:
 
 def test_the_lines_of_a_case_are_run_in_turn() -> None:
     lines = [each.line for each in left_to_do([LINES], [], "abc")]
-    assert lines == ["bare", "tuned", "first", "second"] * 3
+    assert lines == IN_TURN
 
 
 def test_an_interrupted_series_goes_on_where_it_was(tmp_path: Path) -> None:
     done: list[str] = []
 
     def perform(case: Case) -> Outcome:
-        if len(done) == 5:
+        if len(done) == 5:  # in the second turn
             raise KeyboardInterrupt
         done.append(case.line)
         return ran(case.line)
@@ -66,7 +76,7 @@ def test_an_interrupted_series_goes_on_where_it_was(tmp_path: Path) -> None:
         run_series([LINES], tmp_path / "runs.jsonl", perform, "abc")
     results = run_series([LINES], tmp_path / "runs.jsonl", lambda case: ran(case.line), "abc")
     assert done == ["bare", "tuned", "first", "second", "bare"]
-    assert [each.case.line for each in results] == ["bare", "tuned", "first", "second"] * 3
+    assert [each.case.line for each in results] == IN_TURN
     assert results == read(tmp_path / "runs.jsonl")
 
 
@@ -101,7 +111,34 @@ def test_a_run_of_which_nothing_was_seen_has_no_figures() -> None:
 
 
 def test_runs_of_another_commit_do_not_count() -> None:
-    assert len(left_to_do([LINES], [ran("bare"), ran("first")], "later")) == 12
+    assert len(left_to_do([LINES], [ran("bare"), ran("first")], "later")) == len(IN_TURN)
+
+
+@pytest.mark.parametrize(
+    ("ended", "seconds", "runs"),
+    [("done", 60.0, 3), ("done", 170.0, 2), ("done", 200.0, 1), ("timeout", ALONE_SECONDS, 1)],
+)
+def test_a_framework_alone_is_repeated_as_long_as_that_does_not_take_too_long(
+    ended: Ended, seconds: float, runs: int
+) -> None:
+    def perform(case: Case) -> Outcome:
+        return replace(ran(case.line), ended=ended, seconds=seconds)
+
+    lines = [each.case.line for each in run_series([LINES], None, perform, "abc")]
+    assert (lines.count("bare"), lines.count("first")) == (runs, 3)
+
+
+@pytest.mark.parametrize("ended", ["timeout", "out of memory"])
+def test_what_a_framework_alone_did_not_get_done_is_not_tried_with_a_larger_model(
+    ended: Ended,
+) -> None:
+    seen = [replace(ran("bare"), ended=ended)]
+    larger, other = replace(CASE, size_bytes=10**9), replace(CASE, size_bytes=10**9, arrays=1)
+    with_one_client = replace(CASE, size_bytes=300 * MB, clients=1)  # moves fewer bytes in all
+    assert settled(larger, seen) == f"{ended} with 256 MB already"
+    assert not settled(other, seen)
+    assert not settled(with_one_client, seen)
+    assert not settled(replace(larger, line="first"), seen)
 
 
 def test_a_framework_that_is_not_to_be_had_is_skipped_with_the_reason(
@@ -128,16 +165,20 @@ def test_a_broken_environment_is_one_failed_result_that_says_why(tmp_path: Path)
 
 
 def test_how_long_a_series_takes_is_told_from_runs_of_before() -> None:
-    same = [replace(ran("bare"), seconds=300.0)]
-    assert estimate([CASE, CASE], same) == 600.0
-    larger = replace(CASE, size_bytes=2 * CASE.size_bytes)
-    assert estimate([larger], same) == pytest.approx(40.0 + 2 * 260.0)
+    case = replace(CASE, line="first")
+    same = [replace(ran("first"), seconds=300.0)]
+    assert estimate([case, case], same) == 600.0
+    larger = replace(case, size_bytes=2 * case.size_bytes)
+    assert estimate([larger], same) == pytest.approx(35.0 + 2 * 265.0)
+    assert estimate([replace(larger, line="bare")], [replace(ran("bare"), seconds=300.0)]) == 360.0
 
 
 def test_a_case_has_limits_of_its_size_unless_others_are_given() -> None:
-    small, large = (Limits().of(replace(CASE, size_bytes=n)) for n in (MB, 1000 * MB))
+    ours = replace(CASE, line="first")
+    small, large = (Limits().of(replace(ours, size_bytes=n)) for n in (MB, 1000 * MB))
     assert small[0] == large[0]
     assert small[1] < large[1]
+    assert Limits().of(replace(CASE, size_bytes=1000 * MB))[1] == ALONE_SECONDS
     assert Limits(5, 7.0).of(CASE) == (5, 7.0)
 
 
@@ -174,6 +215,11 @@ def test_memory_that_ran_out_is_a_result_and_its_peak_a_lower_bound() -> None:
     assert column("server, MB", runs, "bare") == ">4000"
     assert column(ratios, runs, "first") == "-, -, <0.50, <1.00"
     assert "server ≤ 0.6 met; client ≤ 0.6 NOT MET" in column("asked for", runs, "first")
+
+
+def test_a_run_that_was_cut_off_says_after_which_time() -> None:
+    runs = [replace(ran("bare"), ended="timeout", exact=None, seconds=361.0)]
+    assert column("ended", runs, "bare") == "not done within 6 minutes"
 
 
 def test_what_sets_a_case_up_is_no_client() -> None:
