@@ -69,6 +69,8 @@ def run(running: Running) -> None:
         words = register(running, env, tls, site) if tls and is_mutual else []
         federation.start_node(" ".join(config), *words)
     mark_idle(running)
+    if relay is not None:  # in the first round a short one, after which the transfer resumes
+        relay.play([Step(action=Relay.reset, after_bytes=running.case.size_bytes // 2)])
     job = flwr_run(running, APP, env)
     if running.case.failure:
         disturb(running, federation.nodes, relay)
@@ -184,6 +186,8 @@ def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], relay: Relay
         (running.folder / "restart").touch()
         running.until("restarted", "server")
     elif relay is not None:
+        if not relay.counts.resets:
+            raise CaseFailed("nothing was cut in the first round")
         half = Step(action=_cut, after_bytes=running.case.size_bytes // 2)
         relay.play([half])
     go_on.touch()

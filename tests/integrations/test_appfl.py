@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.integrations import appfl
-from benchmarks.integrations.cases import FAILURES, Case, Outcome
+from benchmarks.integrations.cases import Case, Outcome
 from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.running import run_case
+from tests.support.framework_failures import failing
 
 pytestmark = [
     pytest.mark.integrations,
@@ -84,12 +85,11 @@ def test_bfloat16_arrives_as_bfloat16(python: Path) -> None:
     assert outcome(replace(CASE, dtype="bfloat16"), python).exact
 
 
-@pytest.mark.parametrize("line", ["first", "second"])
-@pytest.mark.parametrize("failure", FAILURES)
+@failing()
 def test_whatever_fails_the_job_goes_on_or_ends_and_nothing_stays(
-    python: Path, line: str, failure: str
+    python: Path, failure: str, line: str, size: int
 ) -> None:
-    seen = outcome(replace(CASE, line=line, failure=failure), python)
+    seen = outcome(replace(CASE, line=line, failure=failure, size_bytes=size), python)
     assert seen.exact is (True if failure == "cut" else None)
     assert seen.said
 

@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.integrations import nvflare
-from benchmarks.integrations.cases import Case, Outcome
+from benchmarks.integrations.cases import OURS, Case, Outcome
 from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.nvflare_app import published
 from benchmarks.integrations.running import run_case
+from tests.support.framework_failures import failing
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "streamlink" / "integrations" / "nvflare"
 EXAMPLES = ROOT / "examples" / "nvflare"
-SMALL = 16_000_000
+MB = 1_000_000
 
 
 def test_to_import_the_package_imports_nothing_of_flare() -> None:
@@ -208,65 +209,85 @@ def test_the_published_hello_numpy_runs_in_poc_mode(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
+def hello_pt(flare: Path, hello_world: Path, folder: Path, *words: str) -> str:
+    """Run the published hello-pt with its data set replaced; return what was printed."""
+    start = ["-m", published.__name__, hello_world / "hello-pt", folder / "job"]
+    done = in_flare(flare, [*start, "--num_workers", "0", "--epochs", "1", *words], folder)
+    assert "+    train_set = torch.utils.data.TensorDataset(images, " in done.stdout
+    assert "-        train_set = torchvision.datasets.CIFAR10(" in done.stdout
+    if "--poc" in words:  # the published job asks for the status while it runs, too
+        assert "'status': 'FINISHED:COMPLETED'" in done.stdout, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def test_the_published_hello_pt_runs_with_seeded_tensors(
     flare: Path, hello_world: Path, tmp_path: Path
 ) -> None:
-    words = ["-m", published.__name__, hello_world / "hello-pt", tmp_path / "job"]
-    done = in_flare(flare, [*words, "--num_workers", "0", "--epochs", "1"], tmp_path)
-    said = done.stdout + done.stderr
-    assert "+    train_set = torch.utils.data.TensorDataset(images, " in said
+    said = hello_pt(flare, hello_world, tmp_path)
     assert "objects are served at" in said, said[-3000:]
     assert said.count("Finished Training for site-") == 4
 
 
-def run(python: Path, line: str, failure: str | None = None, **more: object) -> Outcome:
-    case = Case("nvflare", SMALL, 4, line, rounds=2, failure=failure, **more)  # type: ignore[arg-type]
-    return run_case(case, nvflare.run, python, limit_bytes=8_000_000_000, timeout=600.0)
+def test_the_published_hello_pt_runs_with_seeded_tensors_in_poc_mode(
+    flare: Path, hello_world: Path, tmp_path: Path
+) -> None:
+    assert "+    env = PocEnv(" in hello_pt(flare, hello_world, tmp_path, "--poc")
+    assert list((tmp_path / "spool").iterdir()) == []
 
 
-@pytest.mark.parametrize("line", ["first", "second"])
-def test_every_element_is_exact_in_poc_mode(flare: Path, line: str) -> None:
-    outcome = run(flare, line)
-    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
-    assert outcome.left_behind == []
-
-
-def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(flare: Path) -> None:
-    outcome = run(flare, "first", "cut")
-    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
-    assert "FINISHED:COMPLETED" in outcome.said
-    assert outcome.left_behind == []
-
-
-@pytest.mark.parametrize("failure", ["killed", "stopped"])
-def test_the_job_ends_as_flare_ends_it_and_leaves_nothing(flare: Path, failure: str) -> None:
-    """FLARE fails the job of a dead site, and of one whose heartbeats are missing."""
-    outcome = run(flare, "first", failure)
+def run(python: Path, line: str, failure: str | None = None, size: int = 16 * MB) -> Outcome:
+    case = Case("nvflare", size, 4, line, rounds=2, failure=failure)
+    outcome = run_case(case, nvflare.run, python, limit_bytes=8_000 * MB, timeout=700.0)
     assert outcome.ended == "done", outcome.said
-    assert "the job ended as FINISHED:" in outcome.said
     assert outcome.left_behind == []
+    return outcome
 
 
-def test_a_killed_object_server_ends_its_job_and_the_next_one_runs(flare: Path) -> None:
-    """It is in the server's job process; what it left in the spool is removed by the next."""
-    outcome = run(flare, "first", "restarted")
+@pytest.mark.parametrize("line", OURS)
+def test_every_element_is_exact_in_poc_mode(flare: Path, line: str) -> None:
+    assert run(flare, line).exact
+
+
+@failing("cut")
+def test_a_cut_of_the_objects_line_costs_a_resume_and_no_round(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    outcome = run(flare, line, failure, size)
+    assert outcome.exact, outcome.said
+    assert "FINISHED:COMPLETED" in outcome.said
+
+
+@failing("killed", "stopped")
+def test_the_job_ends_as_flare_ends_it_and_leaves_nothing(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    """FLARE fails the job of a dead site, and of one whose heartbeats are missing."""
+    outcome = run(flare, line, failure, size)
+    assert "the job ended as FINISHED:" in outcome.said
+    assert "FINISHED:COMPLETED" not in outcome.said
+
+
+@failing("restarted")
+def test_a_killed_object_server_ends_its_job_and_the_next_one_runs(
+    flare: Path, failure: str, line: str, size: int
+) -> None:
+    """It is in the server's job process; what it left on the disk is removed by the next."""
+    outcome = run(flare, line, failure, size)
     first, second = outcome.said.splitlines()
-    assert (outcome.ended, outcome.exact) == ("done", True), outcome.said
+    assert outcome.exact, outcome.said
     assert "FINISHED:COMPLETED" not in first
     assert second == "the job ended as FINISHED:COMPLETED"
-    assert outcome.left_behind == []
 
 
+@failing("unfetched")
 def test_an_object_that_nobody_fetches_expires_and_the_round_ends_without_its_site(
-    flare: Path,
+    flare: Path, failure: str, line: str, size: int
 ) -> None:
     """FLARE's task times out; who asks for the object later is refused, and gets the next round."""
-    outcome = run(flare, "first", "unfetched")
+    outcome = run(flare, line, failure, size)
     events = [(each["event"], each["side"], each.get("round")) for each in outcome.marks]
-    assert outcome.ended == "done", outcome.said
     assert ("fetched too late", "site-2", None) in events
     assert ("received", "site-2", 0) not in events
     assert ("received", "site-2", 1) in events
     [ended] = [each for each in outcome.marks if each["event"] == "run ended"]
     assert ended["objects"] == 0
-    assert outcome.left_behind == []
