@@ -183,6 +183,8 @@ def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], relay: Relay
     elif running.case.failure == "stopped":
         running.stop(nodes[-1])
     elif running.case.failure == "restarted":
+        for site in range(1, len(nodes)):
+            running.until("hit me", f"site-{site}", seconds=600)
         (running.folder / "restart").touch()
         running.until("restarted", "server")
     elif relay is not None:

@@ -39,7 +39,9 @@ def train(message: Message, context: Context) -> Message:
 def misbehave(client: int, number: int) -> None:
     """Wait to be killed, stopped or cut, where the case says so."""
     failure = inside.facts()["failure"]
-    if number != 2 or client != inside.facts()["clients"]:
+    # Of a restarted server all clients have references; of the others only the last one fails.
+    is_hit = client == inside.facts()["clients"] or failure == "restarted"
+    if number != 2 or not is_hit:
         return
     if failure in ("killed", "stopped", "cut", "restarted"):
         inside.mark("hit me", side=f"site-{client}")
