@@ -35,6 +35,7 @@ CONTROL_CARRIERS = {
 }
 DATA_CARRIERS = {
     "memory": "streamlink.transport.memory",
+    "tcp": "streamlink.transport.tcp.carrier",
 }
 
 

@@ -78,6 +78,7 @@ class Line:
         self._dial = dial
         self._dialers: list[Dialer] = []
         self.is_offering = False
+        self.offered: list[ProvableCarrier] = []
         self.offered_calls: list[ClientCall] = []
         self.fallback_calls: list[ClientCall] = []
 
@@ -104,7 +105,10 @@ class Line:
             hub: Hub, offered: Sequence[DataPort], session: DataSession
         ) -> ProvableCarrier | None:
             carrier = open_data(hub, offered, session)
-            return None if carrier is None else CountedProvable(carrier, line.offered_calls)
+            if carrier is None:
+                return None
+            line.offered.append(carrier)
+            return CountedProvable(carrier, line.offered_calls)
 
         def dial(hub: Hub, name: str) -> Dialer:
             usual = carriers(hub)
@@ -305,13 +309,14 @@ class DataCarrierContract:
         assert moving.has_begun.wait(WAIT)
         # Another connection of the same client, as the hub sees it: the hub cuts the call before.
         number = moving.outgoing.stream_id
-        rival, *_ = line.joined("site-2")
+        # A carrier of streams alone makes one for each call, and they belong to its own session.
+        rival = line.offered[-1] if line.is_offering else line.joined("site-2")[0].carriers.data
         other = ReceiveTransfer(
             near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
         )
         first = (Attach(near.session_id, number),)
         call = ClientCall(pump_of(other), TransferWire(number), first=first)
-        carrying = threading.Thread(target=rival.carriers.data.carry, args=(call,), daemon=True)
+        carrying = threading.Thread(target=rival.carry, args=(call,), daemon=True)
         carrying.start()
         # The client of the call that was cut opens the next one, which takes over again.
         until(lambda: moving.outgoing.stats.resumes >= 1)

@@ -253,7 +253,10 @@ def socket_carrier(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("where", "why"),
     [
-        *((each, "write CARRIER://WHERE.*memory, socket") for each in ("pigeon://roof", "memory")),
+        *(
+            (each, "write CARRIER://WHERE.*memory, tcp, socket")
+            for each in ("pigeon://roof", "memory")
+        ),
         ("socket://127.0.0.1", "not of the form HOST:PORT"),
         ("socket://0.0.0.0:0", "beyond this machine.*SECURED_BY"),
     ],

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from streamlink.protocol import frames as f
+from streamlink.transport.apart import Apart, decoder
 from streamlink.transport.buffers import Buffers
 from streamlink.transport.chunks import decode_header
 from streamlink.transport.framing import DamagedFrame
@@ -23,9 +24,6 @@ __all__ = ["StreamCall"]
 # Before a header, which has no length of its payload: over gRPC the message has it.
 _LENGTH = struct.Struct("<Q")
 
-_Apart = tuple[f.ChunkHeader, int, memoryview, bool]
-"""A chunk whose payload came apart: header, hash, payload, whether that is in its place."""
-
 
 class StreamCall:
     """A call that carries a stream; both ends use it.
@@ -38,6 +36,7 @@ class StreamCall:
 
     def __init__(self, call: MpiCall, wire: TransferWire, count: WireCount) -> None:
         self._call, self._wire, self._count = call, wire, count
+        self._decode = decoder(wire, count)
         self._buffers = Buffers()
 
     def send(self, frames: Iterable[f.Frame]) -> None:
@@ -65,7 +64,7 @@ class StreamCall:
         except CallOver:
             return False
 
-    def _arriving(self, pump: Pump[Any], number: int) -> Iterator[bytes | _Apart]:
+    def _arriving(self, pump: Pump[Any], number: int) -> Iterator[bytes | Apart]:
         while (each := self._call.next()).kind not in ENDS:
             if each.kind is Kind.HEAD:
                 yield self._chunk(each, pump, number)
@@ -74,25 +73,16 @@ class StreamCall:
             else:
                 raise DamagedFrame("a payload without a header")
 
-    def _chunk(self, head: Arrived, pump: Pump[Any], number: int) -> _Apart:
+    def _chunk(self, head: Arrived, pump: Pump[Any], number: int) -> Apart:
         raw = bytes(self._call.content(head))
         (nbytes,) = _LENGTH.unpack_from(raw)
         header, digest = decode_header(raw[_LENGTH.size :], nbytes)
         if not nbytes:
-            return header, digest, memoryview(b""), False
+            return Apart(header, digest, memoryview(b""), False)
         body = self._call.next()
         if body.kind is not Kind.BODY or body.arrival.nbytes != nbytes:
             raise DamagedFrame(f"a payload of {body.arrival.nbytes} bytes where {nbytes} were due")
         # Not before the payload has come: until then its place may be another call's.
         place = pump.place(header, number) if isinstance(pump, LendingPump) else None
         into = self._buffers.take(nbytes) if place is None else place
-        return header, digest, self._call.content(body, into), place is not None
-
-    def _decode(self, raw: bytes | _Apart) -> f.Frame:
-        if isinstance(raw, bytes):
-            self._count.add(received=len(raw))
-            return self._wire.decode(raw)
-        header, digest, payload, is_in_place = raw
-        self._count.add(received=len(payload))
-        views = (payload,) if payload.nbytes else ()
-        return self._wire.chunk(header, digest, views, is_in_place=is_in_place)
+        return Apart(header, digest, self._call.content(body, into), place is not None)

@@ -1,0 +1,180 @@
+"""The client's end of the TCP carrier: a connection for each call, proven before it carries."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from streamlink.clock import Clock
+from streamlink.config import LinkConfig
+from streamlink.protocol import frames as f
+from streamlink.transport.carriers import CallEnd, ClientCall, DataSession, largest_message
+from streamlink.transport.server_calls import cut_after
+from streamlink.transport.tcp.listener import PROOF_SECONDS
+from streamlink.transport.tcp.opening import NotProven, open_as
+from streamlink.transport.tcp.sockets import PlainSocket, Socket
+from streamlink.transport.tcp.stream import StreamCall
+from streamlink.transport.tcp.tls import client_context, connected_by
+from streamlink.transport.traffic import WireCount
+from streamlink.transport.wire import TransferWire
+
+__all__ = ["TcpCarrier"]
+
+logger = logging.getLogger("streamlink.client")
+
+
+class TcpCarrier:
+    """Carries streams of one session; see ``ProvableCarrier``.
+
+    Args:
+        where: host and port. The host is the one that the session was opened with.
+        session: that its connections belong to.
+        config: settings of this end.
+        clock: what its waits go by.
+
+    Raises:
+        SecurityError: a file of certificates cannot be used.
+    """
+
+    def __init__(
+        self, where: tuple[str, int], session: DataSession, config: LinkConfig, clock: Clock
+    ) -> None:
+        self._where, self._session, self._clock = where, session, clock
+        self._most = largest_message(config.stream)
+        self._tls = client_context(config.security)
+        self._server_name = config.security.server_name or where[0]
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._connections: set[Socket] = set()
+
+    def carry(self, call: ClientCall) -> CallEnd:
+        """See ``DataCarrier``."""
+        try:
+            # Not sent as a frame: the opening says all that it would.
+            with self._proven(_stream_of(call), PROOF_SECONDS) as connection:
+                return _carry(call, connection, self._most)
+        except (OSError, EOFError, NotProven) as error:
+            logger.debug("no connection to the data port %s: %s", self._at, error)
+            return CallEnd.BROKEN
+
+    def prove(self, seconds: float) -> bool:
+        """See ``ProvableCarrier``."""
+        try:
+            with self._proven(0, seconds):
+                return True
+        except (OSError, EOFError, NotProven) as error:
+            logger.debug("no connection to the data port %s: %s", self._at, error)
+            return False
+
+    def renew(self) -> None:
+        """See ``DataCarrier``."""
+        with self._lock:
+            connections = list(self._connections)
+        for each in connections:
+            each.cut()
+
+    def close(self) -> None:
+        """See ``DataCarrier``."""
+        with self._lock:
+            self._is_closed = True
+        # After the flag: a connection that was begun before it is among those that this ends.
+        self.renew()
+
+    @property
+    def _at(self) -> str:
+        return f"{self._where[0]}:{self._where[1]}"
+
+    # --- connections --------------------------------------------------------------------
+
+    @contextmanager
+    def _proven(self, stream_id: int, seconds: float) -> Iterator[Socket]:
+        """Give a connection that is proven in both directions; at its end let go of it.
+
+        Raises:
+            NotProven: who answers is not this session's server.
+            OSError: it cannot be reached, or not within ``seconds``.
+            EOFError: it closed the connection, as it does where it does not believe us.
+        """
+        until = self._clock() + seconds
+        raw = self._dialed(seconds)
+        with self._kept(connected_by(raw, self._tls, server_name=self._server_name)) as connection:
+            with cut_after(self._clock, max(0.0, until - self._clock()), connection.cut):
+                connection.handshake()
+                open_as(connection, self._session, stream_id, next(self._numbers))
+            yield connection
+
+    def _dialed(self, seconds: float) -> socket.socket:
+        """Return a socket that has reached the host; raises ``OSError``."""
+        failure: OSError = TimeoutError("its host has no address")
+        host, port = self._where
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        ):
+            raw = socket.socket(family, kind, protocol)
+            raw.settimeout(seconds)
+            dialing = PlainSocket(raw)
+            try:
+                with self._listed(dialing):
+                    raw.connect(address)
+                return raw
+            except OSError as error:
+                dialing.close()
+                failure = error
+        raise failure
+
+    @contextmanager
+    def _kept(self, connection: Socket) -> Iterator[Socket]:
+        try:
+            with self._listed(connection):
+                yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _listed(self, connection: Socket) -> Iterator[None]:
+        """Have ``renew`` and ``close`` end a connection while this lasts; raises ``OSError``."""
+        with self._lock:
+            if self._is_closed:
+                raise OSError("the carrier was closed here")
+            self._connections.add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+
+
+def _stream_of(call: ClientCall) -> int:
+    """Return the number of the stream that a call is for; its first frame names it."""
+    return next((each.stream_id for each in call.first if isinstance(each, f.Attach)), 0)
+
+
+def _carry(call: ClientCall, connection: Socket, most: int) -> CallEnd:
+    wire = call.wire
+    assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
+    stream = StreamCall(connection, wire, WireCount(), most)
+    number = call.attach(connection.cut)
+    connection.share()
+
+    def write() -> None:
+        try:
+            stream.send(call.pump.outgoing(number))
+            if call.pump.is_closed:
+                stream.end()
+        finally:
+            connection.close()
+
+    # It is not joined: it may be reading from a slow source. It ends by itself, as its call carries
+    # nothing any more.
+    threading.Thread(target=write, name="tcp-write", daemon=True).start()
+    was_damaged = stream.read(call.pump, number)
+    connection.cut()
+    call.pump.detach(number)
+    if was_damaged:
+        return CallEnd.CUT
+    return CallEnd.ENDED if stream.has_ended else CallEnd.BROKEN

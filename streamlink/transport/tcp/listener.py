@@ -1,0 +1,221 @@
+"""The server's end of the TCP carrier: accepts connections, and carries those that are proven."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakKeyDictionary
+
+from streamlink.errors import AddressInUse, StreamlinkError
+from streamlink.protocol import frames as f
+from streamlink.transport.addresses import host_of
+from streamlink.transport.carriers import largest_message
+from streamlink.transport.hub import Attached, Hub
+from streamlink.transport.registry import abort_for
+from streamlink.transport.server_calls import HandshakeLimit, cut_after
+from streamlink.transport.session import Session
+from streamlink.transport.tcp import proof
+from streamlink.transport.tcp.opening import NotProven, receive_opening
+from streamlink.transport.tcp.proof import Opening, Replays
+from streamlink.transport.tcp.sockets import Socket
+from streamlink.transport.tcp.stream import StreamCall
+from streamlink.transport.tcp.tls import connected_by, server_context
+from streamlink.transport.wire import TransferWire
+
+__all__ = ["MOST_STRANGERS", "PROOF_SECONDS", "TcpListener"]
+
+MOST_STRANGERS = 64
+"""Connections that have not proven themselves yet; a newer one takes the oldest's place (count)."""
+
+PROOF_SECONDS = 5.0
+"""What a connection may take until it is proven, the handshake of TLS included (seconds)."""
+
+_GRACE_SECONDS = 1.0  # as the gRPC carrier gives its calls
+_PAUSE_SECONDS = 0.2  # after a connection that could not be accepted
+_BACKLOG = 128
+
+
+class TcpListener:
+    """Listens at ``address`` (``HOST:PORT``) for ``hub``.
+
+    Raises:
+        AddressInUse: the port is taken, or the address is not this machine's.
+        SecurityError: a file of certificates cannot be used.
+    """
+
+    def __init__(self, address: str, hub: Hub) -> None:
+        self._hub = hub
+        self._most = largest_message(hub.config.stream)
+        self._tls = server_context(hub.config.security)
+        self._strangers = HandshakeLimit(MOST_STRANGERS)
+        self._lock = threading.Lock()
+        # By session, and gone with it: what of its connections must not come again.
+        self._replays: WeakKeyDictionary[Session, Replays] = WeakKeyDictionary()
+        self._changed = hub.clock.condition()
+        self._calls: set[_Call] = set()
+        self._is_stopped = hub.clock.event()
+        self._socket = _listening(address)
+        _start(self._accept, "tcp-accept")
+
+    @property
+    def port(self) -> int:
+        """See ``Listener``."""
+        return int(self._socket.getsockname()[1])
+
+    def stop(self) -> None:
+        """See ``Listener``."""
+        self._is_stopped.set()
+        with suppress(OSError):  # it wakes ``accept`` on Linux, and raises elsewhere
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._calls, _GRACE_SECONDS)
+            calls = list(self._calls)
+        for call in calls:
+            call.cut()
+
+    def _accept(self) -> None:
+        while not self._is_stopped.is_set():
+            try:
+                connected, where = self._socket.accept()
+            except OSError as error:
+                if not self._is_stopped.is_set():  # such as too few descriptors: later there may be
+                    self._hub.log.warning("the data port cannot accept a connection: %s", error)
+                    self._hub.clock.wait(self._is_stopped, _PAUSE_SECONDS)
+                continue
+            peer = f"{where[0]}:{where[1]}"
+            try:
+                self._begin(_Call(connected_by(connected, self._tls), peer))
+            # Reset meanwhile; or there is no thread for it. The client comes again.
+            except (OSError, ValueError, RuntimeError) as error:
+                connected.close()
+                self._hub.log.warning("cannot serve a connection of %s: %s", peer, error)
+
+    def _begin(self, call: _Call) -> None:
+        def run() -> None:
+            try:
+                self._serve(call)
+            except (OSError, EOFError, NotProven) as error:
+                # Scanners knock at any port, and a client that was cut off comes again.
+                self._hub.log.warning("%s: no stream comes of this: %s", call.peer, _said(error))
+            finally:
+                self._let_go(call)
+
+        with self._changed:
+            self._calls.add(call)
+        try:
+            _start(run, "tcp-serve")
+        except RuntimeError:
+            self._let_go(call)
+            raise
+
+    def _let_go(self, call: _Call) -> None:
+        call.connection.close()
+        with self._changed:
+            self._calls.discard(call)
+            self._changed.notify_all()
+
+    def _serve(self, call: _Call) -> None:
+        connection = call.connection
+        with self._strangers.waiting(call.cut), cut_after(self._hub.clock, PROOF_SECONDS, call.cut):
+            connection.handshake()
+            opening, raw = receive_opening(connection)
+            connection.send((self._answer(opening, raw),))
+        if not opening.stream_id:
+            return  # the client only wanted to know whether its connections would be taken
+        stream = StreamCall(connection, TransferWire(opening.stream_id), self._hub.wire, self._most)
+        try:
+            attached = self._hub.attach(f.Attach(opening.session_id, opening.stream_id), call)
+        except StreamlinkError as error:
+            with cut_after(self._hub.clock, PROOF_SECONDS, call.cut):
+                stream.send((abort_for(error),))
+                stream.end()
+                connection.drain()
+            return
+        _carry(stream, attached, connection)
+
+    def _answer(self, opening: Opening, raw: bytes) -> bytes:
+        """Return our proof, for one whose own is good, and comes for the first time.
+
+        Raises:
+            NotProven: it is not.
+        """
+        try:
+            session = self._hub.registry.find(opening.session_id)
+            key = self._hub.data_key(opening.session_id)
+        except StreamlinkError as error:
+            raise NotProven(str(error)) from None
+        if not Opening.is_proven(raw, key) or opening.epoch != self._hub.epoch:
+            raise NotProven(f"it does not know the key of the session of {session.peer_name!r}")
+        with self._lock:
+            is_new = self._replays.setdefault(session, Replays()).is_new(opening.number)
+        # After the proof: nobody else can use up a session's numbers.
+        if not is_new:
+            raise NotProven(f"an opening of {session.peer_name!r} came again")
+        return proof.answer(raw, key)
+
+
+class _Call:
+    """One connection, as the hub sees it; see ``Caller``."""
+
+    def __init__(self, connection: Socket, peer: str) -> None:
+        self.connection, self.peer = connection, peer
+        self.certified_names = connection.certified_names
+        self.cut = connection.cut
+
+    def vouch(self) -> None:
+        """It has proven itself before the hub heard of it."""
+
+
+def _carry(stream: StreamCall, attached: Attached, connection: Socket) -> None:
+    pump, number = attached.pump, attached.number
+    connection.share()
+
+    def write() -> None:
+        try:
+            stream.send(pump.outgoing(number))
+            # Otherwise the client opens another: what it carries has not ended.
+            if pump.is_closed:
+                stream.end()
+            else:
+                connection.cut()
+        finally:
+            connection.close()
+
+    writer = _start(write, "tcp-write")
+    if stream.read(pump, number):
+        connection.cut()
+    # Else the writer ends by itself, once it has sent the last words.
+    if not pump.is_closed:
+        pump.detach(number)
+    writer.join()
+    pump.detach(number)
+    attached.detach()
+
+
+def _listening(address: str) -> socket.socket:
+    host, port = host_of(address) or "", int(address.rpartition(":")[2])
+    try:
+        (family, _, _, _, where), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        # All of this machine's addresses are those of both kinds, as they are for gRPC.
+        both = family == socket.AF_INET6 and where[0] == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(where[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+    except OSError as error:
+        raise AddressInUse(
+            f"cannot listen at tcp://{address}: {error.strerror or error}; is the port taken, or "
+            "the address not this machine's?"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return str(error) or "it was closed"
+
+
+def _start(run: Callable[[], None], name: str) -> threading.Thread:
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,207 @@
+"""A connected socket as the carrier uses it: all of some buffers out, all of a buffer in.
+
+One thread reads and another writes, and any thread may end it: ``cut`` wakes both. The descriptor
+is closed when both have let go of it, never before: the system gives a number that is free to the
+next socket, and a thread that still writes would write to that.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from streamlink.transport.x509_names import names_in
+
+__all__ = ["PlainSocket", "Socket", "TlsSocket"]
+
+# Buffers that the kernel takes in one call (UIO_MAXIOV on Linux, IOV_MAX on macOS): a chunk may
+# span more tensors than that.
+_MOST_BUFFERS = 1024
+_DRAINED_BYTES = 64 * 1024
+
+T = TypeVar("T")
+
+
+class Socket:
+    """What both kinds share: being ended by anyone, being closed by the last.
+
+    Args:
+        connected: a socket without a timeout; it is this object's from now on.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._lock = threading.Lock()
+        self._users = 1
+
+    def handshake(self) -> None:
+        """Do what has to come before the first byte: the handshake of TLS, where there is one.
+
+        Raises:
+            EOFError: the peer has closed the connection.
+            OSError: the connection has ended, or a certificate is no good.
+        """
+
+    def certified_names(self) -> frozenset[str] | None:
+        """Return the names in the peer's verified certificate; None: it has shown none."""
+        return None
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> None:
+        """Send all of ``buffers``; waits while the peer does not read.
+
+        Raises:
+            OSError: the connection has ended.
+        """
+        raise NotImplementedError
+
+    def receive_into(self, view: memoryview) -> None:
+        """Fill ``view``; waits for the peer.
+
+        Raises:
+            EOFError: the peer has closed the connection.
+            OSError: the connection has ended.
+        """
+        raise NotImplementedError
+
+    def receive(self, nbytes: int) -> bytes:
+        """Return the next ``nbytes`` bytes; raises as ``receive_into``."""
+        raw = bytearray(nbytes)
+        self.receive_into(memoryview(raw))
+        return bytes(raw)
+
+    def drain(self) -> None:
+        """Send nothing more, and read what still comes until the peer closes.
+
+        A connection that is closed with bytes unread is reset, and the peer may lose our last words
+        with it (RFC 1122, section 4.2.2.13).
+        """
+        with suppress(OSError, EOFError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while True:
+                self.receive_into(memoryview(bytearray(_DRAINED_BYTES)))
+
+    def cut(self) -> None:
+        """End the connection: whoever reads or writes is woken. Any thread may."""
+        with self._lock:
+            if self._users:
+                with suppress(OSError):  # it was never connected, or the peer has reset it
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+    def share(self) -> None:
+        """Note one more thread that uses it, and will ``close`` it."""
+        with self._lock:
+            self._users += 1
+
+    def close(self) -> None:
+        """Let go of it; the last one to do so closes it."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._socket.close()
+
+
+class PlainSocket(Socket):
+    """Without encryption. Neither way copies a payload in user space."""
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> None:
+        """See ``Socket``."""
+        left = list(buffers)
+        while left:
+            front = left[:_MOST_BUFFERS]
+            left[: len(front)] = _behind(front, self._socket.sendmsg(front))
+
+    def receive_into(self, view: memoryview) -> None:
+        """See ``Socket``."""
+        while view.nbytes:
+            # With MSG_WAITALL one call fills it, but for signals: a wake-up for each payload, not
+            # for each segment.
+            got = self._socket.recv_into(view, 0, socket.MSG_WAITALL)
+            if not got:
+                raise EOFError
+            view = view[got:]
+
+
+def _behind(buffers: list[bytes | memoryview], nbytes: int) -> list[bytes | memoryview]:
+    """Return what follows the first ``nbytes`` of ``buffers``."""
+    for at, each in enumerate(buffers):
+        if nbytes < len(each):
+            return [memoryview(each)[nbytes:], *buffers[at + 1 :]]
+        nbytes -= len(each)
+    return []
+
+
+class TlsSocket(Socket):
+    """With TLS. Records are of 16 KiB at most, and each is copied once by OpenSSL, both ways.
+
+    OpenSSL's state of a connection is for one thread at a time, and not every Python guards it. So
+    it is used without waiting and under a lock of ours; the waiting is done outside of that.
+
+    Args:
+        connected: a socket whose handshake was not begun.
+    """
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        super().__init__(connected)
+        connected.setblocking(False)
+        self._tls = connected
+        # Whoever wants the second lock next waits with the first one held: reader and writer take
+        # turns. With one lock alone, the thread that has just let go of it mostly gets it again.
+        self._turn, self._use = threading.Lock(), threading.Lock()
+
+    def handshake(self) -> None:
+        """See ``Socket``."""
+        self._when_ready(self._tls.do_handshake)
+
+    def certified_names(self) -> frozenset[str] | None:
+        """See ``Socket``."""
+        certificate = self._tls.getpeercert(binary_form=True)
+        if certificate is None:
+            return None
+        try:
+            return names_in(ssl.DER_cert_to_PEM_cert(certificate).encode("ascii"))
+        except ValueError:
+            return frozenset()
+
+    def send(self, buffers: Sequence[bytes | memoryview]) -> None:
+        """See ``Socket``."""
+        for each in buffers:
+            view = memoryview(each)
+            while view.nbytes:
+                # After a wait OpenSSL wants the very same bytes again.
+                view = view[self._when_ready(partial(self._tls.send, view)) :]
+
+    def receive_into(self, view: memoryview) -> None:
+        """See ``Socket``."""
+        while view.nbytes:
+            got = self._when_ready(partial(self._tls.recv_into, view))
+            if not got:
+                raise EOFError
+            view = view[got:]
+
+    def _when_ready(self, act: Callable[[], T]) -> T:
+        while True:
+            try:
+                with self._turn:
+                    self._use.acquire()
+                try:
+                    return act()
+                finally:
+                    self._use.release()
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT)
+            except ssl.SSLEOFError:
+                raise EOFError from None  # closed without a farewell, as ``cut`` does
+
+    def _wait(self, event: int) -> None:
+        poll = select.poll()
+        poll.register(self._tls, event)
+        # Without a limit: the deadlines are the machines', and end it with ``cut``.
+        poll.poll()

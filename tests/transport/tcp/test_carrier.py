@@ -1,0 +1,130 @@
+"""The TCP carrier keeps the contract of carriers of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.config import LinkConfig
+from streamlink.errors import StreamAborted
+from streamlink.link.receive_transfer import ReceiveTransfer
+from streamlink.protocol.frames import Attach
+from streamlink.transport.carriers import ClientCall, DataSession
+from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
+from streamlink.transport.hub import Hub
+from streamlink.transport.tcp.client import TcpCarrier
+from streamlink.transport.wire import TransferWire
+from tests.support.carrier_contract import SPEC, DataCarrierContract, Line, Moving
+from tests.support.certificates import Authority, secured
+from tests.support.peers import SMALL, WAIT
+from tests.support.pumps import pump_of
+
+
+def over_tcp(listening: LinkConfig, dialing: LinkConfig) -> Line:
+    """Return a hub on gRPC that offers the TCP carrier."""
+
+    def address(hub: Hub) -> str:
+        return f"127.0.0.1:{hub.port}"
+
+    return Line.offering(
+        lambda _, asked: hub_at(
+            "127.0.0.1:0", listening, on_request=asked, clock=running_time
+        ).listen(),
+        lambda hub: carriers_to(address(hub), dialing, clock=running_time),
+        lambda hub, offered, session: data_carrier_to(
+            address(hub), offered, session, dialing, running_time
+        ),
+        dialing,
+    )
+
+
+def offering(settings: LinkConfig) -> LinkConfig:
+    """Return settings of a server that also listens for connections of streams."""
+    stream = settings.stream.model_copy(update={"data_listen": ("tcp://127.0.0.1:0",)})
+    return settings.model_copy(update={"stream": stream})
+
+
+class TestTcp(DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        line = over_tcp(offering(SMALL), SMALL)
+        yield line
+        line.close()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+class TestTcpWithTls(DataCarrierContract):
+    @pytest.fixture
+    def line(self, authority: Authority) -> Iterator[Line]:
+        server = authority.server(ca=None, tokens=None)
+        line = over_tcp(offering(server), secured(ca=authority.folder / "server" / "ca.pem"))
+        yield line
+        line.close()
+
+
+def test_a_stream_moves_over_connections_with_certificates_at_both_ends(
+    authority: Authority,
+) -> None:
+    line = over_tcp(offering(authority.server()), authority.site("site-1"))
+    moving = Moving(line, *line.joined("site-1"), SPEC)
+    moving.start()
+    moving.finish()
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_proven"),
+    [
+        ({}, True),
+        ({"server_name": "server.test"}, True),
+        ({"server_name": "elsewhere.test"}, False),
+        ({"certificate": None, "key": None}, False),
+    ],
+)
+def test_certificates_are_checked_at_both_ends(
+    authority: Authority, changes: dict[str, Any], is_proven: bool
+) -> None:
+    line = over_tcp(offering(authority.server()), authority.site("site-1"))
+    line.joined("site-1")
+    (far,) = line.hub.sessions
+    session = DataSession(far.session_id, line.hub.epoch, line.hub.data_key(far.session_id))
+    (offered,) = line.hub.data_ports
+    other = TcpCarrier(
+        ("127.0.0.1", offered.port), session, authority.site("site-1", **changes), running_time
+    )
+    # The session's own carrier has made no connection yet: the number 1 is new.
+    assert other.prove(WAIT) is is_proven
+    other.close()
+    line.close()
+
+
+def test_a_stream_is_refused_to_whoever_shows_another_certificate(authority: Authority) -> None:
+    line = over_tcp(offering(authority.server()), authority.site("site-1"))
+    dialer, near, far = line.joined("site-1")
+    session = DataSession(near.session_id, line.hub.epoch, line.hub.data_key(near.session_id))
+    (offered,) = line.hub.data_ports
+    thief = TcpCarrier(("127.0.0.1", offered.port), session, authority.site("site-2"), running_time)
+    number = line.hub.new_stream_id()
+    model = ReceiveTransfer(
+        near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
+    )
+    far.offer(pump_of(model))
+    wanted = ReceiveTransfer(
+        near.config, stream_id=number, peer_name="hub", name="model", clock=running_time
+    )
+    call = ClientCall(
+        pump_of(wanted), TransferWire(number), first=(Attach(near.session_id, number),)
+    )
+    thief.carry(call)
+    with pytest.raises(StreamAborted, match="the certificate is that of site-2"):
+        wanted.open(WAIT)
+    thief.close()
+    dialer.close()
+    line.close()
