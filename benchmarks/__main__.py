@@ -23,6 +23,7 @@ from benchmarks import (
     flips,
     mpi,
     peers,
+    sessions,
     shapes,
     slow,
     soak,
@@ -49,6 +50,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "slow": slow.run,
     "flips": flips.run,
     "mpi": mpi.run,
+    "sessions": sessions.run,
     "soak": soak.run,
     "peers": peers.run,
     "chunk": chunk.run,
@@ -79,6 +81,7 @@ class What(StrEnum):
     slow = "slow"
     flips = "flips"
     mpi = "mpi"
+    sessions = "sessions"
     soak = "soak"
     peers = "peers"
     chunk = "chunk"

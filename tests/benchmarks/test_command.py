@@ -47,7 +47,17 @@ def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_m
         command.main(command.What.all, json_file=None, quick=False)
     assert order == [
         *("bulk", "tls", "duplex", "flat", "shapes", "clients"),
-        *("executors", "straggler", "traverse", "crowd", "cuts", "slow", "flips", "mpi"),
+        *(
+            "executors",
+            "straggler",
+            "traverse",
+            "crowd",
+            "cuts",
+            "slow",
+            "flips",
+            "mpi",
+            "sessions",
+        ),
     ]
     assert ended.value.exit_code == 1
 
