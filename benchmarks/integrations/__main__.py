@@ -2,8 +2,9 @@
 
 ``--small`` is what continuous integration runs: one small case of our lines. ``--table`` prints
 what the result file has, and runs nothing; ``--plan`` prints what is left to do, and how long it
-takes. An interrupted run goes on where it was. A part of all: ``--framework appfl --size 1GB
---arrays 64``.
+takes. An interrupted run goes on where it was, on another day and another machine of the same kind
+too: what is kept counts until what it ran is changed, or ``--since`` a commit. A part of all:
+``--framework appfl --size 1GB --arrays 64``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.integrations.cases import OURS, Case, Outcome, lines_of
+from benchmarks.integrations.cases import OURS, Case, Outcome, lines_of, short
 from benchmarks.integrations.environments import PINS
+from benchmarks.integrations.kept import Checkout, read
 from benchmarks.integrations.report import print_report
 from benchmarks.integrations.series import (
     Limits,
@@ -23,10 +25,9 @@ from benchmarks.integrations.series import (
     estimate,
     left_to_do,
     measure,
-    read,
     run_series,
+    tell,
 )
-from benchmarks.stats import commit
 from streamlink.config import parse_size
 
 MB, GB = 1_000_000, 1_000_000_000
@@ -61,6 +62,7 @@ def main(
     limit: Annotated[str | None, typer.Option(help="Memory of all sides together.")] = None,
     timeout: Annotated[float | None, typer.Option(help="Of one run (seconds).")] = None,
     json: Annotated[Path | None, typer.Option(help="Where each run is kept.")] = None,
+    since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
 ) -> None:
     """Run frameworks with and without streamlink; status 1 where a run was not exact."""
     path = json or (None if small else RESULTS)
@@ -72,23 +74,33 @@ def main(
     series = [series_of(name, *shape, runs) for shape in shapes for name in frameworks]
     if small:
         series = [small_series(name) for name in frameworks]
+    here = Checkout(since)
     if plan:
-        _print_plan(series, read(path))
+        _print_plan(series, read(path), here)
         return
     limits = Limits(parse_size(limit) if limit else None, timeout)
-    results = read(path) if table else run_series(series, path, partial(measure, limits=limits))
+    results = (
+        read(path) if table else run_series(series, path, partial(measure, limits=limits), here)
+    )
     asked = {case for each in series for case in each.cases}
-    shown = [each for each in results if each.case in asked]
-    print_report(shown, as_markdown=markdown)
+    found = [each for each in results if each.case in asked]
+    shown = [each for each in found if here.counts(each)]
+    if len(shown) < len(found):
+        tell(f"{len(found) - len(shown)} runs of something else are kept, too; see --since")
+    print_report(shown, as_markdown=markdown, counts=here.counts)
     if any(_is_bad(each) for each in shown):
         raise typer.Exit(1)
 
 
-def _print_plan(series: list[Series], results: list[Outcome]) -> None:
-    to_do = left_to_do(series, results, commit())
+def _print_plan(series: list[Series], results: list[Outcome], here: Checkout) -> None:
+    to_do = left_to_do(series, results, here)
     for each in dict.fromkeys(to_do):
         minutes = estimate([each], results) / 60
         print(f"{to_do.count(each)} × {each}: {minutes:.1f} minutes each")
+    for shape in dict.fromkeys((each.size_bytes, each.arrays) for each in to_do):
+        alike = [each for each in to_do if (each.size_bytes, each.arrays) == shape]
+        hours = estimate(alike, results) / 3600
+        print(f"{short(shape[0])} in {shape[1]}: {len(alike)} runs, {hours:.1f} hours")
     print(f"{len(to_do)} runs, about {estimate(to_do, results) / 3600:.1f} hours")
 
 

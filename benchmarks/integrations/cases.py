@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["FAILURES", "LINES", "OURS", "Case", "Ended", "Memory", "Outcome", "lines_of", "short"]
+__all__ = [
+    "FAILURES",
+    "LINES",
+    "OURS",
+    "Case",
+    "Ended",
+    "Memory",
+    "Outcome",
+    "kind_of",
+    "lines_of",
+    "short",
+]
 
 LINES = ("bare", "tuned", "first", "second")
 OURS = LINES[2:]
@@ -73,6 +84,13 @@ def short(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:.3g} MB"
 
 
+def kind_of(machine: Mapping[str, Any]) -> str:
+    """Return a kind of machine as a row says it; runs on two of one kind may be compared."""
+    if not machine:
+        return ""
+    return f"{machine['cores']} × {machine['cpu']}, {machine['memory_bytes'] / 1e9:.0f} GB"
+
+
 @dataclass(frozen=True)
 class Memory:
     """The memory of one side: the sum over all its processes at one moment (bytes)."""
@@ -102,6 +120,11 @@ class Outcome:
     commit: str = ""
     at: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """The kind of machine that it was run on."""
+        return kind_of(self.machine)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as a JSON object."""

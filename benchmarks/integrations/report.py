@@ -1,7 +1,8 @@
 """The table: what each line of a framework took, and what was asked of it, met or not.
 
-A row is one case at one commit. A run that was ended because memory or its time ran out is a
-result: its peaks so far are lower bounds, marked ``>``, and a ratio to them is an upper bound,
+A row is one case on one kind of machine, at one commit or at several that were measured together
+(``kept.Checkout``); it names all of them. A run that was ended because memory or its time ran out
+is a result: its peaks so far are lower bounds, marked ``>``, and a ratio to them is an upper bound,
 marked ``<``.
 """
 
@@ -18,7 +19,7 @@ from benchmarks.tables import print_table
 
 __all__ = ["COLUMNS", "print_report", "rows_of", "verdicts"]
 
-COLUMNS = ("case", "line", "commit", "runs", "ended", "exact", "calls, s", "round, s",
+COLUMNS = ("case", "line", "commit", "machine", "runs", "ended", "exact", "calls, s", "round, s",
            "server, MB", "client, MB", "to bare: calls, round, server, client", "to tuned",
            "asked for")  # fmt: skip
 MiB = 1 << 20
@@ -107,20 +108,33 @@ def _bound(sign: str, runs: Sequence[Outcome], figure: Figure) -> str:
     return sign if figure in MEMORY and any(each.ended != "done" for each in runs) else ""
 
 
-def rows_of(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
-    """Return one row for each case that was run, at each commit at which it was."""
-    by_case: dict[tuple[str, Case], list[Outcome]] = {}
-    for each in outcomes:
-        by_case.setdefault((each.commit, each.case), []).append(each)
+def rows_of(
+    outcomes: Sequence[Outcome], counts: Callable[[Outcome], bool] | None = None
+) -> list[tuple[str, ...]]:
+    """Return one row for each case that was run on a kind of machine.
 
-    def beside(commit: str, case: Case, line: str) -> list[Outcome]:
+    Args:
+        outcomes: all runs, in any order.
+        counts: whether a run is one of those that were measured together; the others, and all of
+            them with None, are told apart by their commits.
+    """
+    groups: dict[tuple[str, str, Case], list[Outcome]] = {}
+    for each in sorted(outcomes, key=_place):
+        commit = "" if counts and counts(each) else each.commit
+        groups.setdefault((each.where, commit, each.case), []).append(each)
+
+    def beside(where: str, commit: str, case: Case, line: str) -> list[Outcome]:
         has_line = line in lines_of(case.framework)
-        return by_case.get((commit, replace(case, line=line)), []) if has_line else []
+        return groups.get((where, commit, replace(case, line=line)), []) if has_line else []
 
-    return [
-        _row(runs, beside(commit, case, "bare"), beside(commit, case, "tuned"))
-        for (commit, case), runs in by_case.items()
-    ]
+    return [_row(runs, beside(*key, "bare"), beside(*key, "tuned")) for key, runs in groups.items()]
+
+
+def _place(outcome: Outcome) -> tuple[str, int, int, int]:
+    """Return where a run stands in the table, whenever it was run."""
+    case = outcome.case
+    line = lines_of(case.framework).index(case.line)
+    return case.framework, case.size_bytes, -case.arrays, line
 
 
 def _row(
@@ -137,7 +151,8 @@ def _row(
     left = [each for outcome in runs for each in outcome.left_behind]
     told += f"; LEFT BEHIND {left}" if left else ""
     against = (_ratios(runs, bare), _ratios(runs, tuned) if case.is_ours else "")
-    head = (_named(case), case.line, runs[0].commit, str(len(runs)), ended, exact)
+    commits = ", ".join(dict.fromkeys(each.commit for each in runs))
+    head = (_named(case), case.line, commits, runs[0].where, str(len(runs)), ended, exact)
     return (*head, *figures, *against, told)
 
 
@@ -172,10 +187,14 @@ def _spread(found: Sequence[float], unit: float) -> str:
 
 
 def print_report(
-    outcomes: Sequence[Outcome], console: Console | None = None, *, as_markdown: bool = False
+    outcomes: Sequence[Outcome],
+    console: Console | None = None,
+    *,
+    as_markdown: bool = False,
+    counts: Callable[[Outcome], bool] | None = None,
 ) -> None:
     """Print the table of all runs; ``as_markdown`` as a page has it."""
-    rows = rows_of(outcomes)
+    rows = rows_of(outcomes, counts)
     if as_markdown:
         lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
         print("\n".join(f"| {' | '.join(each)} |" for each in lines))

@@ -1,14 +1,14 @@
 """Runs cases in turn (bare, first, second, bare, ...) and keeps each result at once.
 
 A line of the result file is one run. A series that was interrupted goes on: what the file has of
-the same case and commit is not run again.
+the same case is not run again, as long as it counts (``kept.Checkout``).
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,22 +16,23 @@ from fcntl import LOCK_EX, LOCK_UN, flock
 from importlib import import_module
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
 import psutil
 
 from benchmarks.integrations.cases import Case, Outcome, short
 from benchmarks.integrations.environments import BrokenEnvironment, NoEnvironment, build
+from benchmarks.integrations.kept import Checkout, append, read
 from benchmarks.integrations.running import run_case
-from benchmarks.stats import commit
 
 __all__ = [
     "ALONE_SECONDS",
+    "Counting",
     "Limits",
     "Series",
     "estimate",
     "left_to_do",
     "measure",
-    "read",
     "run_series",
     "settled",
     "summary",
@@ -76,36 +77,64 @@ class Limits:
         return most, self.timeout or (ours if case.is_ours else ALONE_SECONDS)
 
 
-def read(path: Path | None) -> list[Outcome]:
-    """Return every run of a result file; none where there is no file."""
-    if path is None or not path.exists():
-        return []
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    # A line that was cut off by a crash is run again.
-    return [Outcome.from_json(json.loads(line)) for line in lines if line.endswith("\n")]
+class Counting(Protocol):
+    """What a series asks of its checkout; ``kept.Checkout`` is it."""
+
+    @property
+    def head(self) -> str:
+        """The commit at the start."""
+
+    @property
+    def where(self) -> str:
+        """The kind of this machine."""
+
+    def counts(self, outcome: Outcome) -> bool:
+        """Tell whether a run of before belongs to what is measured here."""
+
+    def moved(self) -> str:
+        """Return why what would be run now is something else; empty: it is not."""
 
 
-def left_to_do(plan: Sequence[Series], results: Sequence[Outcome], head: str) -> list[Case]:
-    """Return the runs that ``results`` do not have for the commit ``head``, in their order.
+def left_to_do(plan: Sequence[Series], results: Sequence[Outcome], here: Counting) -> list[Case]:
+    """Return the runs that ``results`` do not have, in their order.
 
-    Those of a framework alone that are not needed are left out; see ``settled``.
+    A series is whole if one machine has all of it, whichever: its lines are compared with each
+    other. Runs of a framework alone that are not needed are left out; see ``settled``.
     """
-    have: dict[Case, int] = {}
-    known = [each for each in results if each.commit == head]
-    for each in known:
-        have[each.case] = have.get(each.case, 0) + 1
+    known = [each for each in results if here.counts(each)]
+    places = [here.where, *sorted({each.where for each in known} - {here.where})]
     to_do: list[Case] = []
     for series in plan:
-        for number in range(series.runs):
-            for case in series.cases:
-                likely = [_likely(each, results) for each in to_do if each == case]
-                if have.get(case, 0) <= number and not settled(case, [*known, *likely]):
-                    to_do.append(case)
+        foreseen = [_likely(each, results) for each in dict.fromkeys(to_do)]
+        lacking = [
+            _lacking(series, [each for each in known if each.where == place], foreseen, results)
+            for place in places
+        ]
+        to_do += lacking[0] if all(lacking) else []
+    return to_do
+
+
+def _lacking(
+    series: Series,
+    there: Sequence[Outcome],
+    foreseen: Sequence[Outcome],
+    results: Sequence[Outcome],
+) -> list[Case]:
+    """Return the runs of a series that one machine does not have."""
+    have = Counter(each.case for each in there)
+    to_do: list[Case] = []
+    for number in range(series.runs):
+        for case in series.cases:
+            likely = [_likely(each, results) for each in to_do if each == case]
+            if have[case] <= number and not settled(case, [*there, *foreseen, *likely]):
+                to_do.append(case)
     return to_do
 
 
 def _likely(case: Case, results: Sequence[Outcome]) -> Outcome:
-    return Outcome(case, "done", _estimate(case, results))
+    seconds = _estimate(case, results)
+    is_cut = not case.is_ours and seconds >= ALONE_SECONDS
+    return Outcome(case, "timeout" if is_cut else "done", seconds)
 
 
 def settled(case: Case, known: Sequence[Outcome]) -> str:
@@ -134,27 +163,27 @@ def run_series(
     plan: Sequence[Series],
     path: Path | None,
     perform: Callable[[Case], Outcome],
-    head: str | None = None,
+    here: Counting | None = None,
 ) -> list[Outcome]:
     """Run every series of ``plan``, and return all results, those of before too.
 
-    Results of before count if they are of the commit ``head``; None: of this checkout's.
+    Results of before count as ``here`` says; None: as this checkout and machine are.
 
     What a framework has no environment for is skipped, with the reason. Where its environment is
     broken, one failed result says so.
     """
-    results, ended, is_here = read(path), set[str](), head is None
-    head = head or commit()
-    to_do = left_to_do(plan, results, head)
+    here = here or Checkout()
+    results, ended = read(path), set[str]()
+    to_do = left_to_do(plan, results, here)
     total = sum(len(series.cases) * series.runs for series in plan)
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(estimate(to_do, results))}")
     for at, case in enumerate(to_do):
         if case.framework in ended:
             continue
-        if is_here and (now := commit()) != head:
-            tell(f"the checkout was {head} and is {now} now; what is left is for another series")
+        if why := here.moved():
+            tell(f"{why}; what is left is for another series")
             break
-        if why := settled(case, [each for each in results if each.commit == head]):
+        if why := settled(case, [each for each in results if here.counts(each)]):
             tell(f"[{at + 1}/{len(to_do)}] {case}: not needed, {why}")
             continue
         left = _clock(estimate(to_do[at:], results))
@@ -167,9 +196,9 @@ def run_series(
             continue
         except BrokenEnvironment as error:
             ended.add(case.framework)
-            outcome = Outcome(case, "failed", 0.0, said=str(error), commit=head)
+            outcome = Outcome(case, "failed", 0.0, said=str(error), commit=here.head)
         else:
-            _append(path, outcome)
+            append(path, outcome)
         results.append(outcome)
         tell(f"  {summary(outcome)}")
     return results
@@ -186,8 +215,11 @@ def _estimate(case: Case, results: Sequence[Outcome]) -> float:
         return median(same)
     alike = [each for each in results if _volume(each.case) and
              (each.case.framework, each.case.line) == (case.framework, case.line)]  # fmt: skip
-    rates = [(each.seconds - _START_SECONDS) / _volume(each.case) for each in alike
-             if each.ended == "done" and not each.case.failure]  # fmt: skip
+    whole = [each for each in alike if each.ended == "done" and not each.case.failure]
+    # Of the largest alone: what a small one takes is its start, and whatever ran beside it.
+    most = max((_volume(each.case) for each in whole), default=0.0)
+    rates = [(each.seconds - _START_SECONDS) / most for each in whole
+             if _volume(each.case) == most]  # fmt: skip
     rate = max(median(rates), _LEAST_RATE) if rates else _SECONDS_PER_GB[case.line]
     seconds = _START_SECONDS * (2 if case.failure else 1) + rate * _volume(case)
     return seconds if case.is_ours else min(seconds, ALONE_SECONDS)
@@ -225,14 +257,6 @@ def _alone() -> Iterator[None]:
             yield
         finally:
             flock(file, LOCK_UN)
-
-
-def _append(path: Path | None, outcome: Outcome) -> None:
-    if path is None:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(outcome.as_json()) + "\n")
 
 
 def summary(outcome: Outcome) -> str:

@@ -14,9 +14,9 @@ import pytest
 from benchmarks.integrations import inside
 from benchmarks.integrations.cases import Case, Memory, Outcome
 from benchmarks.integrations.environments import PINS, Environment, digest_of
+from benchmarks.integrations.kept import read
 from benchmarks.integrations.report import verdicts
 from benchmarks.integrations.running import CaseFailed, Running, run_case
-from benchmarks.integrations.series import read
 from benchmarks.integrations.sides import processes_of
 
 CASE = Case("appfl", 1_000_000, 4, "first", rounds=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from benchmarks.integrations.environments import (
     NoEnvironment,
     install,
 )
+from benchmarks.integrations.kept import Checkout, append, read
 from benchmarks.integrations.report import COLUMNS, print_report, rows_of
 from benchmarks.integrations.series import (
     ALONE_SECONDS,
@@ -23,7 +25,6 @@ from benchmarks.integrations.series import (
     Series,
     estimate,
     left_to_do,
-    read,
     run_series,
     settled,
 )
@@ -32,6 +33,23 @@ CASE = Case("appfl", 256_000_000, 64, "bare")
 LINES = Series(tuple(replace(CASE, line=line) for line in lines_of("appfl")), runs=3)
 IN_TURN = ["bare", "tuned", "first", "second", *(["bare", "first", "second"] * 2)]
 MB = 1_000_000
+
+
+class Commit:
+    """A checkout where runs of one commit count; after some runs it is another."""
+
+    def __init__(self, commit: str = "abc", where: str = "", runs: int = 99) -> None:
+        self.head, self.where, self.runs = commit, where, runs
+
+    def counts(self, outcome: Outcome) -> bool:
+        return outcome.commit == self.head
+
+    def moved(self) -> str:
+        self.runs -= 1
+        return "it is another checkout now" if self.runs < 0 else ""
+
+
+HERE = Commit()
 
 
 def ran(line: str, run: int = 0) -> Outcome:
@@ -59,7 +77,7 @@ def column(name: str, outcomes: list[Outcome], line: str) -> str:
 
 
 def test_the_lines_of_a_case_are_run_in_turn() -> None:
-    lines = [each.line for each in left_to_do([LINES], [], "abc")]
+    lines = [each.line for each in left_to_do([LINES], [], HERE)]
     assert lines == IN_TURN
 
 
@@ -73,8 +91,8 @@ def test_an_interrupted_series_goes_on_where_it_was(tmp_path: Path) -> None:
         return ran(case.line)
 
     with pytest.raises(KeyboardInterrupt):
-        run_series([LINES], tmp_path / "runs.jsonl", perform, "abc")
-    results = run_series([LINES], tmp_path / "runs.jsonl", lambda case: ran(case.line), "abc")
+        run_series([LINES], tmp_path / "runs.jsonl", perform, HERE)
+    results = run_series([LINES], tmp_path / "runs.jsonl", lambda case: ran(case.line), HERE)
     assert done == ["bare", "tuned", "first", "second", "bare"]
     assert [each.case.line for each in results] == IN_TURN
     assert results == read(tmp_path / "runs.jsonl")
@@ -82,27 +100,25 @@ def test_an_interrupted_series_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_a_line_that_a_crash_cut_off_is_run_again(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    run_series([replace(LINES, runs=1)], path, lambda case: ran(case.line), "abc")
+    run_series([replace(LINES, runs=1)], path, lambda case: ran(case.line), HERE)
     path.write_text(path.read_text()[:-5])
     assert [each.case.line for each in read(path)] == ["bare", "tuned", "first"]
 
 
 def test_a_series_ends_where_its_checkout_becomes_another(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    heads = ["a" * 12]
+    results = run_series([LINES], None, lambda case: ran(case.line), Commit(runs=2))
+    assert [each.case.line for each in results] == ["bare", "tuned"]
+    assert (
+        "it is another checkout now; what is left is for another series" in capsys.readouterr().err
+    )
 
-    def git(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        said = heads[-1] if "rev-parse" in command else ""
-        return subprocess.CompletedProcess(command, 0, said, "")
 
-    def perform(case: Case) -> Outcome:
-        heads.append("b" * 12)
-        return ran(case.line)
-
-    monkeypatch.setattr(subprocess, "run", git)
-    assert [each.case.line for each in run_series([LINES], None, perform)] == ["bare"]
-    assert "is bbbbbbbbbbbb now" in capsys.readouterr().err
+def test_what_another_machine_has_of_a_series_is_measured_again_until_that_one_has_all() -> None:
+    away = [replace(each, machine=OTHER) for each in RUNS]
+    assert [each.line for each in left_to_do([LINES], away[:-1], HERE)] == IN_TURN
+    assert left_to_do([LINES], away, HERE) == []
 
 
 def test_a_run_of_which_nothing_was_seen_has_no_figures() -> None:
@@ -111,7 +127,14 @@ def test_a_run_of_which_nothing_was_seen_has_no_figures() -> None:
 
 
 def test_runs_of_another_commit_do_not_count() -> None:
-    assert len(left_to_do([LINES], [ran("bare"), ran("first")], "later")) == len(IN_TURN)
+    done = [ran("bare"), ran("first")]
+    assert len(left_to_do([LINES], done, Commit("later"))) == len(IN_TURN)
+
+
+def test_what_is_foreseen_to_come_to_no_end_is_not_planned_with_a_larger_model() -> None:
+    slow = [replace(ran("bare"), seconds=300.0)]
+    sizes = [Series((replace(CASE, size_bytes=n * 10**9),)) for n in (1, 2, 4)]
+    assert [each.size_bytes for each in left_to_do(sizes, slow, HERE)] == [10**9]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +147,7 @@ def test_a_framework_alone_is_repeated_as_long_as_that_does_not_take_too_long(
     def perform(case: Case) -> Outcome:
         return replace(ran(case.line), ended=ended, seconds=seconds)
 
-    lines = [each.case.line for each in run_series([LINES], None, perform, "abc")]
+    lines = [each.case.line for each in run_series([LINES], None, perform, HERE)]
     assert (lines.count("bare"), lines.count("first")) == (runs, 3)
 
 
@@ -150,7 +173,7 @@ def test_a_framework_that_is_not_to_be_had_is_skipped_with_the_reason(
         asked.append(case)
         raise NoEnvironment("no index here")
 
-    assert run_series([LINES], None, perform, "abc") == []
+    assert run_series([LINES], None, perform, HERE) == []
     assert len(asked) == 1
     assert "appfl is skipped: no index here" in capsys.readouterr().err
 
@@ -159,7 +182,7 @@ def test_a_broken_environment_is_one_failed_result_that_says_why(tmp_path: Path)
     def perform(case: Case) -> Outcome:
         raise BrokenEnvironment("pip: conflict")
 
-    [failed] = run_series([LINES], tmp_path / "runs.jsonl", perform, "abc")
+    [failed] = run_series([LINES], tmp_path / "runs.jsonl", perform, HERE)
     assert (failed.ended, failed.said) == ("failed", "pip: conflict")
     assert read(tmp_path / "runs.jsonl") == []  # the next try is to have another one
 
@@ -182,8 +205,68 @@ def test_a_case_has_limits_of_its_size_unless_others_are_given() -> None:
     assert Limits(5, 7.0).of(CASE) == (5, 7.0)
 
 
+# --- the file of results ----------------------------------------------------
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Make a repository of its own, and commit a change of a file in it: its commit."""
+    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
+    me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    git(["git", "init", "-q"])
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path))
+
+    def change(name: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.read_text() + "more\n" if path.exists() else "new\n")
+        git(["git", "add", "-A"])
+        git(["git", *me, "commit", "-qm", name])
+        return str(git(["git", "rev-parse", "HEAD"]).stdout).strip()[:12]
+
+    return change
+
+
+@pytest.mark.processes(quick=True)
+def test_a_run_counts_until_what_it_ran_is_changed(checkout: Callable[[str], str]) -> None:
+    run = replace(ran("first"), commit=checkout("streamlink/link.py"))
+    checkout("docs/integrations.md")
+    checkout("benchmarks/integrations/report.py")
+    assert Checkout().counts(run)
+    checkout("benchmarks/integrations/running.py")
+    assert not Checkout().counts(run)
+
+
+@pytest.mark.processes(quick=True)
+def test_all_runs_count_from_a_commit_on_that_is_named(checkout: Callable[[str], str]) -> None:
+    commits = [checkout("streamlink/link.py") for _ in range(4)]
+    runs = [replace(ran("first"), commit=each) for each in [*commits, f"{commits[-1]}-dirty"]]
+    here = Checkout(since=commits[1])
+    assert [here.counts(each) for each in runs] == [False, True, True, True, False]
+
+
+@pytest.mark.processes(quick=True)
+def test_a_checkout_is_another_when_what_is_measured_was_changed(
+    checkout: Callable[[str], str],
+) -> None:
+    first = checkout("streamlink/link.py")
+    here = Checkout()
+    checkout("docs/integrations.md")
+    assert not here.moved()
+    last = checkout("streamlink/link.py")
+    assert here.moved().startswith(f"the checkout was {first} and is {last} now")
+
+
+def test_marks_are_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "runs.jsonl"
+    append(path, replace(ran("first"), marks=[{"event": "round"}]))
+    assert read(path) == [ran("first")]
+
+
 # --- the table --------------------------------------------------------------
 
+OTHER = {"cores": 64, "cpu": "another", "memory_bytes": 10**12}
 RUNS = [ran(line, run) for run in range(3) for line in lines_of("appfl")]
 
 
@@ -231,6 +314,24 @@ def test_what_sets_a_case_up_is_no_client() -> None:
 def test_runs_of_two_commits_are_two_rows() -> None:
     rows = rows_of([ran("first"), replace(ran("first"), commit="later")])
     assert [row[COLUMNS.index("commit")] for row in rows] == ["abc", "later"]
+
+
+def test_runs_that_were_measured_together_are_one_row_that_names_their_commits() -> None:
+    runs = [ran("first"), replace(ran("first"), commit="later")]
+    rows = rows_of(runs, lambda _: True)
+    assert [row[COLUMNS.index("commit")] for row in rows] == ["abc, later"]
+
+
+def test_a_row_names_the_machine_and_machines_of_two_kinds_have_a_row_each() -> None:
+    rows = rows_of([ran("first"), replace(ran("first"), machine=OTHER)], lambda _: True)
+    assert [row[COLUMNS.index("machine")] for row in rows] == ["", "64 × another, 1000 GB"]
+
+
+def test_rows_stand_in_the_order_of_their_cases_whenever_they_were_run() -> None:
+    larger = [replace(each, case=replace(each.case, size_bytes=10**9)) for each in RUNS]
+    backwards = [*reversed(larger), *reversed(RUNS)]
+    assert [row[1] for row in rows_of(backwards)] == [*lines_of("appfl")] * 2
+    assert rows_of(backwards)[0][0].startswith("appfl 256 MB")
 
 
 def test_the_table_for_a_page_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
