@@ -161,11 +161,16 @@ class DataSession(NamedTuple):
 class ProvableCarrier(DataCarrier, Protocol):
     """The client's end of a carrier for streams alone: it can try its way before a stream does."""
 
-    def prove(self, seconds: float) -> bool:
+    @property
+    def where(self) -> str:
+        """What has to be open in a firewall, for logs: the carrier, host and port."""
+
+    def prove(self, seconds: float) -> str:
         """Reach the data port, and have both ends prove that they belong to the same session.
 
         Returns:
-            Whether that succeeded within ``seconds``. Never raises; ``close`` ends it.
+            Why that did not succeed within ``seconds``; "": it did. Never raises; ``close`` ends
+            it.
         """
 
 

@@ -30,7 +30,7 @@ from streamlink.transport.carriers import (
     ProvableCarrier,
     Readiness,
 )
-from streamlink.transport.data_carriers import PreferredCarrier
+from streamlink.transport.data_carriers import HOLD_SECONDS, PreferredCarrier
 from streamlink.transport.diagnosis import unreachable
 from streamlink.transport.identity import token_reader
 from streamlink.transport.pump import Pump
@@ -71,6 +71,7 @@ class Dialer:
         traffic: counts what moves.
         cancel: ends connecting.
         open_data: gives a carrier for streams alone, or None.
+        hold_seconds: how long a stream waits where that carrier is being tried.
     """
 
     def __init__(
@@ -84,12 +85,13 @@ class Dialer:
         traffic: TrafficCounter | None = None,
         cancel: CancelToken | None = None,
         open_data: OpenData = lambda offered, session: None,
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.address = address
         self.config = config
         self.name = name
         self.clock = clock
-        self._data = PreferredCarrier(carriers.data)
+        self._data = PreferredCarrier(carriers.data, clock=clock, hold_seconds=hold_seconds)
         self._open_data = open_data
         self.carriers = Carriers(carriers.control, self._data)
         self.epoch = ""

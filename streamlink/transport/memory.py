@@ -290,9 +290,15 @@ class MemoryCarrier:
             self._calls.discard(carried)
         return carried.end or CallEnd.BROKEN
 
-    def prove(self, seconds: float) -> bool:
+    @property
+    def where(self) -> str:
+        """See ``ProvableCarrier``."""
+        return f"memory port {self._network.port}"
+
+    def prove(self, seconds: float) -> str:
         """See ``ProvableCarrier``; in one process there is nothing to prove but that it listens."""
-        return self._network.wait(seconds, lambda: self._is_closed) and not self._is_closed
+        is_there = self._network.wait(seconds, lambda: self._is_closed)
+        return "" if is_there and not self._is_closed else "nobody listens there"
 
     def renew(self) -> None:
         """See ``DataCarrier``."""

@@ -62,7 +62,7 @@ class CountedProvable(Counted):
 
     def __init__(self, carrier: ProvableCarrier, calls: list[ClientCall]) -> None:
         super().__init__(carrier, calls)
-        self.prove = carrier.prove
+        self.prove, self.where = carrier.prove, carrier.where
 
 
 class Line:
@@ -119,6 +119,7 @@ class Line:
                 name=name,
                 clock=running_time,
                 open_data=lambda offered, session: open_counted(hub, offered, session),
+                hold_seconds=WAIT,
             )
 
         line = cls(listen, dial, config)

@@ -230,12 +230,18 @@ class SocketCarrier:
         self._lines.discard(line)
         return CallEnd.ENDED if line.has_ended else CallEnd.BROKEN
 
-    def prove(self, seconds: float) -> bool:
+    @property
+    def where(self) -> str:
+        """See ``ProvableCarrier``."""
+        return f"socket port {self._to[1]}"
+
+    def prove(self, seconds: float) -> str:
         """See ``ProvableCarrier``; this toy trusts whoever answers."""
-        with suppress(OSError):
+        try:
             socket.create_connection(self._to, seconds).close()
-            return not self._is_closed
-        return False
+        except OSError as error:
+            return str(error)
+        return "it was closed" if self._is_closed else ""
 
     def renew(self) -> None:
         """See ``DataCarrier``."""

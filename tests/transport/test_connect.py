@@ -39,7 +39,7 @@ from tests.support.carrier_contract import (
     Line,
     Moving,
 )
-from tests.support.peers import SMALL, config
+from tests.support.peers import SMALL, WAIT, config
 
 MEMORY = "memory://here"
 
@@ -60,15 +60,17 @@ class TestMemoryByAddress(ControlCarrierContract, DataCarrierContract):
 class Scripted:
     """A carrier of streams that says what its calls end as, and counts them."""
 
-    def __init__(self, end: CallEnd) -> None:
-        self.end, self.calls, self.is_closed = end, 0, False
+    where = "the lab's port"
+
+    def __init__(self, end: CallEnd, why: str = "") -> None:
+        self.end, self.why, self.calls, self.is_closed = end, why, 0, False
 
     def carry(self, call: ClientCall) -> CallEnd:
         self.calls += 1
         return self.end
 
-    def prove(self, seconds: float) -> bool:
-        return True
+    def prove(self, seconds: float) -> str:
+        return self.why
 
     def renew(self) -> None:
         """It has no connection."""
@@ -93,7 +95,13 @@ class Lab:
             control, data = network.carriers()
             carriers = Carriers(control, usual or data)
             return Dialer(
-                "memory", SMALL, carriers, name=name, clock=running_time, open_data=open_data
+                "memory",
+                SMALL,
+                carriers,
+                name=name,
+                clock=running_time,
+                open_data=open_data,
+                hold_seconds=WAIT,
             )
 
         self.line = Line(
@@ -132,8 +140,21 @@ def test_a_carrier_that_brings_nothing_is_given_up_without_loss(
     broken = Scripted(CallEnd.BROKEN)
     with caplog.at_level(logging.WARNING, "streamlink.client"):
         Lab(None, broken).move()
-    assert (broken.calls, broken.is_closed) == (1, True)
-    assert [each.message for each in caplog.records if "delivers nothing" in each.message]
+    assert (broken.calls, broken.is_closed) == (2, True)
+    (said,) = [each.message for each in caplog.records if "the lab's port" in each.message]
+    assert "streams move nothing over them" in said
+
+
+def test_a_port_that_cannot_be_reached_is_named_once_and_costs_no_stream(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    blocked = Scripted(CallEnd.BROKEN, "nobody answers within 10 s")
+    with caplog.at_level(logging.WARNING, "streamlink.client"):
+        Lab(None, blocked).move()
+    assert (blocked.calls, blocked.is_closed) == (0, True)
+    (said,) = [each.message for each in caplog.records if "the lab's port" in each.message]
+    assert "nobody answers within 10 s" in said
+    assert "tried again in 60 s" in said
 
 
 def test_the_contract_fails_for_a_carrier_that_carries_nothing() -> None:

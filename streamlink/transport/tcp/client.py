@@ -62,14 +62,21 @@ class TcpCarrier:
             logger.debug("no connection to the data port %s: %s", self._at, error)
             return CallEnd.BROKEN
 
-    def prove(self, seconds: float) -> bool:
+    @property
+    def where(self) -> str:
         """See ``ProvableCarrier``."""
+        return f"the data port tcp://{self._at}"
+
+    def prove(self, seconds: float) -> str:
+        """See ``ProvableCarrier``."""
+        until = self._clock() + seconds
         try:
             with self._proven(0, seconds):
-                return True
+                return ""
         except (OSError, EOFError, NotProven) as error:
-            logger.debug("no connection to the data port %s: %s", self._at, error)
-            return False
+            if self._clock() >= until or isinstance(error, TimeoutError):
+                return f"nobody answers within {seconds:g} s"
+            return str(error) or "the connection was closed before either end had proven itself"
 
     def renew(self) -> None:
         """See ``DataCarrier``."""

@@ -82,7 +82,7 @@ class Socket:
         with it (RFC 1122, section 4.2.2.13).
         """
         with suppress(OSError, EOFError):
-            self._socket.shutdown(socket.SHUT_WR)
+            self._shut(socket.SHUT_WR)
             while True:
                 self.receive_into(memoryview(bytearray(_DRAINED_BYTES)))
 
@@ -91,7 +91,12 @@ class Socket:
         with self._lock:
             if self._users:
                 with suppress(OSError):  # it was never connected, or the peer has reset it
-                    self._socket.shutdown(socket.SHUT_RDWR)
+                    self._shut(socket.SHUT_RDWR)
+
+    def _shut(self, how: int) -> None:
+        # Not the method of an ``SSLSocket``, which forgets its encryption there: a thread that
+        # still reads or writes would go on in plain text.
+        socket.socket.shutdown(self._socket, how)
 
     def share(self) -> None:
         """Note one more thread that uses it, and will ``close`` it."""

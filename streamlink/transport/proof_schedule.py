@@ -1,0 +1,79 @@
+"""``ProofSchedule``: when a data port is tried, and when streams may use it. No I/O, no clock.
+
+A port that a firewall blocks today may be open tomorrow, so that no failure is final. But each try
+takes a while and may be logged by whoever guards that network, so the pauses grow.
+"""
+
+from __future__ import annotations
+
+__all__ = ["RETRY_SECONDS", "ProofSchedule"]
+
+RETRY_SECONDS = (60.0, 300.0, 900.0)
+"""Pauses after the first, second, and every later failure in a row (seconds)."""
+
+_MOST_EMPTY_CALLS = 2
+
+
+class ProofSchedule:
+    """The state of one data port, as its client sees it.
+
+    Args:
+        now: the first try is due then (seconds).
+    """
+
+    def __init__(self, now: float) -> None:
+        self._due: float | None = now
+        self._failures = 0
+        self._empty_calls = 0
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether streams may use it."""
+        return self._due is None
+
+    @property
+    def due(self) -> float | None:
+        """When the next try is due (seconds); None: it is proven."""
+        return self._due
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row (count); 0: it works, or has not been tried."""
+        return self._failures
+
+    def succeeded(self) -> None:
+        """A try has succeeded.
+
+        It does not end the row of failures. Some networks let the few bytes of a proof pass and
+        nothing larger: what counts is that a stream has moved.
+        """
+        self._due = None
+
+    def failed(self, now: float) -> float:
+        """A try has failed; returns when the next one is due, in seconds from ``now``."""
+        pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+        self._failures += 1
+        self._empty_calls = 0
+        self._due = now + pause
+        return pause
+
+    def moved(self) -> None:
+        """A call over it has moved something."""
+        self._failures = self._empty_calls = 0
+
+    def broke(self, now: float, *, was_silent: bool = False) -> bool:
+        """A call over it has ended early; returns whether streams are to do without it for now.
+
+        Args:
+            now: the time (seconds).
+            was_silent: nothing had arrived on it for too long.
+        """
+        self._empty_calls += 1
+        # One empty call proves nothing: its connection may have been lost as it was made. Silence
+        # does, since it has cost the stream a minute already (``call_timeout``).
+        if was_silent or self._empty_calls >= _MOST_EMPTY_CALLS:
+            self.failed(now)
+            return True
+        # Proven again first: the port may have gone with the connection.
+        self._due = now
+        return False
