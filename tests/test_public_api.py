@@ -120,7 +120,8 @@ def test_every_setting_is_documented_with_its_unit(cls: type[pydantic.BaseModel]
     for field, info in cls.model_fields.items():
         assert info.description, f"{cls.__name__}.{field}"
         if info.annotation in (int, float):
-            assert re.search(r"\((bytes|seconds|count|ratio)\)|Number of", info.description), field
+            units = r"\((bytes|seconds|count|ratio|the metric's unit)\)|Number of"
+            assert re.search(units, info.description), field
 
 
 @pytest.mark.parametrize("name", errors.__all__)

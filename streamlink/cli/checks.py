@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamlink.cli.errors import CommandError
-from streamlink.cli.paths import check_address
-from streamlink.config import JobConfig, LinkConfig
+from streamlink.cli.paths import check_address, store_at
+from streamlink.config import JobConfig, LinkConfig, RoundConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import ModelError, StreamlinkError
 from streamlink.model.interfaces import ChecksWriting, ModelStore
@@ -26,6 +26,7 @@ from streamlink.transport.addresses import is_unix
 from streamlink.transport.connect import check_data_listening, check_dialing, check_listening
 
 __all__ = [
+    "check_best",
     "check_control",
     "check_job",
     "check_metrics",
@@ -55,6 +56,25 @@ def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
     check_store(store)
     if spool is not None:
         check_spool(spool)
+
+
+def check_best(best: Path | None, store: Path, rules: RoundConfig) -> None:
+    """Check where the best model is to be kept.
+
+    Raises:
+        CommandError: it is where the model itself is, or no metric says which model is the best.
+        StoreError: no model can be stored there.
+    """
+    if best is None:
+        return
+    if not rules.best_metric:
+        raise CommandError(
+            "--best needs --best-metric NAME: the metric of the evaluations that says which model "
+            "is the best"
+        )
+    if best.resolve() == store.resolve():
+        raise CommandError(f"--best {best} is the store of the model itself; give another path")
+    check_store(store_at(best, None))
 
 
 def check_store(store: ModelStore) -> None:

@@ -13,14 +13,20 @@ from typing import Any
 
 import typer
 
-from streamlink.cli.checks import check_control, check_job, check_offers, check_serving
+from streamlink.cli.checks import (
+    check_best,
+    check_control,
+    check_job,
+    check_offers,
+    check_serving,
+)
 from streamlink.cli.command import Common, a_job
 from streamlink.cli.paths import ledger_of, model_digest, store_with_a_model, stored_bytes
 from streamlink.cli.services import control_socket, metrics_endpoint, security_summary
 from streamlink.config import JobConfig, RoundConfig
 from streamlink.fleet import Reporter
 from streamlink.link.server import Server
-from streamlink.logs import summary
+from streamlink.logs import escape, summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobOperator, Memory, StartingOperator
 from streamlink.progress import show_progress
@@ -44,6 +50,7 @@ class ServerOptions:
     spool: Path | None
     resume: bool
     ledger: Path | None
+    best: Path | None
     control: str | None
     metrics: str | None
     report: Path | None
@@ -52,6 +59,7 @@ class ServerOptions:
         """Return the store, once it and the settings were checked."""
         place = store_with_a_model(self.store, self.compress)
         check_job(place, config, self.spool)
+        check_best(self.best, self.store, config.rounds)
         check_offers(config)
         return place
 
@@ -97,8 +105,9 @@ def serve_job(
         serving = watching.enter_context(ExitStack())
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(
-            listening, place, rules, job=options.job, spool=options.spool, ledger=kept
-        )
+            listening, place, rules, job=options.job, spool=options.spool, ledger=kept,
+            best=options.best,
+        )  # fmt: skip
         starting.hand_over(JobOperator(listening, rounds, memory, kept.path).answer)
         reporter.report(port=listening.port)
         way, waits = security_summary(common.config.security), _waits(rules, kept)
@@ -114,7 +123,7 @@ def serve_job(
         moved = listening.wire_bytes
         serving.close()
         kept.close()  # before the socket: ``status --watch`` then reads the result in the ledger
-    facts = _closing(place, done, kept.rounds, seconds, moved)
+    facts = {**_closing(place, done, kept.rounds, seconds, moved), **_verdict(kept)}
     summary(logger, "job done", **facts)
     typer.echo(_sentence(facts))
     told = {**facts, "reports": [asdict(each) for each in done]}
@@ -161,10 +170,24 @@ def _closing(
         model.close()
 
 
+def _verdict(kept: Ledger) -> dict[str, Any]:
+    """Return which model is the best, and why the job ended early, where it has either."""
+    best = kept.standing
+    which = {"metric": best.metric, "value": best.value, "round": best.round} if best else {}
+    facts = {"best": which, "stopped": kept.stopped}
+    return {name: fact for name, fact in facts.items() if fact}
+
+
 def _sentence(facts: dict[str, Any]) -> str:
     moved = facts["wire_bytes_sent"] + facts["wire_bytes_received"]
     rounds = "1 round" if facts["rounds"] == 1 else f"{facts['rounds']} rounds"
-    return (
+    sentence = (
         f"{rounds} in {facts['seconds']:.1f} s, {facts['updates']} updates, "
         f"{moved / 1e6:.1f} MB on the wire; model {facts['final_digest'][:16]}"
     )
+    if "stopped" in facts:
+        return f"{sentence}; stopped early: {escape(facts['stopped'])}"
+    if best := facts.get("best"):
+        found = f"{escape(best['metric'])} {best['value']:.6g} of round {best['round']}"
+        return f"{sentence}; the best has {found}"
+    return sentence

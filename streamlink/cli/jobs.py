@@ -99,6 +99,14 @@ LedgerFile = Annotated[
         ".rounds.json].",
     ),
 ]
+Best = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="Where a copy of the best model so far is kept, by --best-metric: a directory, or an "
+        ".slz file.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Write a report of the job to this file.")
 ]
@@ -120,6 +128,7 @@ def server(
     spool: Spool = None,
     resume: Resume = False,
     ledger: LedgerFile = None,
+    best: Best = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -136,7 +145,9 @@ def server(
     check_address("--listen", listen)
     check_metrics(metrics)
     check_report(report)
-    options = ServerOptions(store, compress, job, spool, resume, ledger, control, metrics, report)
+    options = ServerOptions(
+        store, compress, job, spool, resume, ledger, best, control, metrics, report
+    )
     serve_job(listen, options, common, report_fd=report_fd)
     if common.is_check:
         common.passed()

@@ -18,6 +18,7 @@ from streamlink.cli.command import Common, a_job, command, in_words
 from streamlink.cli.errors import CommandError
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.jobs import (
+    Best,
     Compress,
     EvaluateOption,
     ExecutorOption,
@@ -63,6 +64,7 @@ def mpi(
     spool: Spool = None,
     resume: Resume = False,
     ledger: LedgerFile = None,
+    best: Best = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -78,7 +80,9 @@ def mpi(
     last complete model, and --resume continues the job.
     """
     tune_allocator()
-    options = ServerOptions(store, compress, job, spool, resume, ledger, control, metrics, report)
+    options = ServerOptions(
+        store, compress, job, spool, resume, ledger, best, control, metrics, report
+    )
     common = replace(common, config=_plain(common.config))
     check_visiting(_SERVER, common.config)  # first of all, whether there is MPI
 

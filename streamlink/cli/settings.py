@@ -77,6 +77,10 @@ ROUNDS = (
     "rounds.duplex_bytes",
     "rounds.evaluate_every",
     "rounds.evaluate_timeout",
+    "rounds.best_metric",
+    "rounds.best_mode",
+    "rounds.patience",
+    "rounds.min_delta",
 )
 """Rules of a round that have their own flag."""
 

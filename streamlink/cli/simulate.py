@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamlink.cli.checks import check_job, check_report
+from streamlink.cli.checks import check_best, check_job, check_report
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.jobs import (
+    Best,
     Compress,
     EvaluateOption,
     ExecutorOption,
@@ -48,6 +49,7 @@ def simulate(
     job: JobName = "job",
     spool: Spool = None,
     resume: Resume = False,
+    best: Best = None,
     report: ReportFile = None,
     *,
     common: Common,
@@ -64,6 +66,7 @@ def simulate(
     check_report(report)
     place = store_with_a_model(store, compress)
     check_job(place, config, spool)
+    check_best(best, store, config.rounds)
     if common.is_check:
         Ledger(ledger_of(store), place, config.rounds, job=job, resume=resume)
         common.passed()
@@ -75,6 +78,8 @@ def simulate(
         server += ["--compress", compress]
     if spool is not None:
         server += ["--spool", str(spool)]
+    if best is not None:
+        server += ["--best", str(best)]
     if resume:
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]

@@ -17,7 +17,7 @@ from streamlink.cli.services import StoreOf, sockets_of
 from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
-from streamlink.rounds.ledger import recorded_job
+from streamlink.rounds.ledger_page import recorded_job
 from streamlink_fl import output
 
 __all__ = ["abort", "status"]
@@ -153,7 +153,10 @@ def _ask(path: Path, question: Mapping[str, Any], store: Path | None) -> dict[st
             raise
         where = f"{path}: no process listens here, and by {ledger_of(store)} job {job.name!r} is"
         if job.is_over:
-            raise NothingRuns(f"{where} complete: all {job.rounds} rounds are done") from error
+            how = f"all {job.rounds} rounds are done"
+            if job.stopped:
+                how = f"it stopped early after {job.rounds} rounds: {escape(job.stopped)}"
+            raise NothingRuns(f"{where} complete: {how}") from error
         raise NothingRuns(
             f"{where} not over; resume it with streamlink server ... --resume"
         ) from error

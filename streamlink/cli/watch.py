@@ -17,7 +17,7 @@ from rich.text import Text
 from streamlink.cli.status_text import fitting, lines_of
 from streamlink.logs import escape
 from streamlink.operate.control import ControlError, NothingRuns
-from streamlink.rounds.ledger import recorded_job
+from streamlink.rounds.ledger_page import recorded_job
 
 __all__ = ["WATCH_SECONDS", "how_it_ended", "in_place", "plain", "watched"]
 
@@ -63,11 +63,14 @@ def how_it_ended(last: Facts) -> str:
     job, ledger = last["job"], last.get("ledger", "")
     # The process cannot be asked any more, and its exit code is known to its parent only. The
     # ledger on the disk outlives it.
-    if ledger and (found := recorded_job(Path(ledger))) is not None and not found.is_over:
+    found = recorded_job(Path(ledger)) if ledger else None
+    if found is not None and not found.is_over:
         raise ControlError(
             f"the server has ended, and job {job!r} is not over: see its log for the reason; "
             "resume it with streamlink server ... --resume"
         )
+    if found is not None and found.stopped:
+        return escape(f"job {job!r} has stopped early after {found.rounds} rounds: {found.stopped}")
     return escape(f"job {job!r} has ended: all its rounds are done")
 
 

@@ -88,6 +88,31 @@ class RoundConfig(Settings):
     evaluate_task_name: str = "evaluate"
     """Name of the task with which a model is sent for evaluation."""
 
+    best_metric: str = ""
+    """The metric of the evaluations that decides which model is the best so far; empty: none is.
+    It needs ``evaluate_every``."""
+
+    best_mode: Literal["max", "min"] = "max"
+    """Whether the best model has the largest or the smallest ``best_metric``."""
+
+    patience: int = Field(default=0, ge=0)
+    """The job ends after this number of evaluations in a row without a better ``best_metric``
+    (count); 0: it runs all its rounds."""
+
+    min_delta: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """By how much ``best_metric`` must be better to count for ``patience`` (the metric's unit)."""
+
+    @model_validator(mode="after")
+    def _has_what_it_judges_by(self) -> Self:
+        if self.best_metric and not self.evaluate_every:
+            raise ValueError(
+                f"best_metric is {self.best_metric!r}, and no model is evaluated; set "
+                "evaluate_every (--evaluate-every 1)"
+            )
+        if self.patience and not self.best_metric:
+            raise ValueError("patience needs best_metric, the metric to watch (--best-metric)")
+        return self
+
     def is_evaluated(self, number: int, *, is_last: bool) -> bool:
         """Return whether the model of round ``number`` is evaluated at the clients."""
         every = self.evaluate_every

@@ -2,12 +2,13 @@
 
 ``controller`` runs the rounds, ``ledger`` records which are done. ``aggregate`` turns updates into
 the new model; ``lockstep`` does so while they arrive, ``spool`` after it has stored them.
-``evaluate`` has the clients evaluate it.
+``evaluate`` has the clients evaluate it, and ``judge`` keeps the best.
 ``averaged`` is the mean alone, for programs that have their own rounds.
 """
 
 from streamlink.rounds.averaged import AveragedModel
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.evaluate.best import Standing
 from streamlink.rounds.evaluate.report import Evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, RoundNote, Trouble
@@ -28,5 +29,6 @@ __all__ = [
     "RoundReport",
     "Run",
     "ScatterAndGather",
+    "Standing",
     "Trouble",
 ]

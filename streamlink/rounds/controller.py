@@ -29,10 +29,9 @@ from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
-from streamlink.rounds.evaluate.clients import ClientEvaluation
-from streamlink.rounds.evaluate.report import log_evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
+from streamlink.rounds.judge import Judge
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.lockstep.round import Lockstep
 from streamlink.rounds.lockstep.rule import require_quorum
@@ -89,6 +88,7 @@ class ScatterAndGather:
             resume the job; or a ``Ledger`` over ``store``. None: nothing is recorded.
         resume: continue after the last round in the ledger, with what is in the spool; if there is
             nothing to resume, begin. It needs a ledger.
+        best: a store, or a path, for a copy of the best model so far, by ``config.best_metric``.
         cancel: ends ``run`` and ``wait_for_clients``, as the server's own token does. The spool
             keeps whole updates for ``resume``, as after an interrupt.
 
@@ -98,8 +98,8 @@ class ScatterAndGather:
         StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger is of another job, or of one that was interrupted while ``resume`` is
             not set; or the model in the store is none that the ledger knows.
-        ValueError: no aggregator of that name; ``gather="spool"`` without a directory; or the job
-            waits for more clients than the server admits.
+        ValueError: no aggregator of that name; ``gather="spool"`` without a directory; ``best``
+            without ``best_metric``; or the job waits for more clients than the server admits.
     """
 
     def __init__(
@@ -118,6 +118,7 @@ class ScatterAndGather:
         metadata: Metadata = _no_facts,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         resume: bool = False,
+        best: ModelStore | str | os.PathLike[str] | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
         self._server = server
@@ -158,13 +159,15 @@ class ScatterAndGather:
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
-        self._evaluation = ClientEvaluation(server, self._store, self._plan)
+        kept = as_store(best) if best is not None else None
+        self._judge = Judge(server, self._store, self._plan, ledger, kept)
         self._ended: Sequence[ClientProgress] = ()
         self._has_waited = False
 
     def run(self) -> list[RoundReport]:
         """Run all rounds, or those that are left of them, and return their reports.
 
+        Fewer if ``patience`` ends the job; then the last report says so (``stopped``).
         With a ledger also the reports of earlier rounds that it has. A round has no report if the
         server was killed between the commit of its model and that of the ledger.
 
@@ -182,10 +185,14 @@ class ScatterAndGather:
         first = self._ledger.next_round if self._ledger is not None else config.start_round
         done = self._ledger.reports if self._ledger is not None else []
         try:
-            reports = self._caught_up(done, last)
+            reports = self._judge.catch_up(done, last)
             for number in range(first, last + 1):
+                if self._judge.reason_to_stop:
+                    break
                 reports.append(self.run_round(number, is_last=number == last))
-                self._wait_if_needed()
+                # A stop is told to the clients at once, whoever is still to come back.
+                if not self._judge.reason_to_stop:
+                    self._wait_if_needed()
             self._plan.tracker.end("done")
             return reports
         finally:
@@ -212,7 +219,7 @@ class ScatterAndGather:
         if ledger is not None and ledger.is_resumed:
             named = set(ledger.clients)
             last = config.start_round + config.num_rounds - 1
-            if ledger.is_finished and self._unevaluated(last) is None:
+            if ledger.is_finished and self._judge.unevaluated(last) is None:
                 seconds = 0.0 if ledger.is_over else self._server.config.timeouts.reconnect_timeout
                 count = enough = 0
         self._server.wait_for_peers(
@@ -228,6 +235,8 @@ class ScatterAndGather:
 
     def run_round(self, number: int, *, is_last: bool = True) -> RoundReport:
         """Run one round, over as many attempts as it needs; evaluate its model if that is due.
+
+        If the report has ``stopped``, the job should end here: ``run`` does.
 
         Args:
             number: of the round.
@@ -262,52 +271,14 @@ class ScatterAndGather:
         self._plan.tracker.count(report)
         attempt = Attempt(self._plan.job, number, report.attempt)
         self._plan.emit(EventKind.ROUND_DONE, attempt, report=report)
-        return self._evaluate(report) if is_evaluated else report
-
-    def _evaluate(self, report: RoundReport) -> RoundReport:
-        """Have the clients evaluate the model in the store; return the round's report with that."""
-        attempt = Attempt(self._plan.job, report.round, report.attempt)
-        evaluation = self._evaluation.run(attempt)
-        report = replace(report, evaluation=evaluation)
-        if self._ledger is not None:
-            self._ledger.evaluated(report)
-        log_evaluation(report.round, evaluation)
-        self._plan.emit(EventKind.EVALUATED, attempt, report=report)
-        return report
-
-    def _caught_up(self, done: list[RoundReport], last: int) -> list[RoundReport]:
-        """Evaluate the last committed model if an earlier server was killed before it had done so.
-
-        Args:
-            done: the reports that the ledger has.
-            last: number of the last round.
-
-        Returns:
-            The reports, with that evaluation. If the report of the round is lost, one that has
-            nothing else.
-        """
-        number = self._unevaluated(last)
-        if number is None:
-            return list(done)
-        known = done[-1] if done and done[-1].round == number else None
-        report = self._evaluate(known or RoundReport(number, 1, 0.0, {}, {}))
-        return [*(done[:-1] if known else done), report]
-
-    def _unevaluated(self, last: int) -> int | None:
-        """Return the number of the last committed round if its evaluation is missing."""
-        ledger = self._ledger
-        if ledger is None or not ledger.rounds or ledger.is_over:
-            return None
-        number = ledger.next_round - 1
-        is_due = self._config.is_evaluated(number, is_last=number == last)
-        return number if is_due and ledger.evaluated_round != number else None
+        return self._judge.judge(report) if is_evaluated else report
 
     def client_progress(self) -> list[ClientProgress]:
         """Return how far each client is in the round that runs; cheap, from any thread.
 
         Between two rounds, and after the last, that of the clients whose updates counted.
         """
-        if evaluating := self._evaluation.progress:
+        if evaluating := self._judge.progress:
             return evaluating
         spooled = self._spooled  # read once: the rounds' thread may set it to None
         running = spooled.exchanges if spooled is not None else self._lockstep.exchanges

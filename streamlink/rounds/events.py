@@ -40,6 +40,12 @@ class EventKind(Enum):
     """``peer`` was asked in vain; ``detail`` says why."""
     EVALUATED = "evaluated"
     """``report`` has the result, too."""
+    BEST_FOUND = "best model found"
+    """The model is the best so far, by ``best_metric``; ``detail`` has the value."""
+    BEST_KEPT = "best model kept"
+    """Its copy is in the store for the best model; only where there is one."""
+    STOPPED_EARLY = "stopped early"
+    """No round follows; ``detail`` says why (``patience``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +60,4 @@ class RoundEvent:
     detail: str = ""
     """Why, where there is a reason to give."""
     report: RoundReport | None = None
-    """The result of the round; of ``ROUND_DONE`` and ``EVALUATED`` only."""
+    """The result of the round; of ``ROUND_DONE``, and of ``EVALUATED`` and later."""

@@ -56,7 +56,8 @@ class JobState:
     job: str
     phase: str = "waiting for clients"
     """``waiting for clients``, ``gathering`` (models are sent, trained and received),
-    ``averaging``, ``storing``, ``between rounds``, ``evaluating``, ``done``, ``failed``."""
+    ``averaging``, ``storing``, ``between rounds``, ``evaluating``, ``keeping the best``, ``done``,
+    ``failed``."""
     since: float = 0.0
     """Since when (seconds since 1970)."""
     round: int | None = None
@@ -192,6 +193,8 @@ _PHASES = {
     EventKind.ROUND_FAILED: "failed",
     EventKind.EVALUATION_STARTED: "evaluating",
     EventKind.EVALUATED: "between rounds",
+    EventKind.BEST_FOUND: "keeping the best",
+    EventKind.BEST_KEPT: "between rounds",
 }
 
 # What operators act on; the rest would bury it, and ``on_event`` has all of it.
@@ -200,6 +203,8 @@ _LEVELS = {
     EventKind.CLIENT_DROPPED: logging.WARNING,
     EventKind.ROUND_FAILED: logging.ERROR,
     EventKind.CLIENT_NOT_EVALUATED: logging.WARNING,
+    EventKind.BEST_FOUND: logging.INFO,
+    EventKind.STOPPED_EARLY: logging.INFO,
 }
 
 

@@ -8,20 +8,18 @@ is done or must be run again, and no transaction over both files is needed.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from streamlink.config import RoundConfig
-from streamlink.descriptors import patiently
-from streamlink.errors import CorruptStore, RoundError, StoreError
+from streamlink.errors import RoundError, StoreError
 from streamlink.model.commit import CommitSink
 from streamlink.model.digest import digest_of
 from streamlink.model.interfaces import (
@@ -33,26 +31,17 @@ from streamlink.model.interfaces import (
 )
 from streamlink.model.spec import ModelSpec
 from streamlink.rounds.durable import aside_of, write_durably
-from streamlink.rounds.evaluate.report import Evaluation
+from streamlink.rounds.evaluate.best import Standing
+from streamlink.rounds.ledger_page import Intent, Page, encode_page, newest, read_page, report_of
 from streamlink.rounds.report import RoundReport
-from streamlink.stores.checked_json import decode_checked_json, encode_checked_json
 from streamlink.stores.preflight import require_replaceable
 
-__all__ = ["Ledger", "RecordedJob", "Run", "model_id", "recorded_job"]
+__all__ = ["Ledger", "Run", "model_id"]
 
 logger = logging.getLogger("streamlink.rounds")
 
-_FORMAT = 1
 _NOT_WRITTEN = "the ledger cannot be written"
-_IF_DAMAGED = (
-    "name another file, or if it was a ledger, restore a copy of it; only if there is no copy "
-    "remove it: the job then begins at its first round with the model that is in the store, "
-    "updates in the spool are not used, and excluded clients are admitted again"
-)
 _SHOWN = 16  # digits of a digest in a message
-_LISTS = ("part", "clients", "replaced_runs", "reports")
-_REPORTS_KEPT = 100
-_REPORT_BYTES = 256 << 10  # all reports together: the file is written twice a round
 
 
 def model_id(source: ModelSource) -> str:
@@ -63,25 +52,6 @@ def model_id(source: ModelSource) -> str:
     return source.identity() if isinstance(source, HasIdentity) else digest_of(source)
 
 
-class RecordedJob(NamedTuple):
-    """The job in a ledger, as far as people want to know when its server has ended."""
-
-    name: str
-    rounds: int
-    """Rounds that are committed (count)."""
-    is_over: bool
-    """Whether all rounds are committed and the clients know that; else it can be resumed."""
-
-
-def recorded_job(path: Path) -> RecordedJob | None:
-    """Return the job of the ledger at ``path``; None: there is none, or it cannot be read."""
-    try:
-        page = _read(path)
-    except StoreError:
-        return None
-    return RecordedJob(page.job, page.done, page.is_finished and page.is_over)
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """Identifies a run of a job, and the model that its spooled updates are made from."""
@@ -89,61 +59,6 @@ class Run:
     id: str = ""
     base: str = ""
     """See ``model_id``."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Intent:
-    """Round ``round`` is about to replace model ``replaces`` by ``digest`` (empty: unknown)."""
-
-    round: int
-    replaces: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """The contents of a ledger."""
-
-    run: str
-    job: str
-    start_round: int
-    num_rounds: int
-    part: tuple[str, ...]
-    train_task_name: str
-    clients: tuple[str, ...] = ()
-    """The clients of the round that began last."""
-    done: int = 0
-    """Rounds that are committed (count)."""
-    digest: str = ""
-    """The model of the last of them; empty: no round is committed."""
-    reports: tuple[dict[str, Any], ...] = ()
-    """Of the last rounds, without one after whose commit the server was killed."""
-    intent: _Intent | None = None
-    is_over: bool = False
-    """Whether all rounds are done and the clients know that."""
-    replaced_runs: tuple[str, ...] = ()
-    """Earlier runs, which may have left something in the spool."""
-    barred: Mapping[str, str] = field(default_factory=dict)
-    """Clients that an operator has excluded, and why."""
-    aggregator: str = "mean"
-    """How updates become the new model; see ``ScatterAndGather``."""
-    evaluated_round: int | None = None
-    """The last round whose model was evaluated."""
-
-    @property
-    def is_finished(self) -> bool:
-        return self.done >= self.num_rounds
-
-    def settled(self, present: str) -> _Page | None:
-        """Return the page after its intent is settled; None: it does not know model ``present``."""
-        intent = self.intent
-        if intent is not None and present == intent.replaces:  # killed before the commit
-            return replace(self, intent=None)
-        # Killed after it. A store that cannot tell its digest before the commit has left the intent
-        # without one: then any model but the old one must be the new one.
-        if intent is not None and present == (intent.digest or present):
-            return replace(self, intent=None, done=self.done + 1, digest=present)
-        return self if intent is None and present == (self.digest or present) else None
 
 
 class Ledger:
@@ -185,7 +100,7 @@ class Ledger:
         self._lock = threading.RLock()
         # Once: a model whose digest is not stored has to be read completely for its name.
         self._present = self._name_present()
-        fresh = _Page(
+        fresh = Page(
             secrets.token_hex(8),
             job,
             rules.start_round,
@@ -193,8 +108,9 @@ class Ledger:
             rules.part,
             rules.train_task_name,
         )
-        written = _read(self.path) if self.path.exists() else None
-        self._page = self._resumed(written, fresh) if resume else self._anew(written, fresh)
+        written = read_page(self.path) if self.path.exists() else None
+        page = self._resumed(written, fresh, rules) if resume else self._anew(written, fresh)
+        self._page = page
 
     # --- contents -------------------------------------------------------------------
 
@@ -215,13 +131,23 @@ class Ledger:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all rounds are committed."""
+        """Whether no round is left: all are committed, or the job ended early."""
         return self._page.is_finished
 
     @property
     def is_over(self) -> bool:
-        """Whether all rounds are committed and the clients know that."""
+        """Whether no round is left and the clients know that."""
         return self._page.is_finished and self._page.is_over
+
+    @property
+    def stopped(self) -> str:
+        """Why the job ended early; empty: it did not."""
+        return self._page.stopped
+
+    @property
+    def standing(self) -> Standing | None:
+        """The best model so far; None: no model was judged."""
+        return self._page.standing
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -239,7 +165,7 @@ class Ledger:
 
         A round has none if the server was killed right after its commit.
         """
-        return [_report(each) for each in self._page.reports]
+        return [report_of(each) for each in self._page.reports]
 
     @property
     def evaluated_round(self) -> int | None:
@@ -277,7 +203,7 @@ class Ledger:
 
     def intend(self, digest: str) -> None:
         """Record that the next round's model is about to be committed."""
-        intent = _Intent(self.next_round, self._present, digest)
+        intent = Intent(self.next_round, self._present, digest)
         self._write(intent=intent)
 
     def complete(self, report: RoundReport) -> None:
@@ -285,17 +211,25 @@ class Ledger:
         intent = self._page.intent
         # The digest of the intent saves reading the model that was just written.
         self._present = intent.digest if intent and intent.digest else self._name_present()
-        reports = _newest((*self._page.reports, asdict(report)))
+        reports = newest((*self._page.reports, asdict(report)))
         done = self._page.done + 1
         self._write(intent=None, done=done, digest=self._present, reports=reports)
 
-    def evaluated(self, report: RoundReport) -> None:
-        """Record the evaluation of the last committed model, in its round's report."""
+    def evaluated(self, report: RoundReport, standing: Standing | None = None) -> None:
+        """Record the evaluation of the last committed model, in its round's report.
+
+        In one write with what follows from it: the best model so far, and whether the job ends.
+        """
         earlier = self._page.reports
         if earlier and earlier[-1]["round"] == report.round:
             earlier = earlier[:-1]
-        reports = _newest((*earlier, asdict(report)))
-        self._write(evaluated_round=report.round, reports=reports)
+        reports = newest((*earlier, asdict(report)))
+        self._write(
+            evaluated_round=report.round,
+            reports=reports,
+            standing=standing,
+            stopped=report.stopped,
+        )
 
     def bar(self, client: str, reason: str) -> None:
         """Record that a client is excluded, by later servers too."""
@@ -325,7 +259,7 @@ class Ledger:
         with closing(self._store.open()) as source:
             return model_id(source)
 
-    def _anew(self, written: _Page | None, fresh: _Page) -> _Page:
+    def _anew(self, written: Page | None, fresh: Page) -> Page:
         """Return the page of a new run; refuse if that would lose an interrupted job."""
         if written is None:
             return fresh
@@ -343,7 +277,7 @@ class Ledger:
         # The last four are enough: what older runs have left in the spool expires.
         return replace(fresh, replaced_runs=(*written.replaced_runs[-3:], written.run))
 
-    def _resumed(self, written: _Page | None, fresh: _Page) -> _Page:
+    def _resumed(self, written: Page | None, fresh: Page, rules: RoundConfig) -> Page:
         """Return the page of a run that is resumed."""
         if written is None:
             logger.info("%s does not exist: nothing to resume, the job begins", self.path)
@@ -356,6 +290,9 @@ class Ledger:
         settled = written.settled(self._present)
         if settled is None:
             raise self._unknown_model(written)
+        if settled.stopped and settled.standing is not None:
+            # With more patience, or none, the job goes on where it stopped.
+            settled = replace(settled, stopped=settled.standing.reason_to_stop(rules))
         if not settled.is_finished and settled.done >= fresh.num_rounds:
             raise RoundError(
                 f"{self.path}: job {settled.job!r} was interrupted after {settled.done} of "
@@ -368,9 +305,14 @@ class Ledger:
         self._log_resumed(page)
         return page
 
-    def _log_resumed(self, page: _Page) -> None:
+    def _log_resumed(self, page: Page) -> None:
         done, of = page.done, f"of {page.num_rounds} rounds of job {page.job!r}"
-        if page.is_finished:
+        if page.stopped:
+            logger.info(
+                "job %r stopped early after %d rounds, and is over: %s; to continue it, raise "
+                "rounds.patience", page.job, done, page.stopped,
+            )  # fmt: skip
+        elif page.is_finished:
             logger.info("all %d rounds of job %r are done: nothing to resume", done, page.job)
         elif not done:
             logger.info("no round of job %r is done: it begins with the first", page.job)
@@ -386,7 +328,7 @@ class Ledger:
                 "store"
             )
 
-    def _unknown_model(self, written: _Page) -> RoundError:
+    def _unknown_model(self, written: Page) -> RoundError:
         known = [written.digest]
         if written.intent is not None:
             known = [written.intent.replaces, written.intent.digest]
@@ -400,59 +342,9 @@ class Ledger:
     def _write(self, **changes: Any) -> None:
         with self._lock:
             page = replace(self._page, **changes)
-            data = encode_checked_json({"format": _FORMAT, **asdict(page)})
-            write_durably(self.path, data, _NOT_WRITTEN)
+            write_durably(self.path, encode_page(page), _NOT_WRITTEN)
             # Only once the disk has it: after a write that failed, memory and file still agree.
             self._page = page
-
-
-def _read(path: Path) -> _Page:
-    data = _bytes_of(path)
-    try:
-        facts = decode_checked_json(data, path)
-        if (version := facts.pop("format")) != _FORMAT:
-            raise ValueError(f"its format is {version!r}, not {_FORMAT}")
-        lists = {key: tuple(facts.pop(key)) for key in _LISTS}
-        # ``barred`` is missing in ledgers from before clients could be excluded.
-        intent, barred = facts.pop("intent"), dict(facts.pop("barred", {}))
-        known: dict[str, Any] = {**facts, **lists}
-        return _Page(**known, barred=barred, intent=_Intent(**intent) if intent else None)
-    except (CorruptStore, ValueError, LookupError, TypeError) as error:
-        why = error.what if isinstance(error, CorruptStore) else error
-        what = f"this is not a ledger of rounds, or a damaged one: {why}; {_IF_DAMAGED}"
-        raise CorruptStore(what, path=str(path)) from error
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return patiently(path.read_bytes)
-    except OSError as error:
-        raise StoreError(
-            f"{path}: the ledger cannot be read: {error.strerror or error}; let this process (user "
-            f"{os.geteuid()}) read and write it, and do not remove it: it records which rounds "
-            "are done"
-        ) from error
-
-
-def _newest(reports: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Return the last reports that fit a ledger's limits; always the very last one."""
-    first, room = len(reports), _REPORT_BYTES
-    while first and len(reports) - first < _REPORTS_KEPT:
-        room -= len(json.dumps(reports[first - 1]))
-        if room < 0 and first < len(reports):
-            break
-        first -= 1
-    return reports[first:]
-
-
-def _report(facts: Mapping[str, Any]) -> RoundReport:
-    # Ledgers from before evaluations have none.
-    evaluation = facts.get("evaluation")
-    changed: dict[str, Any] = {
-        "recovered": tuple(facts["recovered"]),
-        "evaluation": Evaluation(**evaluation) if evaluation else None,
-    }
-    return RoundReport(**{**facts, **changed})
 
 
 def _shown(digest: str) -> str:

@@ -103,6 +103,7 @@ _PAST = (
     *(EventKind.AFTER_PERSIST, EventKind.ROUND_DONE, EventKind.ROUND_FAILED),
     *(EventKind.EVALUATION_STARTED, EventKind.CLIENT_EVALUATED),
     *(EventKind.CLIENT_NOT_EVALUATED, EventKind.EVALUATED),
+    *(EventKind.BEST_FOUND, EventKind.BEST_KEPT, EventKind.STOPPED_EARLY),
 )
 """Events after which an exception can no longer fail the round."""
 

@@ -48,6 +48,10 @@ class RoundReport:
     """Each contributor's own metrics, as its task reported them, before they were averaged."""
     evaluation: Evaluation | None = None
     """What the clients found of the new model; None: it was not evaluated."""
+    is_best: bool = False
+    """Whether the new model was the best so far, by ``best_metric``."""
+    stopped: str = ""
+    """Why the job ended early after this round (``patience``); empty: it did not."""
 
 
 @dataclass(frozen=True, slots=True)

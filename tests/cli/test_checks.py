@@ -24,6 +24,7 @@ def factory(name): Path("made").write_text(name)
 SERVER = ["server", "--store", "g"]
 CLIENT = ["client", "--server", "127.0.0.1:1", "--name", "site-1"]
 WORK = ["--task", "tasks.py:add"]
+JUDGED = ["--best-metric", "accuracy", "--evaluate-every", "1"]
 SIMULATE = ["simulate", "--store", "g", *WORK]
 SEND = ["send", "g", "127.0.0.1:1"]
 RECEIVE = ["receive", "new"]
@@ -69,6 +70,7 @@ SITE = ["--ca", "c/site-1/ca.pem", "--token", "c/site-1/token"]
         SERVER,
         [*SERVER, "--part", "t1", "--spool", "spool", "--min-clients", "20", "--resume"],
         [*SERVER, "--listen", "0.0.0.0:8517", *TLS, "--tokens", "c/server/tokens.yaml"],
+        [*SERVER, "--best", "b.slz", "--best-metric", "accuracy", "--evaluate-every", "1"],
         [*SERVER, "--listen", "unix:socket", "--metrics", "127.0.0.1:0", "--control", "none"],
         [*CLIENT, *WORK],
         [*CLIENT, *SITE, "--executor", "tasks.py:factory"],
@@ -110,6 +112,10 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--spool", "tasks.py"], "tasks.py: the spool cannot be used"),
         ([*SERVER, "--ledger", "no/l.json"], "the directory of the ledger does not exist"),
         ([*SERVER, "--ledger", "tasks.py", "--resume"], "this is not a ledger of rounds"),
+        ([*SERVER, "--best", "b"], "--best needs --best-metric NAME"),
+        ([*SERVER, "--best", "./g", *JUDGED], "--best g is the store of the model itself"),
+        ([*SERVER, "--best", "tasks.py", *JUDGED], "tasks.py: this is a file; a safetensors store"),
+        ([*SERVER, *JUDGED, "--evaluate-every", "0"], "no model is evaluated; set evaluate_every"),
         ([*SERVER, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         ([*SERVER, "--report", "g"], "g: the report cannot be written: this is a directory"),
         ([*SERVER, "--metrics", "unix:m"], "--metrics 'unix:m' is a Unix socket"),

@@ -19,6 +19,7 @@ import streamlink as sl
 from streamlink.executors import TaskOutcome
 from streamlink.link import Assignment
 from streamlink.stores import ArrayModel
+from streamlink.stores.checked_json import decode_checked_json
 from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
 from tests.support.round_points import RoundPoint
@@ -36,6 +37,7 @@ SETTINGS = (
     *("--set", "timeouts.heartbeat_interval=0.2", "--set", f"timeouts.session_timeout={WAIT}"),
     *("--set", f"timeouts.reconnect_timeout={WAIT}", "--min-clients", "2", "--num-rounds", "2"),
 )
+JUDGED = {"evaluate_every": 1, "best_metric": "accuracy"}
 LAST = 1
 
 
@@ -47,7 +49,8 @@ class Site:
         self.opens, self.reached = threading.Event(), threading.Event()
         self.opens.set()
         self.error: BaseException | None = None
-        self._work = sl.StreamingExecutor(self._function)
+        self.evaluated: list[int] = []
+        self._work = sl.StreamingExecutor(self._function, evaluate=self._evaluate)
         self._train = trained(number)
         self._thread = threading.Thread(
             target=self._run, args=(address, f"site-{number}"), daemon=True
@@ -60,6 +63,10 @@ class Site:
     def execute(self, task: sl.Task, assignment: Assignment) -> TaskOutcome:
         self.asked.append(task.round)
         return self._work.execute(task, assignment)
+
+    def evaluate(self, task: sl.Task, assignment: Assignment) -> object:
+        self.evaluated.append(task.round)
+        return self._work.evaluate(task, assignment)
 
     def join(self) -> None:
         """Wait until the server has said goodbye."""
@@ -74,6 +81,9 @@ class Site:
             self.opens.wait(WAIT)
         return self._train(tensor, start, values)
 
+    def _evaluate(self, model: dict[str, Array], task: sl.Task) -> dict[str, float]:
+        return {"accuracy": 1.0 - task.round}
+
     def _run(self, address: str, name: str) -> None:
         try:
             with sl.Client(address, name, self, LINK) as client:
@@ -85,8 +95,11 @@ class Site:
 class Job:
     """A store, a server that may be killed, and two sites."""
 
-    def __init__(self, forks: ForkServer, folder: Path, gather: str) -> None:
+    def __init__(
+        self, forks: ForkServer, folder: Path, gather: str, *, is_judged: bool = False
+    ) -> None:
         self._forks, self._folder, self._gather = forks, folder, gather
+        self._is_judged = is_judged
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{found.getsockname()[1]}"
@@ -99,7 +112,13 @@ class Job:
             "store": str(self._folder / "model"),
             "listen": self.address,
             "link": LINK.model_dump(mode="json"),
-            "rules": {"gather": self._gather, "min_clients": 2, "num_rounds": 2},
+            "rules": {
+                "gather": self._gather,
+                "min_clients": 2,
+                "num_rounds": 2,
+                **(JUDGED if self._is_judged else {}),
+            },
+            "best": str(self._folder / "best") if self._is_judged else "",
             "spool": str(self._folder / "spool"),
         }
         return self._forks.serve(point, job, self._folder / "server.log")
@@ -108,6 +127,9 @@ class Job:
         """Start the server, with ``--resume``."""
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
+        if self._is_judged:
+            settings = [f"--set=rounds.{name}={value}" for name, value in JUDGED.items()]
+            words = (*words, *settings, "--best", self._folder / "best")
         log = self._folder / "server.log"
         return self._forks.start([*command, *rules, "--resume", *words], log)
 
@@ -202,3 +224,22 @@ def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
     assert one.asked == [0, 1]
     assert other.asked == [0, 1, 1]
     assert "the update of site-1" in job.log
+
+
+@pytest.mark.parametrize("point", ["between rounds", "evaluating", "judged", "copied", "kept"])
+def test_the_best_model_survives_a_server_that_is_killed_while_it_is_judged(
+    forks: ForkServer, undisturbed: str, tmp_path: Path, point: str
+) -> None:
+    with Job(forks, tmp_path, "lockstep", is_judged=True) as job:
+        doomed = job.doomed(RoundPoint(point, 0))
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        assert job.finish(job.server()) == undisturbed, job.log
+        with closing(sl.open_model(tmp_path / "best")) as best:
+            of_first_round = sl.digest_of(best)
+        standing = decode_checked_json((tmp_path / "model.rounds.json").read_bytes(), tmp_path)[
+            "standing"
+        ]
+    # The second model is worse: only the first may be there, although no server has it any more.
+    assert (standing["round"], standing["digest"]) == (0, of_first_round)
+    assert of_first_round != undisturbed

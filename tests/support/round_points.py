@@ -28,14 +28,19 @@ _EVENTS = {
     sl.rounds.EventKind.AFTER_AGGREGATION: "computed",
     sl.rounds.EventKind.AFTER_PERSIST: "committed",
     sl.rounds.EventKind.ROUND_DONE: "between rounds",
+    sl.rounds.EventKind.EVALUATION_STARTED: "evaluating",
+    sl.rounds.EventKind.BEST_FOUND: "judged",
+    sl.rounds.EventKind.BEST_KEPT: "kept",
 }
-POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "all done")
+POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "copied", "all done")
 """Where a server dies.
 
 *offering*: a client was asked. *stored*: an update is in the spool, its client does not know.
 *arrived*: and may know. *aggregating*: a part of the mean is computed, *computed*: all of it.
 *intended*: the ledger knows that the store's commit is next. *committed*: it was; the ledger does
-not know. *between rounds*: it does, and nothing is under way. *all done*: no client knows.
+not know. *between rounds*: it does, and nothing is under way. *evaluating*: no client has answered.
+*judged*: the ledger knows that the model is the best. *copied*: its copy is about to be committed.
+*kept*: it was. *all done*: no client knows.
 """
 
 
@@ -62,6 +67,7 @@ class RoundPoint:
                 on_event=killer.hear,
                 ledger=Path(f"{job['store']}.rounds.json"),
                 resume=True,
+                best=_Store(sl.open_store(job["best"]), killer, "copied") if job["best"] else None,
             )
             rounds.wait_for_clients()
             rounds.run()
@@ -88,20 +94,20 @@ class _Killer:
             self.reach("aggregating", self._round)
         return values
 
-    def commit(self, sink: ModelSink, progress: Progress | None) -> None:
-        self.reach("intended", self._round)
+    def commit(self, sink: ModelSink, progress: Progress | None, point: str) -> None:
+        self.reach(point, self._round)
         sink.commit(progress)
 
 
 class _Store:
     """A store whose commits the killer knows of."""
 
-    def __init__(self, store: sl.ModelStore, killer: _Killer) -> None:
-        self._store, self._killer = store, killer
+    def __init__(self, store: sl.ModelStore, killer: _Killer, point: str = "intended") -> None:
+        self._store, self._killer, self._point = store, killer, point
 
     def open(self) -> ModelSource:
         return self._store.open()
 
     def begin(self, spec: sl.ModelSpec) -> ModelSink:
         sink = self._store.begin(spec)
-        return CommitSink(sink, lambda progress: self._killer.commit(sink, progress))
+        return CommitSink(sink, lambda progress: self._killer.commit(sink, progress, self._point))
