@@ -17,7 +17,7 @@ from tests.support.framework_failures import failing
 pytestmark = [
     pytest.mark.integrations,
     pytest.mark.processes,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def python() -> Path:
 
 
 def outcome_of(python: Path, case: Case) -> Outcome:
-    outcome = run_case(case, run, python, limit_bytes=8_000 * MB, timeout=600)
+    outcome = run_case(case, run, python, limit_bytes=8_000 * MB, timeout=1500)
     assert outcome.ended == "done", outcome.said
     assert outcome.exact
     assert not outcome.left_behind

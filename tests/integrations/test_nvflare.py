@@ -109,14 +109,14 @@ def in_flare(
         "NVFLARE_STREAMLINK_SPOOL": str(folder / "spool"),
     }
     return subprocess.run(
-        [str(python), *map(str, words)], env=here, capture_output=True, text=True, timeout=400
+        [str(python), *map(str, words)], env=here, capture_output=True, text=True, timeout=900
     )
 
 
 in_its_environment = [
     pytest.mark.integrations,
     pytest.mark.processes,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
 ]
 
 
@@ -237,7 +237,7 @@ def test_the_published_hello_pt_runs_with_seeded_tensors_in_poc_mode(
 
 def run(python: Path, line: str, failure: str | None = None, size: int = 16 * MB) -> Outcome:
     case = Case("nvflare", size, 4, line, rounds=2, failure=failure)
-    outcome = run_case(case, nvflare.run, python, limit_bytes=8_000 * MB, timeout=700.0)
+    outcome = run_case(case, nvflare.run, python, limit_bytes=8_000 * MB, timeout=1500.0)
     assert outcome.ended == "done", outcome.said
     assert outcome.left_behind == []
     return outcome
