@@ -75,7 +75,8 @@ class StreamlinkGrid(Grid, AbstractContextManager[Any]):  # type: ignore[misc]  
 
     Args:
         grid: the one that Flower gives to a ServerApp.
-        listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free port of a range.
+        listen: ``HOST:PORT``, or ``HOST:FIRST-LAST`` for the first free pair of ports of a range:
+            see ``integrations.ports``.
         config: settings of this end.
         limits: how many objects, how large, and for how long at most.
         spool: directory for what clients send; by default a temporary one, which is removed at the

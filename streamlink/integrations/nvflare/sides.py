@@ -58,7 +58,7 @@ def _is_server(fqcn: str) -> bool:
 
 
 class ServerSide:
-    """The object server of one job, on the first free port of the configured range.
+    """The object server of one job, on the first free pair of ports of the configured range.
 
     Attributes:
         objects: the object server.
