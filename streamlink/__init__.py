@@ -13,6 +13,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 ``streamlink.model``     specs, and the protocols of sources, sinks and stores
 ``streamlink.stores``    arrays, torch modules, safetensors and compressed files
 ``streamlink.aggregators`` how updates become the new model
+``streamlink.schedules`` facts that change from round to round
 ``streamlink.filters``   functions that change a model on its way
 ``streamlink.rounds``    scatter and gather, reports and events
 ``streamlink.executors`` what a client does with a model
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from streamlink import objects as objects
     from streamlink import progress as progress
     from streamlink import rounds as rounds
+    from streamlink import schedules as schedules
     from streamlink import stores as stores
     from streamlink import testing as testing
     from streamlink.public import *  # noqa: F403
@@ -62,6 +64,7 @@ else:
         "objects",
         "progress",
         "rounds",
+        "schedules",
         "stores",
         "testing",
     )

@@ -61,6 +61,7 @@ MAY_IMPORT = {
         {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
     ),
     "aggregators": frozenset({"rounds"}),
+    "schedules": frozenset({"rounds"}),
     "allocator": frozenset[str](),
     "cancel": frozenset({"errors", "clock"}),
     "certs": frozenset({"errors"}),

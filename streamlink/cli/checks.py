@@ -20,6 +20,7 @@ from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.aggregate.aggregators import aggregator_of
+from streamlink.rounds.schedule import schedules_of
 from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
 from streamlink.transport.addresses import is_unix
@@ -51,6 +52,8 @@ def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
         config.rounds.require_room(config.grpc)
     with _refused("rounds.aggregator (--aggregator): "):
         aggregator_of(config.rounds.aggregator)
+    with _refused("rounds.schedules (--schedules): "):
+        schedules_of(config.rounds.schedules)
     with _refused("rounds.part (--part): "):
         require_part(store, config.rounds.part)
     check_store(store)

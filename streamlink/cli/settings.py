@@ -73,6 +73,7 @@ ROUNDS = (
     "rounds.weights",
     "rounds.non_finite",
     "rounds.aggregator",
+    "rounds.schedules",
     "rounds.part",
     "rounds.duplex_bytes",
     "rounds.evaluate_every",

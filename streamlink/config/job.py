@@ -62,6 +62,11 @@ class RoundConfig(Settings):
     their weighted mean (FedAvg), ``median`` and ``trimmed_mean:beta=0.2`` withstand updates that
     are wrong."""
 
+    schedules: str = ""
+    """Facts that tasks get and that change from round to round, separated by semicolons, each as
+    FACT=NAME:SETTING=VALUE,SETTING=VALUE. The names are ``constant``, ``step``, ``linear`` and
+    ``cosine``, such as ``lr=step:start=0.1,every=10``."""
+
     part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors that clients send back, separated by commas;
     empty: all. The other tensors do not change."""

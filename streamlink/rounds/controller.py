@@ -43,6 +43,7 @@ from streamlink.rounds.report import (
     log_round,
     progress_of,
 )
+from streamlink.rounds.schedule import Schedule, Schedules, schedules_of
 from streamlink.rounds.spool.recovery import recover
 from streamlink.rounds.spool.round import SpooledRound, store_at
 from streamlink.rounds.spool.spool import check_spool
@@ -79,6 +80,9 @@ class ScatterAndGather:
         weights: weights by client's name, instead of those the clients give.
         aggregator: how updates become the new model: one of ``streamlink.aggregators``, or its
             text; None: ``config.aggregator``.
+        schedules: facts that tasks get and that change from round to round: name → a function of
+            the round's number, from 0 for the first; see ``streamlink.schedules``. None:
+            ``config.schedules``.
         filters_down: applied to the model on its way to each client, the first one first.
         filters_up: applied to each update before it is averaged.
         on_event: called with each event, in the thread that runs the rounds; an exception fails
@@ -98,8 +102,9 @@ class ScatterAndGather:
         StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger is of another job, or of one that was interrupted while ``resume`` is
             not set; or the model in the store is none that the ledger knows.
-        ValueError: no aggregator of that name; ``gather="spool"`` without a directory; ``best``
-            without ``best_metric``; or the job waits for more clients than the server admits.
+        ValueError: no aggregator or schedule of that name; ``gather="spool"`` without a directory;
+            ``best`` without ``best_metric``; or the job waits for more clients than the server
+            admits.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class ScatterAndGather:
         spool: str | Path | None = None,
         weights: Mapping[str, float] | None = None,
         aggregator: Aggregator | str | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
         on_event: Callable[[RoundEvent], None] = _ignore,
@@ -154,6 +160,7 @@ class ScatterAndGather:
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
             aggregator,
+            schedules_of(self._config.schedules) if schedules is None else Schedules(schedules),
             stop=StopSignal(server.cancel, cancel or CancelToken()),
             tracker=JobTracker(job, server.clock), clock=server.clock,
         )  # fmt: skip
@@ -254,13 +261,16 @@ class ScatterAndGather:
         self._plan.emit(EventKind.ROUND_STARTED, first)
         is_evaluated = self._config.is_evaluated(number, is_last=is_last)
         try:
+            # Before anybody is asked: after the commit a schedule that raises could not fail it.
+            scheduled = self._plan.scheduled(number)
             # A client that has the next model early would train it before it can evaluate this one.
             report = self._run_round(number, is_last or is_evaluated)
         except BaseException as error:
             self._lockstep.forget(f"round {number} failed")
             self._plan.emit(EventKind.ROUND_FAILED, first, detail=str(error))
             raise
-        report = replace(report, seconds=self._server.clock() - began)
+        seconds = self._server.clock() - began
+        report = replace(report, seconds=seconds, scheduled=scheduled)
         # Before the events: what is announced as done must still be done after a restart.
         if self._ledger is not None:
             self._ledger.complete(report)

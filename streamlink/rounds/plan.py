@@ -17,6 +17,7 @@ from streamlink.rounds.aggregate.combiner import Step
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
 from streamlink.rounds.report import RoundReport
+from streamlink.rounds.schedule import Schedules
 from streamlink.rounds.stop import StopSignal
 
 __all__ = ["Metadata", "Plan"]
@@ -39,6 +40,7 @@ class Plan:
     on_event: Callable[[RoundEvent], None]
     weights: Mapping[str, float] | None = None
     aggregator: Aggregator = MEAN
+    schedules: Schedules = field(default_factory=Schedules)
     clock: Clock = field(kw_only=True)
     tracker: JobTracker = field(kw_only=True)
     stop: StopSignal = field(default_factory=StopSignal)
@@ -51,18 +53,28 @@ class Plan:
         return (self.weights or {}).get(peer_name, given)
 
     def facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
-        """Return the small facts that go with the task of ``peer``.
+        """Return the small facts that go with the task of ``peer``, the scheduled ones first.
+
+        A fact for one client (``metadata``) replaces a scheduled one of the same name.
 
         Raises:
-            RoundError: one of them is no text.
+            RoundError: one of them is no text, or a schedule gave no number.
         """
-        facts = self.metadata(attempt, peer_name)
+        facts = {**self.scheduled(attempt.round), **self.metadata(attempt, peer_name)}
         for name, value in facts.items():
             if not all(isinstance(text, str) for text in (name, value)):
                 raise RoundError(
                     f"the metadata for {peer_name} has {name!r}: {value!r}; both must be text (str)"
                 )
         return facts
+
+    def scheduled(self, number: int) -> dict[str, str]:
+        """Return the scheduled facts of round ``number``, which all clients get.
+
+        Raises:
+            RoundError: a schedule gave no number.
+        """
+        return self.schedules.facts(number - self.rules.start_round)
 
     def emit(
         self,

@@ -48,6 +48,8 @@ class RoundReport:
     """Each contributor's own metrics, as its task reported them, before they were averaged."""
     evaluation: Evaluation | None = None
     """What the clients found of the new model; None: it was not evaluated."""
+    scheduled: dict[str, str] = field(default_factory=dict)
+    """The scheduled facts that its tasks had, such as the learning rate (``schedules``)."""
     is_best: bool = False
     """Whether the new model was the best so far, by ``best_metric``."""
     stopped: str = ""
