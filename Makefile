@@ -69,7 +69,7 @@ format: venv ## fix style and formatting
 proto: venv ## generate the wire code from proto/streamlink.proto
 	$(BIN)/python -m grpc_tools.protoc -I$(PROTO)=proto --python_out=. --pyi_out=. $(PROTO)/streamlink.proto
 
-fuzz: venv ## a million hostile frames into the core, ten thousand into a live server
+fuzz: venv ## hostile frames, openings and connections: a million into the core, ten thousand into a live server
 	$(BIN)/python -m tests.support.fuzz --json benchmarks/results/fuzz.json
 
 soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow line, the kill matrix

@@ -36,6 +36,9 @@ from streamlink.transport.messages import encode_spec
 from tests.support.attacks import SPEC, TOTAL, Attack, a_chunk, an_open, in_thread
 from tests.support.hostile import HostileClient, Line
 from tests.support.hostile_load import load_server
+from tests.support.hostile_messages import fuzz_messages
+from tests.support.hostile_openings import fuzz_openings
+from tests.support.hostile_port import load_port
 from tests.support.machines import KiB, zeros
 from tests.support.models import pattern_model
 from tests.support.peers import WAIT
@@ -279,6 +282,21 @@ def test_hundreds_of_hostile_frames_change_nothing_for_a_client_beside_them() ->
     assert held.is_held, held
     assert held.calls > 30
     assert held.outcomes["protocol_error"] > 0
+
+
+def test_hundreds_of_hostile_connections_change_nothing_for_a_client_of_the_data_port() -> None:
+    held = load_port(240, seed=2026)
+    assert held.is_held, held
+    assert held.proven == 20
+    assert held.outcomes["refused"] > 100
+
+
+def test_what_a_data_port_parses_leads_to_documented_errors_only() -> None:
+    assert fuzz_openings(1000, seed=2026)["not proven"] > 100
+    outcomes = fuzz_messages(2000, seed=2026)
+    assert outcomes["ended"] > 20
+    assert outcomes["damaged"] > 20
+    assert outcomes["RemoteProtocolError"] > 20
 
 
 def test_nothing_is_left_of_an_attack(attack: Attack) -> None:
