@@ -22,6 +22,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 ``streamlink.config``    every setting
 ``streamlink.errors``    every exception
 ``streamlink.metrics``   Prometheus
+``streamlink.tensorboard`` curves for TensorBoard
 ``streamlink.progress``  progress bars
 ``streamlink.fleet``     a server and its clients as processes of one machine
 ``streamlink.testing``   what tests of your own program need
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from streamlink import rounds as rounds
     from streamlink import schedules as schedules
     from streamlink import stores as stores
+    from streamlink import tensorboard as tensorboard
     from streamlink import testing as testing
     from streamlink.public import *  # noqa: F403
     from streamlink.public import __all__ as __all__
@@ -66,6 +68,7 @@ else:
         "rounds",
         "schedules",
         "stores",
+        "tensorboard",
         "testing",
     )
 

@@ -75,6 +75,7 @@ MAY_IMPORT = {
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
     "metrics": frozenset({"operate", "link"}),
+    "tensorboard": frozenset({"operate"}),
     "testing": frozenset({"config", "clock", "executors", "link", "model", "rounds", "cancel"}),
     "public": ANYTHING,
     "__init__": ANYTHING,

@@ -29,6 +29,7 @@ from streamlink.transport.connect import check_data_listening, check_dialing, ch
 __all__ = [
     "check_best",
     "check_control",
+    "check_curves",
     "check_job",
     "check_metrics",
     "check_offers",
@@ -113,6 +114,16 @@ def check_control(control: str | None) -> None:
     if control is not None and control != "none":
         require_short(Path(control))
         require_writable(Path(control).parent, "the operator's socket cannot be created")
+
+
+def check_curves(folder: Path | None) -> None:
+    """Check that curves for TensorBoard can be written into ``folder``; None: there are none.
+
+    Raises:
+        StreamlinkError: they cannot; says why.
+    """
+    if folder is not None:
+        require_writable(folder, "the curves for TensorBoard cannot be written")
 
 
 def check_metrics(address: str | None) -> None:

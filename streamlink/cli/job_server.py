@@ -16,6 +16,7 @@ import typer
 from streamlink.cli.checks import (
     check_best,
     check_control,
+    check_curves,
     check_job,
     check_offers,
     check_serving,
@@ -29,8 +30,10 @@ from streamlink.link.server import Server
 from streamlink.logs import escape, summary
 from streamlink.model.interfaces import ModelStore
 from streamlink.operate.status import JobOperator, Memory, StartingOperator
+from streamlink.operate.tensorboard import TensorBoardWriter
 from streamlink.progress import show_progress
 from streamlink.rounds.controller import ScatterAndGather
+from streamlink.rounds.events import RoundEvent
 from streamlink.rounds.ledger import Ledger
 from streamlink.rounds.report import RoundReport
 from streamlink.transport.addresses import listening_at
@@ -51,6 +54,7 @@ class ServerOptions:
     resume: bool
     ledger: Path | None
     best: Path | None
+    tensorboard: Path | None
     control: str | None
     metrics: str | None
     report: Path | None
@@ -60,6 +64,7 @@ class ServerOptions:
         place = store_with_a_model(self.store, self.compress)
         check_job(place, config, self.spool)
         check_best(self.best, self.store, config.rounds)
+        check_curves(self.tensorboard)
         check_offers(config)
         return place
 
@@ -106,7 +111,7 @@ def serve_job(
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(
             listening, place, rules, job=options.job, spool=options.spool, ledger=kept,
-            best=options.best,
+            best=options.best, on_event=_listener(options, watching),
         )  # fmt: skip
         starting.hand_over(JobOperator(listening, rounds, memory, kept.path).answer)
         reporter.report(port=listening.port)
@@ -134,6 +139,13 @@ def serve_job(
     if options.report is not None:
         text = json.dumps(told, indent=1, default=dict)
         options.report.write_text(text + "\n", encoding="utf-8")
+
+
+def _listener(options: ServerOptions, stack: ExitStack) -> Callable[[RoundEvent], None]:
+    """Return what is called with each event of the rounds, and is closed with ``stack``."""
+    if options.tensorboard is None:
+        return lambda event: None
+    return stack.enter_context(TensorBoardWriter(options.tensorboard))
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

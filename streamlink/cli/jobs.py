@@ -107,6 +107,14 @@ Best = Annotated[
         ".slz file.",
     ),
 ]
+Curves = Annotated[
+    Path | None,
+    typer.Option(
+        "--tensorboard",
+        metavar="DIR",
+        help="Write the metrics of each round and evaluation there, as curves for TensorBoard.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Write a report of the job to this file.")
 ]
@@ -129,6 +137,7 @@ def server(
     resume: Resume = False,
     ledger: LedgerFile = None,
     best: Best = None,
+    tensorboard: Curves = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -146,7 +155,7 @@ def server(
     check_metrics(metrics)
     check_report(report)
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, control, metrics, report
+        store, compress, job, spool, resume, ledger, best, tensorboard, control, metrics, report
     )
     serve_job(listen, options, common, report_fd=report_fd)
     if common.is_check:

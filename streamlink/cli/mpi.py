@@ -20,6 +20,7 @@ from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.jobs import (
     Best,
     Compress,
+    Curves,
     EvaluateOption,
     ExecutorOption,
     JobName,
@@ -65,6 +66,7 @@ def mpi(
     resume: Resume = False,
     ledger: LedgerFile = None,
     best: Best = None,
+    tensorboard: Curves = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -81,7 +83,7 @@ def mpi(
     """
     tune_allocator()
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, control, metrics, report
+        store, compress, job, spool, resume, ledger, best, tensorboard, control, metrics, report
     )
     common = replace(common, config=_plain(common.config))
     check_visiting(_SERVER, common.config)  # first of all, whether there is MPI

@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamlink.cli.checks import check_best, check_job, check_report
+from streamlink.cli.checks import check_best, check_curves, check_job, check_report
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.jobs import (
     Best,
     Compress,
+    Curves,
     EvaluateOption,
     ExecutorOption,
     JobName,
@@ -50,6 +51,7 @@ def simulate(
     spool: Spool = None,
     resume: Resume = False,
     best: Best = None,
+    tensorboard: Curves = None,
     report: ReportFile = None,
     *,
     common: Common,
@@ -67,6 +69,7 @@ def simulate(
     place = store_with_a_model(store, compress)
     check_job(place, config, spool)
     check_best(best, store, config.rounds)
+    check_curves(tensorboard)
     if common.is_check:
         Ledger(ledger_of(store), place, config.rounds, job=job, resume=resume)
         common.passed()
@@ -80,6 +83,8 @@ def simulate(
         server += ["--spool", str(spool)]
     if best is not None:
         server += ["--best", str(best)]
+    if tensorboard is not None:
+        server += ["--tensorboard", str(tensorboard)]
     if resume:
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]

@@ -118,6 +118,7 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--best", "tasks.py", *JUDGED], "tasks.py: this is a file; a safetensors store"),
         ([*SERVER, *JUDGED, "--evaluate-every", "0"], "no model is evaluated; set evaluate_every"),
         ([*SERVER, "--schedules", "lr=cosin:start=1"], "(--schedules): no schedule is called"),
+        ([*SERVER, "--tensorboard", "tasks.py"], "tasks.py: the curves for TensorBoard cannot be"),
         ([*SERVER, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         ([*SERVER, "--report", "g"], "g: the report cannot be written: this is a directory"),
         ([*SERVER, "--metrics", "unix:m"], "--metrics 'unix:m' is a Unix socket"),
