@@ -67,24 +67,29 @@ class CompensatedMean:
     Args:
         weights: positive, none more than 2^665 times another.
         is_difference: of each, whether it sends differences.
+        is_shift: leave out the ``base`` of that sum: compute how far the mean is from it.
     """
 
-    def __init__(self, weights: Sequence[float], is_difference: Sequence[bool]) -> None:
+    def __init__(
+        self, weights: Sequence[float], is_difference: Sequence[bool], *, is_shift: bool = False
+    ) -> None:
         exact = [Fraction(weight) for weight in weights]
         # A power of two that keeps every sum below half of the largest value: none overflows.
         scale = Fraction(2) ** (-3 - math.frexp(float(sum(exact)))[1])
         self._factors = [_factor(float(weight * scale)) for weight in exact]
         self._total, self._total_rest = _pair(scale * sum(exact))
         pairs = zip(exact, is_difference, strict=True)
-        given_up = _pair(scale * sum(weight for weight, differs in pairs if differs))
-        self._base_factors = [_factor(number) for number in given_up if number]
+        given_up = sum(weight for weight, differs in pairs if differs)
+        of_base = _pair(scale * (given_up - sum(exact) if is_shift else given_up))
+        self._base_factors = [_factor(number) for number in of_base if number]
+        self._keeps_zeros = not is_shift
 
     def combine(self, inputs: Sequence[_Floats], base: _Floats | None, scratch: _Floats) -> _Floats:
         """Return the mean of ``inputs``, in one of the arrays of ``scratch``.
 
         Args:
             inputs: one array for each weight.
-            base: the old model's elements; only where somebody sends differences.
+            base: the old model's elements; only for a shift, and where somebody sends differences.
             scratch: ``ARRAYS`` arrays, each as long as an input.
         """
 
@@ -95,7 +100,7 @@ class CompensatedMean:
 
         work = _Work(*scratch)
         self._solve(columns, work)
-        if base is not None:
+        if base is not None and self._keeps_zeros:
             # A base of zero that nothing is added to keeps its sign.
             np.copyto(work.result, base, where=(work.result == 0.0) & (base == 0.0))
         return work.result

@@ -188,17 +188,30 @@ class WeightedMean:
             before, shift, term = (array[: block.stop - block.start] for array in arrays[:3])
             mask = self._mask[: block.stop - block.start]
             np.copyto(before, base[block], casting="unsafe")
-            shift.fill(0.0)
-            for number, weight, is_difference in self._terms:
-                np.copyto(term, inputs[number][block], casting="unsafe")
-                if not is_difference:
-                    np.subtract(term, before, out=term)
-                np.multiply(term, weight, out=term)
-                np.add(shift, term, out=shift)
-            np.divide(shift, self._total, out=shift)
+            self.shift([values[block] for values in inputs], before, shift, term)
             add_shift(shift, before, mask)
             is_finite &= round_into(before, term, mask, out[block])
         return is_finite
+
+    def shift(self, inputs: Sequence[_Array], base: _Floats, shift: _Floats, term: _Floats) -> None:
+        """Set ``shift`` to how far the mean is from ``base``, in float64 and without rounding.
+
+        Args:
+            inputs: of floating point, narrower than float64, one for each weight.
+            base: as long.
+            shift: as long.
+            term: scratch memory, as long.
+        """
+        shift.fill(0.0)
+        for number, weight, is_difference in self._terms:
+            np.copyto(term, inputs[number], casting="unsafe")
+            if not is_difference:
+                np.subtract(term, base, out=term)
+            if weight != 1.0:
+                np.multiply(term, weight, out=term)
+            np.add(shift, term, out=shift)
+        if self._total != 1.0:
+            np.divide(shift, self._total, out=shift)
 
     def _compensated_mean(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
         room = self._scratch.reshape(-1)

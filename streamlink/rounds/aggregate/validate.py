@@ -18,10 +18,12 @@ __all__ = [
     "check_announced",
     "check_arrays",
     "check_metrics",
+    "check_state",
     "check_weight",
     "first_non_finite",
     "is_weight",
     "known_dtype",
+    "state_dtype",
 ]
 
 WEIGHTS_ALLOWED = "a weight is 0, for an update that must not count, or between 1e-100 and 1e+100"
@@ -138,3 +140,32 @@ def check_arrays(
             raise ModelError(f"{name} has shape {values.shape}, expected ({out.size},)")
     if not out.flags.writeable:
         raise ModelError("out is read-only")
+
+
+def state_dtype(dtype: str | np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of an aggregator's state for elements of ``dtype``; None: they have none."""
+    elements = known_dtype(dtype)
+    if elements.kind in "iub":
+        return None
+    is_kept = elements.kind == "c" or elements == np.float64
+    return elements if is_kept else np.dtype(np.float32)
+
+
+def check_state(
+    count: int, dtype: np.dtype[Any], state: Sequence[npt.NDArray[Any]], size: int
+) -> None:
+    """Check the state that an aggregation is given for ``size`` elements: one array a slot.
+
+    Raises:
+        ModelError: there are fewer or more, or one does not fit.
+    """
+    if len(state) != count:
+        raise ModelError(f"{len(state)} arrays of state for {count} slots")
+    for number, values in enumerate(state):
+        if values.dtype != state_dtype(dtype) or values.shape != (size,):
+            raise ModelError(
+                f"state {number} has shape {values.shape} of {values.dtype}, expected ({size},) of "
+                f"{state_dtype(dtype)}"
+            )
+        if not values.flags.writeable:
+            raise ModelError(f"state {number} is read-only")

@@ -1,0 +1,220 @@
+"""Server optimizers: the mean of the updates is a step's direction, and not the new model itself.
+
+Reddi, Charles, Zaheer, Garrett, Rush, Konečný, Kumar and McMahan, "Adaptive Federated
+Optimization" (ICLR 2021), Algorithm 2. The shift of a round is the weighted mean of what the
+clients changed: ``shift = sum(weight * (update - base)) / sum(weight)``. An optimizer treats it as
+a gradient, and keeps sums over the rounds: the *slots*, which ``state`` stores beside the model.
+
+    updates ──mean──▶ shift ──optimizer, slots──▶ step ──▶ base + step
+
+A step is computed in float64 from the slots as they were stored, and the new model from the new
+slots before these are rounded. The elements of a slot are float32, those of F64 tensors float64;
+a complex number is treated as its two parts. Integers and booleans have no gradient: the new model
+has their weighted mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from streamlink.errors import ModelError
+from streamlink.link import UpdateKind
+from streamlink.rounds.aggregate.aggregator import Aggregation
+from streamlink.rounds.aggregate.compensated import ARRAYS, CompensatedMean
+from streamlink.rounds.aggregate.mean import WeightedMean
+from streamlink.rounds.aggregate.named import NamedSettings
+from streamlink.rounds.aggregate.rounding import add_shift, round_into
+from streamlink.rounds.aggregate.validate import check_arrays, check_state, known_dtype
+
+__all__ = ["FedAdam", "FedAvgM"]
+
+_Array = npt.NDArray[Any]
+_Floats = npt.NDArray[np.float64]
+
+# All arrays of a block take 1 MiB at most, so that they stay in the cache.
+_BLOCK = 8 * 1024  # elements
+_SLOTS = 2  # most of one optimizer
+_ROWS = ARRAYS + _SLOTS + 1  # and the base
+
+
+class _Optimizer(NamedSettings):
+    """What the optimizers share: they differ in their slots and in their step."""
+
+    eta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """The server's learning rate (ratio)."""
+
+    @property
+    def slots(self) -> Mapping[str, float]:
+        """The state: its names, and what it begins with."""
+        raise NotImplementedError
+
+    def scratch_bytes(self, clients: int) -> int:
+        """Return the memory of one aggregation (bytes)."""
+        return _ROWS * _BLOCK * 8 + _BLOCK + WeightedMean([1.0]).scratch_bytes
+
+    def begin(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> Aggregation:
+        """Return the aggregation of one round.
+
+        Raises:
+            ModelError: a weight is not allowed, or all are 0.
+        """
+        return _Step(self, weights, kinds)
+
+    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
+        """Replace ``shift`` by the step, and update the slots in place; ``spare`` is scratch."""
+        raise NotImplementedError
+
+
+class FedAvgM(_Optimizer):
+    """Server momentum (FedAvgM): ``m = beta * m + shift``, and the step is ``eta * m``.
+
+    Hsu, Qi and Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated
+    Visual Classification" (2019). ``m`` begins with 0. With ``beta`` 0 and ``eta`` 1 it is the
+    weighted mean.
+    """
+
+    name = "fedavgm"
+
+    beta: float = Field(default=0.9, ge=0, lt=1)
+    """The share of the earlier rounds' momentum that is kept (ratio)."""
+
+    @property
+    def slots(self) -> Mapping[str, float]:
+        """The momentum."""
+        return {"momentum": 0.0}
+
+    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
+        """Set ``shift`` to ``eta * m``."""
+        (momentum,) = slots
+        np.multiply(momentum, self.beta, out=momentum)
+        np.add(momentum, shift, out=momentum)
+        np.multiply(momentum, self.eta, out=shift)
+
+
+class FedAdam(_Optimizer):
+    """FedAdam: steps of about ``eta`` for elements that all rounds move alike, smaller for others.
+
+    ``m = beta1 * m + (1 - beta1) * shift``, ``v = beta2 * v + (1 - beta2) * shift^2``, and the step
+    is ``eta * m / (sqrt(v) + tau)``. As in Algorithm 2 of the paper, ``m`` begins with 0, ``v``
+    with ``tau^2``, and neither is corrected for the bias of its beginning.
+    """
+
+    name = "fedadam"
+
+    eta: float = Field(default=0.1, gt=0, allow_inf_nan=False)
+    """The server's learning rate: about how far an element moves in a round."""
+
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """The share of the earlier rounds' momentum that is kept (ratio)."""
+
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    """The share of the earlier rounds' second moment that is kept (ratio)."""
+
+    tau: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
+    """Adaptivity: the larger, the more the step is in proportion to the shift."""
+
+    @property
+    def slots(self) -> Mapping[str, float]:
+        """The momentum and the second moment."""
+        return {"momentum": 0.0, "second_moment": self.tau**2}
+
+    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
+        """Set ``shift`` to ``eta * m / (sqrt(v) + tau)``."""
+        momentum, second = slots
+        np.multiply(momentum, self.beta1, out=momentum)
+        np.multiply(shift, 1.0 - self.beta1, out=spare)
+        np.add(momentum, spare, out=momentum)
+        np.multiply(shift, shift, out=spare)
+        np.multiply(spare, 1.0 - self.beta2, out=spare)
+        np.multiply(second, self.beta2, out=second)
+        np.add(second, spare, out=second)
+        np.sqrt(second, out=spare)
+        np.add(spare, self.tau, out=spare)
+        np.multiply(momentum, self.eta, out=shift)
+        np.divide(shift, spare, out=shift)
+
+
+class _Step:
+    """The step of one round."""
+
+    def __init__(
+        self, optimizer: _Optimizer, weights: Sequence[float], kinds: Sequence[UpdateKind]
+    ) -> None:
+        self._optimizer = optimizer
+        self._slots = len(optimizer.slots)
+        self._mean = WeightedMean(weights, kinds)
+        self._count = len(weights)
+        self._counted = [number for number, weight in enumerate(weights) if weight]
+        self._compensated = CompensatedMean(
+            [weights[number] for number in self._counted],
+            [kinds[number] == UpdateKind.DIFFERENCES for number in self._counted],
+            is_shift=True,
+        )
+        self._scratch = np.empty((_ROWS, _BLOCK), np.float64)
+        self._mask = np.empty(_BLOCK, np.bool_)
+
+    def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
+        """Return whether ``combine`` needs the base's elements of this dtype."""
+        return known_dtype(dtype).kind not in "iub"
+
+    def combine(
+        self,
+        dtype: str | np.dtype[Any],
+        inputs: Sequence[_Array],
+        out: _Array,
+        base: _Array | None = None,
+        state: Sequence[_Array] = (),
+    ) -> bool:
+        """Set ``out`` to ``base`` and the step, and ``state`` to the new slots.
+
+        See ``Aggregation``.
+        """
+        elements = known_dtype(dtype)
+        if not self.needs_base(elements):
+            return self._mean.combine(elements, inputs, out)
+        if base is None:
+            raise ModelError(f"a step of dtype {elements} needs the base it is from")
+        check_arrays(self._count, elements, inputs, out, base)
+        check_state(self._slots, elements, state, out.size)
+        if elements.kind == "c":  # two numbers that know nothing of each other
+            inputs, state = _parts(inputs), _parts(state)
+            out, base = out.view(np.float32), base.view(np.float32)
+        is_finite = True
+        with np.errstate(all="ignore"):
+            for start in range(0, out.size, _BLOCK):
+                block = slice(start, start + _BLOCK)
+                rows = [values[block] for values in inputs]
+                slots = [values[block] for values in state]
+                is_finite &= self._combine(rows, out[block], base[block], slots)
+        return is_finite
+
+    def _combine(
+        self, inputs: Sequence[_Array], out: _Array, base: _Array, state: Sequence[_Array]
+    ) -> bool:
+        arrays, mask = self._scratch[:, : out.size], self._mask[: out.size]
+        before, slots, work = arrays[0], arrays[1 : 1 + self._slots], arrays[1 + _SLOTS :]
+        np.copyto(before, base, casting="unsafe")
+        for slot, values in zip(slots, state, strict=True):
+            np.copyto(slot, values)
+        if out.dtype == np.float64:
+            counted = [inputs[number] for number in self._counted]
+            shift = self._compensated.combine(counted, base, work)
+            spare = work[0]
+        else:
+            shift, spare = work[0], work[1]
+            self._mean.shift(inputs, before, shift, spare)
+        self._optimizer.step(shift, list(slots), spare)
+        add_shift(shift, before, mask)
+        is_finite = round_into(before, spare, mask, out)
+        for slot, values in zip(slots, state, strict=True):
+            is_finite &= round_into(slot, spare, mask, values)
+        return is_finite
+
+
+def _parts(arrays: Sequence[_Array]) -> list[_Array]:
+    return [values.view(np.float32) for values in arrays]
