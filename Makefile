@@ -6,7 +6,9 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 WORKERS ?= 4
 N ?= 20
-PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --durations=10 --durations-min=1
+# Each worker begins with its own stretch of the files, so that what tests of one file share is made
+# once, and takes from the others when it has none left.
+PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal --durations=10 --durations-min=1
 QUICK  := not slow and not integrations and (not processes or processes(quick=True))
 PROTO  := streamlink/transport/_generated
 # pytest rewrites the asserts of each test module, and keeps the result beside it as bytecode. With

@@ -11,8 +11,6 @@ from tests.support.parsing import nodes, read
 from tests.support.private_names import broken
 from tests.support.sources import PACKAGE, ROOT, dotted, every, imports, is_under, name_of, part_of
 
-pytestmark = pytest.mark.xdist_group("sources")  # which one process has to parse, and not each
-
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 LOADS = {"torch.load", "torch.save"}
 

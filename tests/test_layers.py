@@ -15,8 +15,6 @@ from tests.support.parsing import nodes, read
 from tests.support.public_types import public_names
 from tests.support.sources import PACKAGE, dotted, every, imported_by, imports, is_under, part_of
 
-pytestmark = pytest.mark.xdist_group("sources")  # which one process has to parse, and not each
-
 ANYTHING = frozenset({"*"})
 
 # Who may import which parts of the package; a part may always import itself.

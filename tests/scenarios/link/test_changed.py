@@ -221,7 +221,6 @@ def test_a_model_that_changes_under_a_copy_or_a_digest_is_told(
 # --- tensors and arrays -------------------------------------------------------------------------
 
 
-@pytest.mark.xdist_group("optimizers")
 def test_an_optimizers_step_under_a_transfer_is_told_with_the_tensor(
     receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -14,8 +14,6 @@ torch = pytest.importorskip("torch")
 
 from streamlink.stores.torch import TorchModel  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("optimizers")  # the first one imports a compiler
-
 
 def module() -> Any:
     built = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
