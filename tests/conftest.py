@@ -4,7 +4,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +26,11 @@ settings.register_profile(
 settings.load_profile("quick")  # `make test-all` asks for the other: --hypothesis-profile=full
 
 
+# All that is logged is kept for a test that fails. The `log_level` of pytest would be set anew for
+# each phase of each test, and so empty what each of hundreds of loggers has cached.
+logging.getLogger().setLevel(logging.DEBUG)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collect without the garbage collector, and let it pass over what is there from then on.
@@ -37,8 +42,30 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        _let_all_logs_reach_the_root()
         gc.freeze()
         gc.enable()
+
+
+def _let_all_logs_reach_the_root() -> None:
+    """Spare pytest, for each phase of each test, a handler at each of PyTorch's forty loggers."""
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Forget what a test has logged once it has passed.
+
+    A worker would send it with its report, and nobody would read it.
+    """
+    report = yield
+    if report.passed and hasattr(item.config, "workerinput"):
+        report.sections.clear()
+    return report
 
 
 def pytest_configure(config: pytest.Config) -> None:
