@@ -107,6 +107,7 @@ def main(
         float | None,
         typer.Option(min=1, help="How long each run on a long line measures; a trial is short."),
     ] = None,
+    carrier: Annotated[str, typer.Option(help="Carries the models of cuts: grpc or tcp.")] = "grpc",
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -119,6 +120,8 @@ def main(
         measure = PROGRAMS[name]
         if name == "soak":
             measure = partial(soak.run, minutes=minutes)
+        elif name == "cuts":
+            measure = partial(cuts.run, carrier=carrier)
         elif name in TIMED and seconds is not None:
             measure = partial(measure, seconds=seconds)
         results.append(measure(quick))

@@ -45,15 +45,26 @@ def pass_model(
     link: Link = UNSHAPED,
     begin: Callable[[Relay], object] = lambda relay: None,
     tap: Tap = NO_TAP,
+    carrier: str = "grpc",
 ) -> Passed:
     """Send ``model`` over a line, in one attempt; ``begin`` is called with the line before.
 
-    ``tap`` sees what passes on it, and may change it.
+    Args:
+        model: is sent.
+        into: takes it.
+        config: of both ends.
+        link: the line's rate and delay, both ways.
+        begin: is called with the line.
+        tap: sees what passes on it, and may change it.
+        carrier: of the model. With another than gRPC the line is that of its connections alone, and
+            sessions have one of their own.
 
     Raises:
         StreamlinkError: the transfer failed.
     """
     port: Future[int] = Future()
+    if carrier != "grpc":
+        return _pass_apart(model, into, config, link=link, begin=begin, tap=tap, carrier=carrier)
     with ThreadPoolExecutor(max_workers=1) as pool:
         receiving = pool.submit(
             streamlink.receive,
@@ -70,6 +81,46 @@ def pass_model(
             seconds = time.monotonic() - since
             received = receiving.result()
             return Passed(sent, received, relay.counts, seconds)
+
+
+def _pass_apart(
+    model: streamlink.ModelSource,
+    into: streamlink.ModelStore,
+    config: streamlink.LinkConfig,
+    *,
+    link: Link,
+    begin: Callable[[Relay], object],
+    tap: Tap,
+    carrier: str,
+) -> Passed:
+    """Do as ``pass_model``, with one line for sessions and one for the data port.
+
+    The client dials the data port on the host of the session, under the number that the server
+    names. So the lines listen on another address of the loopback, where that number is free.
+    """
+    port: Future[int] = Future()
+    with (
+        Relay("127.0.0.1", 0, up=link, down=link, tap=tap, listen=("127.0.0.2", 0)) as line,
+        ThreadPoolExecutor(max_workers=1) as pool,
+    ):
+        line.redirect("127.0.0.1", line.port)
+        where = f"{carrier}://127.0.0.1:{line.port}"
+        stream = config.stream.model_copy(update={"data_listen": (where,)})
+        receiving = pool.submit(
+            streamlink.receive,
+            into,
+            "127.0.0.1:0",
+            config=config.model_copy(update={"stream": stream}),
+            on_listening=port.set_result,
+            timeout=ALONE_SECONDS,
+        )
+        with Relay("127.0.0.1", port.result(), listen=("127.0.0.2", 0)) as sessions:
+            begin(line)
+            since = time.monotonic()
+            sent = streamlink.send(model, f"127.0.0.2:{sessions.port}", config=config, retry=0)
+            seconds = time.monotonic() - since
+            received = receiving.result()
+            return Passed(sent, received, line.counts, seconds)
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class Relay(Closing):
         lifetime: seconds after which any connection is reset; None lets them live.
         script: what to do when; counts from now.
         tap: sees all that passes, in the relay's thread, and may change it.
+        listen: host and port; 0: a free one.
     """
 
     def __init__(
@@ -95,12 +96,13 @@ class Relay(Closing):
         lifetime: float | None = None,
         script: Script = (),
         tap: Tap = NO_TAP,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self._tap = tap
         found = socket.getaddrinfo(target_host, target_port, type=socket.SOCK_STREAM)[0]
         self._family, self._target = found[0], found[4]
         self._lanes: dict[Direction, Lane] = {"up": Lane(up), "down": Lane(down)}
-        self._listening = _bound()
+        self._listening = _bound(listen)
         self.port: int = self._listening.getsockname()[1]
         self._lifetime = lifetime
         self._source = ""
@@ -419,7 +421,7 @@ class Relay(Closing):
         )
 
 
-def _bound() -> socket.socket:
+def _bound(listen: tuple[str, int]) -> socket.socket:
     """Return a socket on a free port, which it keeps when it stops listening.
 
     The kernel takes back a port it chose itself as soon as listening ends, and may then give it to
@@ -427,7 +429,7 @@ def _bound() -> socket.socket:
     """
     with socket.socket() as chooser:
         chooser.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        chooser.bind(("127.0.0.1", 0))
+        chooser.bind(listen)
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(chooser.getsockname())

@@ -36,6 +36,8 @@ class Cell:
     role: str
     state: str
     repetition: int
+    carrier: str = "grpc"
+    """Of the models."""
 
     @property
     def gather(self) -> str:
@@ -52,9 +54,9 @@ class Cell:
         return f"{self.role} killed at {self.state!r} ({self.gather}, {self.repetition + 1})"
 
 
-def undisturbed(forks: ForkServer, folder: Path, gather: str) -> str:
+def undisturbed(forks: ForkServer, folder: Path, gather: str, carrier: str = "grpc") -> str:
     """Return the digest a job ends with when nobody is killed."""
-    job = Supervised(forks, folder, gather)
+    job = Supervised(forks, folder, gather, carrier)
     digest = job.run()
     assert not job.deaths
     assert not job.left_over
@@ -67,7 +69,7 @@ def run_cell(forks: ForkServer, folder: Path, cell: Cell, expected: str) -> None
     Raises:
         AssertionError: the process was not killed, or the job did not end as if nothing had been.
     """
-    job = Supervised(forks, folder, cell.gather)
+    job = Supervised(forks, folder, cell.gather, cell.carrier)
     digest = job.run(cell.role, cell.kill)
     assert job.deaths == [cell.role], f"{cell}: killed were {job.deaths}\n{job.log}"
     assert digest == expected, f"{cell}: another model came out\n{job.log}"
@@ -75,19 +77,19 @@ def run_cell(forks: ForkServer, folder: Path, cell: Cell, expected: str) -> None
     job.remove()
 
 
-def cells() -> Iterator[Cell]:
+def cells(carrier: str) -> Iterator[Cell]:
     """Yield every cell of every repetition."""
     for repetition in range(len(GATHERS)):
         for state in STATES:
             for role in ROLES:
-                yield Cell(role, state, repetition)
+                yield Cell(role, state, repetition, carrier)
 
 
-def run() -> Result:
+def run(carrier: str = "grpc") -> Result:
     """Run every cell of every repetition, three jobs at a time."""
     with TemporaryDirectory() as base, ForkServer() as forks, ThreadPoolExecutor(3) as pool:
-        folder, all_cells = Path(base), list(cells())
-        expected = {each: undisturbed(forks, folder / each, each) for each in set(GATHERS)}
+        folder, all_cells = Path(base), list(cells(carrier))
+        expected = {each: undisturbed(forks, folder / each, each, carrier) for each in set(GATHERS)}
         assert len(set(expected.values())) == 1
 
         def attempt(number: int, cell: Cell) -> str:
@@ -107,6 +109,7 @@ def run() -> Result:
             "states": STATES,
             "roles": ROLES,
             "gathers": GATHERS,
+            "carrier": carrier,
             "cells": len(all_cells),
             "ended_as_documented": len(all_cells) - len(failed),
             "failed": failed,
@@ -118,7 +121,7 @@ def run() -> Result:
 def _row(state: str, failed: Mapping[str, str]) -> tuple[str, ...]:
     def right(role: str) -> int:
         repeated = (Cell(role, state, each) for each in range(len(GATHERS)))
-        return sum(str(cell) not in failed for cell in repeated)
+        return sum(str(cell) not in failed for cell in repeated)  # its name has no carrier
 
     return (state, *(f"{right(role)} of {len(GATHERS)}" for role in ROLES))
 
@@ -127,9 +130,10 @@ def main(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the outcome here.")
     ] = None,
+    carrier: Annotated[str, typer.Option(help="Carries the models.")] = "grpc",
 ) -> None:
     """Run the kill matrix; ends with status 1 where a job did not end as documented."""
-    result = run()
+    result = run(carrier)
     for cell, fault in result.facts["failed"].items():
         print(f"FAILED {cell}: {fault}")
     print_result(result, Console())

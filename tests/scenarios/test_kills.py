@@ -11,6 +11,8 @@ from tests.support.forkserver import ForkServer
 from tests.support.kill_points import STATES, KillPoint
 from tests.support.supervised import ROLES
 
+MOVING = ("down opening", "down half", "up half", "up committing")
+
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[ForkServer]:
@@ -37,6 +39,20 @@ def test_a_process_killed_at_any_state_changes_nothing(
         jobs = [
             pool.submit(run_cell, forks, tmp_path / role, Cell(role, state, 0), expected)
             for role in ROLES
+        ]
+    for job in jobs:
+        job.result()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("role", ROLES)
+def test_a_process_killed_while_models_move_over_tcp_changes_nothing(
+    forks: ForkServer, expected: str, tmp_path: Path, role: str
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            pool.submit(run_cell, forks, tmp_path / state, Cell(role, state, 0, "tcp"), expected)
+            for state in MOVING
         ]
     for job in jobs:
         job.result()

@@ -45,9 +45,10 @@ class Supervised:
         forks: where its processes come from.
         folder: empty; takes the model, the spool and the logs.
         gather: "lockstep" or "spool".
+        carrier: of the models; that of sessions is gRPC.
     """
 
-    def __init__(self, forks: ForkServer, folder: Path, gather: str) -> None:
+    def __init__(self, forks: ForkServer, folder: Path, gather: str, carrier: str = "grpc") -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.deaths: list[str] = []
@@ -55,7 +56,7 @@ class Supervised:
         """Clients that were started again when the job was over, and found no server, or one that
         was just going."""
         self._forks = forks
-        self._gather = gather
+        self._gather, self._carrier = gather, carrier
         self._port = _free_port()
         self._running: dict[str, Child] = {}
         rng = np.random.default_rng(7)
@@ -136,6 +137,8 @@ class Supervised:
         rules += ["--wait-time-after-min-received", 20]
         if self._gather == "spool":
             rules += ["--spool", self.folder / "spool"]
+        if self._carrier != "grpc":
+            settings += ["--set", f"stream.data_listen={self._carrier}://127.0.0.1:0"]
         words = ["server", "--store", self.model, "--listen", address, "--resume"]
         return [*words, *rules, *settings]
 
