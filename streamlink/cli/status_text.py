@@ -18,6 +18,7 @@ from streamlink.rounds.job_state import round_of
 __all__ = ["fitting", "lines_of"]
 
 _LEAST_INDENTED = 20
+_METRICS = 8  # of them in a line
 _SHOWN = 5  # rounds and problems on a terminal; --json has all that are kept
 
 Facts = Mapping[str, Any]
@@ -166,6 +167,22 @@ def _waits(each: Facts) -> Iterator[str]:
 
 
 def _past(facts: Facts) -> Iterator[str]:
+    # The last to be left out of a full screen, behind the rounds and troubles.
+    yield from _rounds(facts)
+    yield from _metrics(facts)
+
+
+def _metrics(facts: Facts) -> Iterator[str]:
+    for what, doing in (("trained", "training"), ("evaluated", "evaluation")):
+        if found := facts.get(what):
+            shown = [f"{name} {value:.6g}" for name, value in found["metrics"].items()]
+            more = f" and {len(shown) - _METRICS} more" if len(shown) > _METRICS else ""
+            yield f"{doing} of round {found['round']}: {', '.join(shown[:_METRICS])}{more}"
+    if facts.get("best"):
+        yield f"the best model has {facts['best']}"
+
+
+def _rounds(facts: Facts) -> Iterator[str]:
     for each in facts.get("last_rounds", ())[-_SHOWN:]:
         who = ", ".join(each["contributors"])
         yield f"round {each['round']} done in {each['seconds']:.1f} s: {who}"

@@ -11,7 +11,7 @@ from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.evaluate.best import Standing
 from streamlink.rounds.evaluate.report import Evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
-from streamlink.rounds.job_state import JobState, RoundNote, Trouble
+from streamlink.rounds.job_state import JobState, MetricsNote, RoundNote, Trouble
 from streamlink.rounds.ledger import Ledger, Run
 from streamlink.rounds.plan import Metadata
 from streamlink.rounds.report import ClientProgress, RoundReport
@@ -24,6 +24,7 @@ __all__ = [
     "JobState",
     "Ledger",
     "Metadata",
+    "MetricsNote",
     "RoundEvent",
     "RoundNote",
     "RoundReport",

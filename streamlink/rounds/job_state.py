@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streamlink.clock import Clock
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.report import RoundReport
 
-__all__ = ["JobState", "JobTracker", "RoundNote", "Trouble", "round_of"]
+__all__ = ["JobState", "JobTracker", "MetricsNote", "RoundNote", "Trouble", "round_of"]
 
 logger = logging.getLogger("streamlink.rounds")
 
@@ -24,6 +25,8 @@ logger = logging.getLogger("streamlink.rounds")
 ROUNDS_KEPT = 100
 TROUBLES_KEPT = 20
 LOST_KEPT = 256
+METRICS_KEPT = 32
+_NAME_WIDTH = 128
 _WIDTH = 500  # most of a reason that is kept
 
 
@@ -35,6 +38,15 @@ class RoundNote:
     attempt: int
     seconds: float
     contributors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsNote:
+    """The weighted means of a round's training, or of an evaluation."""
+
+    round: int
+    metrics: Mapping[str, float]
+    """The first of them by name, where there are many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,12 @@ class JobState:
     """Number of the job's first round."""
     rounds: int = 0
     """How many the job has (count); 0: unknown, since the caller runs each round itself."""
+    trained: MetricsNote | None = None
+    """The metrics of the last round that had any."""
+    evaluated: MetricsNote | None = None
+    """The metrics of the last evaluation that had any."""
+    best: str = ""
+    """The best model so far, by ``best_metric``; empty: there is none."""
 
     def __str__(self) -> str:
         where = round_of(self.round, self.first_round, self.rounds)
@@ -108,6 +126,21 @@ class JobTracker:
         # A dict as an ordered set: the clients in the order in which they were lost.
         self._lost: dict[str, None] = {}
         self._first, self._count = 0, 0
+        self._trained: MetricsNote | None = None
+        self._evaluated: MetricsNote | None = None
+        self._best = ""
+
+    def recall(self, reports: Iterable[RoundReport], best: str) -> None:
+        """Note what an earlier server of this job has found.
+
+        Args:
+            reports: of its last rounds, the oldest first.
+            best: the best model so far; empty: there is none.
+        """
+        with self._lock:
+            self._best = best
+            for report in reports:
+                self._take_metrics(report)
 
     def expect(self, first: int, count: int) -> None:
         """Note how many rounds there will be, and the number of the first one."""
@@ -152,6 +185,9 @@ class JobTracker:
                 tuple(self._lost),
                 self._first,
                 self._count,
+                self._trained,
+                self._evaluated,
+                self._best,
             )
 
     def _take(self, event: RoundEvent) -> None:
@@ -165,6 +201,10 @@ class JobTracker:
         if event.kind is EventKind.TASK_OFFERED:
             self._attempt = max(self._attempt, attempt)
             self._lost.pop(event.peer_name, None)
+        if event.report is not None:
+            self._take_metrics(event.report)
+        if event.kind is EventKind.BEST_FOUND:
+            self._best = event.detail[:_WIDTH]
         if event.kind in _TROUBLES:
             detail = event.detail[:_WIDTH]
             self._troubles.append(Trouble(self._clock.wall(), number, event.peer_name, detail))
@@ -173,10 +213,23 @@ class JobTracker:
         if (phase := _PHASES.get(event.kind)) is not None:
             self._enter(phase)
 
+    def _take_metrics(self, report: RoundReport) -> None:
+        self._trained = _noted(report.round, report.metrics) or self._trained
+        if report.evaluation is not None:
+            found = report.evaluation.metrics
+            self._evaluated = _noted(report.round, found) or self._evaluated
+
     def _enter(self, phase: str) -> None:
         # An attempt offers one task after the other: ``since`` is when the first was.
         if phase != self._phase:
             self._phase, self._since = phase, self._clock.wall()
+
+
+def _noted(number: int, metrics: Mapping[str, float]) -> MetricsNote | None:
+    first = sorted(metrics)[:METRICS_KEPT]
+    # Names are the clients' texts: cut, or a few of them could fill a status.
+    kept = {name[:_NAME_WIDTH]: metrics[name] for name in first}
+    return MetricsNote(number, kept) if kept else None
 
 
 _TROUBLES = (

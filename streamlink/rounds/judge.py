@@ -72,6 +72,9 @@ class Judge:
         self._clients = ClientEvaluation(server, store, plan)
         self._standing = ledger.standing if ledger is not None else None
         self._require_same_metric()
+        if ledger is not None:
+            standing = self._standing
+            plan.tracker.recall(ledger.reports, str(standing) if standing else "")
 
     @property
     def progress(self) -> list[ClientProgress]:

@@ -53,6 +53,21 @@ def test_who_dropped_out_and_which_round_failed_is_shown() -> None:
     ]
 
 
+def test_the_last_metrics_and_the_best_model_are_shown() -> None:
+    many = {f"m{number}": 0.5 for number in range(9)}
+    facts = of_a_job(
+        0,
+        trained={"round": 3, "metrics": {"loss": 0.31}},
+        evaluated={"round": 2, "metrics": many},
+        best="accuracy 0.9 of round 2",
+    )
+    assert lines_of(facts)[2:] == [
+        "training of round 3: loss 0.31",
+        f"evaluation of round 2: {', '.join(f'm{n} 0.5' for n in range(8))} and 1 more",
+        "the best model has accuracy 0.9 of round 2",
+    ]
+
+
 def test_what_fits_is_not_summed_up() -> None:
     facts = of_a_job(2)
     assert fitting(facts, width=200, height=4) == lines_of(facts)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from streamlink.clock import running_time
 from streamlink.link import Attempt
+from streamlink.rounds.evaluate.report import Evaluation
 from streamlink.rounds.events import EventKind, RoundEvent
-from streamlink.rounds.job_state import LOST_KEPT, ROUNDS_KEPT, TROUBLES_KEPT, JobTracker, round_of
+from streamlink.rounds.job_state import (
+    LOST_KEPT,
+    METRICS_KEPT,
+    ROUNDS_KEPT,
+    TROUBLES_KEPT,
+    JobTracker,
+    MetricsNote,
+    round_of,
+)
 from streamlink.rounds.report import RoundReport
 
 
@@ -118,3 +128,28 @@ def test_a_state_reads_as_a_headline() -> None:
     record.expect(0, 5)
     record.note(event(EventKind.TASK_OFFERED, 1, 2, peer="site-1"))
     assert str(record.state()) == "job 'job': round 1 (2 of 5), attempt 2, gathering"
+
+
+def test_the_last_metrics_stay_until_there_are_others() -> None:
+    record = begun()
+    found = Evaluation({"accuracy": 0.75})
+    first = RoundReport(0, 1, 0.5, {"a": 1.0}, {"loss": 0.25}, evaluation=found)
+    record.note(replace(event(EventKind.ROUND_DONE), report=first))
+    record.note(event(EventKind.BEST_FOUND, detail="accuracy 0.75 of round 0"))
+    record.note(event(EventKind.ROUND_STARTED, 1))
+    without = RoundReport(1, 1, 0.5, {"a": 1.0}, {})
+    record.note(replace(event(EventKind.ROUND_DONE, 1), report=without))
+    state = record.state()
+    assert state.trained == MetricsNote(0, {"loss": 0.25})
+    assert state.evaluated == MetricsNote(0, {"accuracy": 0.75})
+    assert state.best == "accuracy 0.75 of round 0"
+
+
+def test_many_metrics_with_long_names_take_bounded_room() -> None:
+    record = begun()
+    many = {f"{number:03}" + "x" * 1000: 0.5 for number in range(1000)}
+    record.recall([RoundReport(0, 1, 0.5, {}, many)], "")
+    trained = record.state().trained
+    assert trained is not None
+    assert len(trained.metrics) == METRICS_KEPT
+    assert max(map(len, trained.metrics)) == 128

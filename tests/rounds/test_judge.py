@@ -15,17 +15,20 @@ from streamlink.config import RoundConfig
 from streamlink.errors import RoundError
 from streamlink.executors.executor import Task
 from streamlink.executors.streaming import StreamingExecutor
+from streamlink.link.server import Server
 from streamlink.model.commit import CommitSink
 from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore, Progress
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.events import EventKind, RoundEvent
+from streamlink.rounds.job_state import MetricsNote
 from streamlink.rounds.ledger import model_id
 from streamlink.rounds.ledger_page import read_page, recorded_job
 from streamlink.rounds.report import RoundReport
 from streamlink.stores import open_store
 from streamlink.stores.memory import ArrayModel, MemoryStore
-from streamlink.testing import run_job
+from streamlink.testing import memory_address, run_job
 from tests.support.peers import Array
 
 
@@ -182,6 +185,16 @@ def test_a_resumed_job_compares_with_the_best_of_before(place: Place) -> None:
     place.run(Trained([0.75]), num_rounds=1)
     place.run(Trained([0.75, 0.5]), num_rounds=2)
     assert place.best_value == 1
+
+
+def test_a_resumed_server_knows_the_last_metrics(place: Place) -> None:
+    place.run(Trained([0.75]), num_rounds=1)
+    rules = RoundConfig(min_clients=1, num_rounds=1, evaluate_every=1, best_metric="accuracy")
+    with Server(memory_address()) as server:
+        job = ScatterAndGather(server, place.store, rules, ledger=place.ledger, resume=True)
+        state = job.state()
+    assert state.evaluated == MetricsNote(0, {"accuracy": 0.75})
+    assert state.best == "accuracy 0.75 of round 0"
 
 
 def test_a_best_model_that_somebody_removed_is_reported(
