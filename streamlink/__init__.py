@@ -21,7 +21,7 @@ These names are what a program usually needs; namespaces have the rest, by subje
 ``streamlink.objects``   objects by reference, for frameworks that embed this
 ``streamlink.config``    every setting
 ``streamlink.errors``    every exception
-``streamlink.metrics``   Prometheus
+``streamlink.metrics``   Prometheus, and the events of rounds as lines of JSON
 ``streamlink.tensorboard`` curves for TensorBoard
 ``streamlink.progress``  progress bars
 ``streamlink.fleet``     a server and its clients as processes of one machine

@@ -2,10 +2,12 @@
 
 ``serve_metrics`` is all that a program needs; ``MetricsCollector`` is for one that has a
 prometheus-client registry already. Both need the extra ``metrics``. The counts themselves need
-nothing: ``Server.traffic`` and ``Client.traffic``.
+nothing: ``Server.traffic`` and ``Client.traffic``. ``EventLines`` writes what happens in the rounds
+as lines of JSON, and needs nothing either.
 """
 
 from streamlink.link import AckTimes, HasTraffic, Totals, Traffic
+from streamlink.operate.event_lines import EventLines
 from streamlink.operate.metrics import (
     MetricsCollector,
     MetricsError,
@@ -15,6 +17,7 @@ from streamlink.operate.metrics import (
 
 __all__ = [
     "AckTimes",
+    "EventLines",
     "HasTraffic",
     "MetricsCollector",
     "MetricsError",

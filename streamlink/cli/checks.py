@@ -30,6 +30,7 @@ __all__ = [
     "check_best",
     "check_control",
     "check_curves",
+    "check_events",
     "check_job",
     "check_metrics",
     "check_offers",
@@ -98,11 +99,26 @@ def check_report(path: Path | None) -> None:
         CommandError: there is no directory for it.
         StoreError: it cannot be written there.
     """
-    if path is None:
-        return
+    if path is not None:
+        _require_directory("--report", path)
+        require_replaceable(path, path, "the report cannot be written")
+
+
+def check_events(path: Path | None) -> None:
+    """Check that events can be appended to a file; None: they are not.
+
+    Raises:
+        CommandError: there is no directory for it.
+        StoreError: it cannot be written there.
+    """
+    if path is not None:
+        _require_directory("--events", path)
+        require_replaceable(path, path, "the events cannot be written")
+
+
+def _require_directory(option: str, path: Path) -> None:
     if not path.parent.is_dir():
-        raise CommandError(f"--report {path}: directory {path.parent} does not exist; create it")
-    require_replaceable(path, path, "the report cannot be written")
+        raise CommandError(f"{option} {path}: directory {path.parent} does not exist; create it")
 
 
 def check_control(control: str | None) -> None:

@@ -17,6 +17,7 @@ from streamlink.cli.checks import (
     check_best,
     check_control,
     check_curves,
+    check_events,
     check_job,
     check_offers,
     check_serving,
@@ -29,6 +30,7 @@ from streamlink.fleet import Reporter
 from streamlink.link.server import Server
 from streamlink.logs import escape, summary
 from streamlink.model.interfaces import ModelStore
+from streamlink.operate.event_lines import EventLines
 from streamlink.operate.status import JobOperator, Memory, StartingOperator
 from streamlink.operate.tensorboard import TensorBoardWriter
 from streamlink.progress import show_progress
@@ -55,6 +57,7 @@ class ServerOptions:
     ledger: Path | None
     best: Path | None
     tensorboard: Path | None
+    events: Path | None
     control: str | None
     metrics: str | None
     report: Path | None
@@ -65,6 +68,7 @@ class ServerOptions:
         check_job(place, config, self.spool)
         check_best(self.best, self.store, config.rounds)
         check_curves(self.tensorboard)
+        check_events(self.events)
         check_offers(config)
         return place
 
@@ -143,9 +147,17 @@ def serve_job(
 
 def _listener(options: ServerOptions, stack: ExitStack) -> Callable[[RoundEvent], None]:
     """Return what is called with each event of the rounds, and is closed with ``stack``."""
-    if options.tensorboard is None:
-        return lambda event: None
-    return stack.enter_context(TensorBoardWriter(options.tensorboard))
+    listeners: list[Callable[[RoundEvent], None]] = []
+    if options.events is not None:
+        listeners.append(stack.enter_context(EventLines(options.events)))
+    if options.tensorboard is not None:
+        listeners.append(stack.enter_context(TensorBoardWriter(options.tensorboard)))
+
+    def hear(event: RoundEvent) -> None:
+        for each in listeners:
+            each(event)
+
+    return hear
 
 
 def _waits(rules: RoundConfig, kept: Ledger) -> str:

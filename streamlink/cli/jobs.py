@@ -115,6 +115,13 @@ Curves = Annotated[
         help="Write the metrics of each round and evaluation there, as curves for TensorBoard.",
     ),
 ]
+Events = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.jsonl",
+        help="Append each event of the rounds to this file, as JSON on a line.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Write a report of the job to this file.")
 ]
@@ -138,6 +145,7 @@ def server(
     ledger: LedgerFile = None,
     best: Best = None,
     tensorboard: Curves = None,
+    events: Events = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -155,8 +163,9 @@ def server(
     check_metrics(metrics)
     check_report(report)
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, tensorboard, control, metrics, report
-    )
+        store, compress, job, spool, resume, ledger, best, tensorboard, events, control, metrics,
+        report,
+    )  # fmt: skip
     serve_job(listen, options, common, report_fd=report_fd)
     if common.is_check:
         common.passed()

@@ -22,6 +22,7 @@ from streamlink.cli.jobs import (
     Compress,
     Curves,
     EvaluateOption,
+    Events,
     ExecutorOption,
     JobName,
     LedgerFile,
@@ -67,6 +68,7 @@ def mpi(
     ledger: LedgerFile = None,
     best: Best = None,
     tensorboard: Curves = None,
+    events: Events = None,
     control: Control = None,
     metrics: Metrics = None,
     report: ReportFile = None,
@@ -83,8 +85,9 @@ def mpi(
     """
     tune_allocator()
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, tensorboard, control, metrics, report
-    )
+        store, compress, job, spool, resume, ledger, best, tensorboard, events, control, metrics,
+        report,
+    )  # fmt: skip
     common = replace(common, config=_plain(common.config))
     check_visiting(_SERVER, common.config)  # first of all, whether there is MPI
 

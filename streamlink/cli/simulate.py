@@ -11,7 +11,13 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from streamlink.cli.checks import check_best, check_curves, check_job, check_report
+from streamlink.cli.checks import (
+    check_best,
+    check_curves,
+    check_events,
+    check_job,
+    check_report,
+)
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
 from streamlink.cli.jobs import (
@@ -19,6 +25,7 @@ from streamlink.cli.jobs import (
     Compress,
     Curves,
     EvaluateOption,
+    Events,
     ExecutorOption,
     JobName,
     ReportFile,
@@ -52,6 +59,7 @@ def simulate(
     resume: Resume = False,
     best: Best = None,
     tensorboard: Curves = None,
+    events: Events = None,
     report: ReportFile = None,
     *,
     common: Common,
@@ -70,6 +78,7 @@ def simulate(
     check_job(place, config, spool)
     check_best(best, store, config.rounds)
     check_curves(tensorboard)
+    check_events(events)
     if common.is_check:
         Ledger(ledger_of(store), place, config.rounds, job=job, resume=resume)
         common.passed()
@@ -85,6 +94,8 @@ def simulate(
         server += ["--best", str(best)]
     if tensorboard is not None:
         server += ["--tensorboard", str(tensorboard)]
+    if events is not None:
+        server += ["--events", str(events)]
     if resume:
         server.append("--resume")
     work = ["--task", task] if task is not None else ["--executor", str(executor)]

@@ -119,6 +119,7 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, *JUDGED, "--evaluate-every", "0"], "no model is evaluated; set evaluate_every"),
         ([*SERVER, "--schedules", "lr=cosin:start=1"], "(--schedules): no schedule is called"),
         ([*SERVER, "--tensorboard", "tasks.py"], "tasks.py: the curves for TensorBoard cannot be"),
+        ([*SERVER, "--events", "no/e.jsonl"], "--events no/e.jsonl: directory no does not exist"),
         ([*SERVER, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         ([*SERVER, "--report", "g"], "g: the report cannot be written: this is a directory"),
         ([*SERVER, "--metrics", "unix:m"], "--metrics 'unix:m' is a Unix socket"),
