@@ -27,6 +27,7 @@ from benchmarks.integrations.running import run_case
 
 __all__ = [
     "ALONE_SECONDS",
+    "REPEATED_SECONDS",
     "Counting",
     "Limits",
     "Series",
@@ -41,15 +42,18 @@ __all__ = [
 
 GB = 1_000_000_000
 _MEASURING = Path("/tmp/streamlink-measuring.lock")
-_START_SECONDS = 35.0
-_SECONDS_PER_GB = {"bare": 20.0, "tuned": 10.0, "first": 8.0, "second": 8.0}
+_START_SECONDS = 30.0
+_SECONDS_PER_GB = {"bare": 15.0, "tuned": 10.0, "first": 7.0, "second": 7.0}
 """A first guess of what 1 GB for each client and round takes; results of the file replace it."""
 
 ALONE_SECONDS = 360.0
-"""The most that the runs of one case take in which a framework is alone: one run is ended then, and
-is not repeated once its repetitions would take longer."""
+"""When a run in which a framework is alone is ended."""
 
-_LEAST_RATE = 10.0  # small cases took no longer than their start, and tell nothing of large ones
+REPEATED_SECONDS = 240.0
+"""The most that all such runs of one case take together: once another one would take longer, there
+is none."""
+
+_TELLING_GB = 2.0  # smaller cases took no longer than their start, and tell nothing of large ones
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def settled(case: Case, known: Sequence[Outcome]) -> str:
     mine = [each.seconds for each in known if each.case == case]
     if mine and case.line == "tuned":
         return "it is only there to explain, and once is enough"
-    if mine and sum(mine) + max(mine) > ALONE_SECONDS:
+    if mine and sum(mine) + max(mine) > REPEATED_SECONDS:
         return f"{len(mine)} run(s) took {sum(mine):.0f} s"
     for each in known:
         other = each.case
@@ -220,7 +224,8 @@ def _estimate(case: Case, results: Sequence[Outcome]) -> float:
     most = max((_volume(each.case) for each in whole), default=0.0)
     rates = [(each.seconds - _START_SECONDS) / most for each in whole
              if _volume(each.case) == most]  # fmt: skip
-    rate = max(median(rates), _LEAST_RATE) if rates else _SECONDS_PER_GB[case.line]
+    guess = _SECONDS_PER_GB[case.line]
+    rate = median(rates) if most >= _TELLING_GB else max([guess, *rates])
     seconds = _START_SECONDS * (2 if case.failure else 1) + rate * _volume(case)
     return seconds if case.is_ours else min(seconds, ALONE_SECONDS)
 

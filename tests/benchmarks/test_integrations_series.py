@@ -137,9 +137,18 @@ def test_what_is_foreseen_to_come_to_no_end_is_not_planned_with_a_larger_model()
     assert [each.size_bytes for each in left_to_do(sizes, slow, HERE)] == [10**9]
 
 
+def test_how_long_large_models_take_is_told_by_large_ones() -> None:
+    ours = replace(CASE, line="first", size_bytes=10**9, rounds=2)
+    small, large = (replace(ours, size_bytes=n * MB) for n in (16, 1000))
+    quick = Outcome(small, "done", seconds=31.0)
+    slow = Outcome(large, "done", seconds=30.0 + 4 * 3.0)
+    assert estimate([replace(ours, size_bytes=2 * 10**9)], [quick, slow]) == pytest.approx(54.0)
+    assert estimate([large], [quick]) > 42.0  # a start tells nothing of what follows
+
+
 @pytest.mark.parametrize(
     ("ended", "seconds", "runs"),
-    [("done", 60.0, 3), ("done", 170.0, 2), ("done", 200.0, 1), ("timeout", ALONE_SECONDS, 1)],
+    [("done", 60.0, 3), ("done", 110.0, 2), ("done", 130.0, 1), ("timeout", ALONE_SECONDS, 1)],
 )
 def test_a_framework_alone_is_repeated_as_long_as_that_does_not_take_too_long(
     ended: Ended, seconds: float, runs: int
@@ -192,7 +201,7 @@ def test_how_long_a_series_takes_is_told_from_runs_of_before() -> None:
     same = [replace(ran("first"), seconds=300.0)]
     assert estimate([case, case], same) == 600.0
     larger = replace(case, size_bytes=2 * case.size_bytes)
-    assert estimate([larger], same) == pytest.approx(35.0 + 2 * 265.0)
+    assert estimate([larger], same) == pytest.approx(30.0 + 2 * 270.0)
     assert estimate([replace(larger, line="bare")], [replace(ran("bare"), seconds=300.0)]) == 360.0
 
 
