@@ -57,6 +57,30 @@ def test_a_module_is_trained_by_two_sites_and_loaded_back() -> None:
     assert "batches seen by the norm: 40\n" in text
 
 
+QUICKSTART = "quickstart_torch/train.py"
+
+
+def test_the_quickstart_takes_at_most_sixty_lines() -> None:
+    assert len((EXAMPLES / QUICKSTART).read_text("utf-8").splitlines()) <= 60
+
+
+@pytest.mark.processes
+def test_the_quickstart_keeps_its_best_model_and_draws_its_curves(tmp_path: Path) -> None:
+    text = said(QUICKSTART, tmp_path)
+    accuracies = numbers(r"'accuracy': ([\d.]+)", text)
+    kept = [line for line in text.splitlines() if "} best" in line]
+    assert numbers(r"'accuracy': ([\d.]+)", kept[-1]) == [max(accuracies)]
+    assert max(accuracies) > 0.9
+    assert streamlink.digest_of(tmp_path / "best") != streamlink.digest_of(tmp_path / "model")
+    reader = "tensorboard.backend.event_processing.event_file_loader"
+    loader = pytest.importorskip(reader, reason="TensorBoard's reader is not installed: make venv")
+    [curves] = (tmp_path / "runs").iterdir()
+    events = loader.LegacyEventFileLoader(str(curves)).Load()
+    values = [value for event in events for value in event.summary.value]
+    drawn = [value.simple_value for value in values if value.tag == "evaluation/accuracy"]
+    assert drawn == pytest.approx(accuracies)
+
+
 @pytest.mark.processes
 def test_only_adapters_change_and_only_they_come_back() -> None:
     text = said("lora_adapters/adapt.py", "--width", 128, "--rounds", 2)
