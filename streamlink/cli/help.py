@@ -140,6 +140,8 @@ def help_of(field: FieldInfo) -> str:
         shown = f"{default:g}"
     elif default == ():
         shown = "all" if "empty: all" in text else "none"  # its docstring says which
+    elif isinstance(default, tuple):
+        shown = ",".join(default)
     else:
         shown = str(default)
     return f"{text} [default: {shown}]"

@@ -46,10 +46,11 @@ class StreamConfig(Settings):
     """Window at the start of a stream (bytes); it grows up to ``window_bytes`` with the rate and
     the round-trip time of the link."""
 
-    data_listen: Names = ()
+    data_listen: Names = ("auto",)
     """Server: where streams are taken beside the connections of sessions, as ``CARRIER://WHERE``,
-    the best first. A client uses the first carrier that it knows, and stays on the connection that
-    it has where that does not work. The error for an unknown carrier lists the known ones."""
+    the best first; ``auto``: TCP at the port above that of sessions, if it is free; ``none``:
+    nowhere. A client uses the first carrier that it knows, and stays on the connection that it has
+    where that does not work. The error for an unknown carrier lists the known ones."""
 
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first, such as
@@ -63,8 +64,15 @@ class StreamConfig(Settings):
     max_spec_bytes: Size = Field(default=64 * MiB, ge=4 * KiB)
     """Largest model description accepted from a peer (bytes)."""
 
+    @property
+    def data_addresses(self) -> tuple[str, ...]:
+        """``data_listen`` without its words ``auto`` and ``none``."""
+        return tuple(each for each in self.data_listen if each not in ("auto", "none"))
+
     @model_validator(mode="after")
     def _relations(self) -> Self:
+        if "none" in self.data_listen and len(self.data_listen) > 1:
+            raise ValueError(f"data_listen ({', '.join(self.data_listen)}): none stands alone")
         if self.window_bytes < self.chunk_bytes:
             raise ValueError(
                 f"window_bytes ({self.window_bytes}) must hold at least one chunk "

@@ -326,6 +326,9 @@ class DataPort:
 
     carrier: str
     port: int
+    above: int = 0
+    """0: the client dials ``port``. Else it dials as many above the port where it has reached the
+    session: whoever forwards both ports may have given them other numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 __all__ = [
+    "DEFAULT_SCHEME",
     "host_of",
     "is_answered",
     "is_unix",
@@ -23,7 +24,8 @@ __all__ = [
     "split_scheme",
 ]
 
-_DEFAULT_SCHEME = "grpc"
+DEFAULT_SCHEME = "grpc"
+"""The carrier of an address that names none."""
 # ``unix:///PATH`` is no carrier's name, but one of gRPC's ways to write a socket.
 _SCHEME = re.compile(r"(?!unix)([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE, _ABSTRACT = "unix:", "unix-abstract:"
@@ -34,13 +36,13 @@ _LOOK_SECONDS = 1.0
 def split_scheme(address: str) -> tuple[str, str]:
     """Return the carrier that ``address`` names, and what follows; without one it is gRPC."""
     found = _SCHEME.fullmatch(address)
-    return (found[1], found[2]) if found else (_DEFAULT_SCHEME, address)
+    return (found[1], found[2]) if found else (DEFAULT_SCHEME, address)
 
 
 def named(address: str) -> str:
     """Return ``address`` as logs and errors name it: with a carrier, unless that is gRPC."""
     scheme, where = split_scheme(address)
-    return where if scheme == _DEFAULT_SCHEME else address
+    return where if scheme == DEFAULT_SCHEME else address
 
 
 def is_unix(address: str) -> bool:
@@ -72,7 +74,7 @@ def require_address(address: str) -> None:
         ValueError: nobody can listen there or connect to it; says what is expected.
     """
     scheme, address = split_scheme(address)
-    if scheme != _DEFAULT_SCHEME:
+    if scheme != DEFAULT_SCHEME:
         return
     if is_unix(address):
         _require_socket(address)

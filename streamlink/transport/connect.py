@@ -17,12 +17,18 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
-from streamlink.transport.addresses import named, split_scheme
-from streamlink.transport.carrier_modules import control_module, data_module, data_module_at
+from streamlink.transport.addresses import DEFAULT_SCHEME, is_unix, named, split_scheme
+from streamlink.transport.carrier_modules import (
+    DataModule,
+    control_module,
+    data_module,
+    data_module_at,
+)
 from streamlink.transport.carriers import DataSession, Listener, ProvableCarrier
 from streamlink.transport.dialer import Carriers, Dialer
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.identity import Guard, require_loopback, token_reader
+from streamlink.transport.port_pair import ABOVE, PortPair
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import TrafficCounter
 
@@ -36,6 +42,9 @@ __all__ = [
     "dial",
     "hub_at",
 ]
+
+_CARRIER_ABOVE = "tcp"
+_LARGEST_PORT = 65535
 
 
 class Dial(Protocol):
@@ -85,13 +94,18 @@ def hub_at(
     scheme, where = split_scheme(address)
     # Before the first listener is open: it would take clients that a refusal then has to cut off.
     check_data_listening(config)
-    data = [_data_listener(each) for each in config.stream.data_listen]
+    # Made by the hub and not here: a listener hands over calls as soon as it exists.
+    listen: Callable[[Hub], Listener] = partial(control_module(scheme).new_listener, where)
+    offers = [_offer(each) for each in config.stream.data_addresses]
+    if "auto" in config.stream.data_listen and _has_port_above(address):
+        pair = PortPair(where, control_module(scheme), _module_above())
+        listen = pair.listen
+        offers.append(DataOffer(_CARRIER_ABOVE, pair.above, ABOVE))
     return Hub(
         config,
-        # Made by the hub and not here: a listener hands over calls as soon as it exists.
-        [partial(control_module(scheme).new_listener, where)],
+        [listen],
         clock=clock,
-        data=data,
+        data=offers,
         on_session=on_session,
         on_closed=on_closed,
         on_request=on_request,
@@ -159,11 +173,22 @@ def data_carrier_to(
     """
     for each in offered:
         # None is no fault: then the streams go over the control carrier, as they always can.
-        if (module := data_module(each.carrier)) is not None:
-            carrier = module.new_data_carrier(address, each.port, session, config, clock)
+        module, port = data_module(each.carrier), _port_of(each, address)
+        if module is not None and port:
+            carrier = module.new_data_carrier(address, port, session, config, clock)
             if carrier is not None:
                 return carrier
     return None
+
+
+def _port_of(offered: DataPort, address: str) -> int:
+    """Return the port to dial; 0: there is none."""
+    if not offered.above:
+        return offered.port
+    if is_unix(address):
+        return 0
+    port = int(address.rpartition(":")[2]) + offered.above
+    return port if port <= _LARGEST_PORT else 0
 
 
 def check_listening(address: str, config: LinkConfig) -> None:
@@ -187,7 +212,7 @@ def check_data_listening(config: LinkConfig) -> None:
         SecurityError: a carrier that nothing secures would listen beyond this machine.
         ValueError: there is no such carrier, or it cannot listen at such an address.
     """
-    for each in config.stream.data_listen:
+    for each in config.stream.data_addresses:
         module, where = data_module_at(each)
         module.check_data_listening(where, config)
         if not getattr(module, "SECURED_BY", ""):
@@ -207,7 +232,18 @@ def check_dialing(address: str, config: LinkConfig) -> None:
     token_reader(config.security)()
 
 
-def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
+def _has_port_above(address: str) -> bool:
+    """Return whether sessions are taken at a port of TCP, whose neighbour ``auto`` stands for."""
+    return split_scheme(address)[0] == DEFAULT_SCHEME and not is_unix(address)
+
+
+def _module_above() -> DataModule:
+    module = data_module(_CARRIER_ABOVE)
+    assert module is not None, "the carrier of our own data ports is registered"
+    return module
+
+
+def _offer(address: str) -> DataOffer:
     module, where = data_module_at(address)
 
     def listen(hub: Hub) -> Listener:
@@ -222,4 +258,4 @@ def _data_listener(address: str) -> tuple[str, Callable[[Hub], Listener]]:
                 "the address not this machine's?"
             ) from error
 
-    return split_scheme(address)[0], listen
+    return DataOffer(split_scheme(address)[0], listen)

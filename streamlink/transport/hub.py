@@ -44,7 +44,7 @@ from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import TrafficCounter, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire
 
-__all__ = ["Attached", "Hub"]
+__all__ = ["Attached", "DataOffer", "Hub"]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -64,6 +64,20 @@ class Attached(NamedTuple):
         self.session.carried(self.pump.stream.stream_id, self.number)
 
 
+class DataOffer(NamedTuple):
+    """A carrier for streams alone, beside those of sessions.
+
+    Attributes:
+        carrier: its name, in the welcome.
+        listen: makes the server's end, once sessions are listened for; None: there is none today.
+        above: see ``frames.DataPort``.
+    """
+
+    carrier: str
+    listen: Callable[[Hub], Listener | None]
+    above: int = 0
+
+
 class Hub:
     """Greets and carries. ``on_session`` is called once for each client that is let in.
 
@@ -72,7 +86,7 @@ class Hub:
     Args:
         config: settings of this end.
         listeners: make the server's ends of carriers of sessions; these hand their calls to it.
-        data: make those of carriers for streams alone, by the name that the welcome gives them.
+        data: the carriers for streams alone, the best first.
         on_session: called with each new session.
         on_closed: called with each that has ended.
         on_request: called with each request of a client.
@@ -89,7 +103,7 @@ class Hub:
         listeners: Sequence[Callable[[Hub], Listener]],
         *,
         clock: Clock,
-        data: Sequence[tuple[str, Callable[[Hub], Listener]]] = (),
+        data: Sequence[DataOffer] = (),
         on_session: Callable[[Session], None] | None = None,
         on_closed: Callable[[Session], None] | None = None,
         on_request: Callable[[Session, f.Request], None] | None = None,
@@ -111,11 +125,12 @@ class Hub:
         self._ids = itertools.count(1)
         self._handshakes = HandshakeLimit(config.limits.max_silent_calls)
         self._makers = tuple(listeners)
-        self._data_makers = tuple(data)
+        self._offers = tuple(data)
         self._listeners: list[Listener] = []
         self._port = 0
         self.data_ports: tuple[f.DataPort, ...] = ()
         """Carriers for streams alone that a welcome names; known once it listens."""
+        self._is_open = clock.event()
         self._is_closed = False
 
     def listen(self) -> Self:
@@ -136,19 +151,20 @@ class Hub:
                 self.data_ports = ()
                 self.ticker.close()
                 raise
+            finally:
+                self._is_open.set()
             departure.note(self)
         return self
 
     def _open_listeners(self) -> None:
-        # Those of streams alone first: the welcome of the very first client names them.
-        for name, make in self._data_makers:
-            listener = make(self)
-            self._listeners.append(listener)
-            self.data_ports += (f.DataPort(name, listener.port),)
         for make in self._makers:
             listener = make(self)
             self._listeners.append(listener)
             self._port = self._port or listener.port
+        for offer in self._offers:
+            if (found := offer.listen(self)) is not None:
+                self._listeners.append(found)
+                self.data_ports += (f.DataPort(offer.carrier, found.port, offer.above),)
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
@@ -348,6 +364,8 @@ class Hub:
             raise
 
     def _greet(self, pump: Pump[SessionMachine], call: ServerCall) -> None:
+        # The first client may come before all data ports are open, which its welcome has to name.
+        self._is_open.wait()
         event = None
         # Bounded by the machine: a client that sends no hello fails it after ``open_timeout``.
         while not isinstance(event, HelloReceived | Failed | PeerLeft):

@@ -198,12 +198,13 @@ def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
             f"received {len(ports)} data ports; the most are {MAX_DATA_PORTS}"
         )
     for each in ports:
-        if not 0 < len(each.carrier) <= MAX_CARRIER_NAME or not 0 < each.port <= _LARGEST_PORT:
+        is_named = 0 < len(each.carrier) <= MAX_CARRIER_NAME
+        if not is_named or not 0 < each.port <= _LARGEST_PORT or each.above > _LARGEST_PORT:
             raise RemoteProtocolError(
                 f"received a data port that is not valid: {each.carrier[:MAX_CARRIER_NAME]!r} at "
                 f"{each.port}"
             )
-    return tuple(f.DataPort(each.carrier, each.port) for each in ports)
+    return tuple(f.DataPort(each.carrier, each.port, each.above) for each in ports)
 
 
 def _data_key(key: bytes) -> bytes:
@@ -404,7 +405,10 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             epoch=x.epoch,
             chunk_bytes=x.chunk_bytes,
             heartbeat_interval=x.heartbeat_interval,
-            data_ports=[pb.DataPort(carrier=each.carrier, port=each.port) for each in x.data_ports],
+            data_ports=[
+                pb.DataPort(carrier=each.carrier, port=each.port, above=each.above)
+                for each in x.data_ports
+            ],
             max_open_requests=x.max_open_requests,
             data_key=x.data_key,
         )

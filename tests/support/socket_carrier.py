@@ -144,7 +144,7 @@ def _read(line: _Line, pump: Pump[Any], call: int, wire: TransferWire) -> bool:
 
 
 class SocketListener:
-    """The server's end: ``Hub(config, ..., data=[("socket", SocketListener)])``."""
+    """The server's end: ``Hub(config, ..., data=[DataOffer("socket", SocketListener)])``."""
 
     def __init__(self, hub: Hub, host: str = "127.0.0.1", port: int = 0) -> None:
         self._hub = hub

@@ -31,7 +31,7 @@ from streamlink.transport.connect import (
     hub_at,
 )
 from streamlink.transport.dialer import Carriers, Dialer
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
 from tests.support.carrier_contract import (
     ControlCarrierContract,
@@ -109,7 +109,7 @@ class Lab:
                 config,
                 [network.listen],
                 clock=running_time,
-                data=[("lab", streams.listen)],
+                data=[DataOffer("lab", streams.listen)],
                 on_request=asked,
             ).listen(),
             connect,
@@ -164,7 +164,7 @@ def test_the_contract_fails_for_a_carrier_that_carries_nothing() -> None:
             config,
             [network.listen],
             clock=running_time,
-            data=[("lab", streams.listen)],
+            data=[DataOffer("lab", streams.listen)],
             on_request=asked,
         ).listen(),
         lambda hub: network.carriers(),
@@ -181,7 +181,7 @@ def test_carriers_that_a_client_does_not_know_are_ignored() -> None:
         SMALL,
         [network.listen],
         clock=running_time,
-        data=[("of tomorrow", MemoryNetwork(running_time, 9).listen)],
+        data=[DataOffer("of tomorrow", MemoryNetwork(running_time, 9).listen)],
     ).listen()
     dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=running_time)
     session = dialer.connect(lambda session, request: None)

@@ -14,7 +14,7 @@ from streamlink.errors import ProtocolError, StreamlinkError
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.protocol import frames as f
 from streamlink.transport.dialer import Dialer
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.session import Session
 from tests.support.carrier_contract import DataCarrierContract, Line, Moving
@@ -30,7 +30,7 @@ def over_sockets(settings: LinkConfig) -> Line:
         lambda config, asked: Hub(
             config,
             [network.listen],
-            data=[("socket", SocketListener)],
+            data=[DataOffer("socket", SocketListener)],
             on_request=asked,
             clock=running_time,
         ).listen(),

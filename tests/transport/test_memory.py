@@ -9,7 +9,7 @@ import pytest
 from streamlink.clock import running_time
 from streamlink.transport.connect import carriers_to, data_carrier_to, hub_at
 from streamlink.transport.dialer import Dialer
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
 from tests.support.carrier_contract import ControlCarrierContract, DataCarrierContract, Line
 from tests.support.peers import SMALL, WAIT, config
@@ -54,7 +54,7 @@ class TestMemoryBesideTheConnectionsOfSessions(DataCarrierContract):
 
 def test_a_carrier_in_memory_is_proven_while_its_server_listens() -> None:
     network = MemoryNetwork(running_time, 7)
-    hub = Hub(SMALL, [], data=[("memory", network.listen)], clock=running_time).listen()
+    hub = Hub(SMALL, [], data=[DataOffer("memory", network.listen)], clock=running_time).listen()
     carrier = network.data_carrier()
     assert carrier.prove(WAIT) == ""
     hub.close()

@@ -93,8 +93,8 @@ class GrpcListener:
                 port = server.add_secure_port(address, self._credentials)
         except RuntimeError as error:
             raise AddressInUse(
-                f"cannot listen on {address}; is another server running there, or is the address "
-                "not this machine's?"
+                f"cannot listen on {address}; is another server running there or at the port below "
+                "(it takes this one for data), or is the address not this machine's?"
             ) from error
         server.start()
         # gRPC returns 1 for a Unix socket.

@@ -13,7 +13,7 @@ import pytest
 from streamlink.clock import running_time
 from streamlink.transport.carriers import DataSession
 from streamlink.transport.dialer import Dialer
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.tcp import proof
 from streamlink.transport.tcp.client import TcpCarrier
@@ -30,7 +30,7 @@ class Lab:
         self.hub = Hub(
             SMALL,
             [network.listen],
-            data=[("tcp", lambda hub: TcpListener("127.0.0.1:0", hub))],
+            data=[DataOffer("tcp", lambda hub: TcpListener("127.0.0.1:0", hub))],
             clock=running_time,
         ).listen()
         self.where = ("127.0.0.1", self.hub.data_ports[0].port)

@@ -1,0 +1,104 @@
+"""A server takes streams at the port above that of its sessions, unless somebody else has it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.config import LinkConfig
+from streamlink.errors import AddressInUse
+from streamlink.protocol.frames import DataPort
+from streamlink.transport.carriers import DataSession
+from streamlink.transport.connect import data_carrier_to, hub_at
+from streamlink.transport.hub import Hub
+from tests.support.peers import SMALL, config
+
+AUTO = config(stream={"data_listen": "auto"})
+SESSION = DataSession("session", "epoch", bytes(32))
+TRIES = 50
+
+
+@pytest.fixture
+def hubs() -> Iterator[list[Hub]]:
+    hubs: list[Hub] = []
+    yield hubs
+    for each in hubs:
+        each.close()
+
+
+def listening(hubs: list[Hub], address: str, settings: LinkConfig = AUTO) -> Hub:
+    hubs.append(hub_at(address, settings, clock=running_time))
+    return hubs[-1].listen()
+
+
+def test_streams_are_taken_at_the_port_above_that_of_sessions(hubs: list[Hub]) -> None:
+    hub = listening(hubs, "127.0.0.1:0")
+    assert hub.data_ports == (DataPort("tcp", hub.port + 1, above=1),)
+    with socket.create_connection(("127.0.0.1", hub.port + 1)):
+        pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "memory://a lab"])
+def test_a_server_may_do_without(address: str, hubs: list[Hub]) -> None:
+    assert listening(hubs, address, config(stream={"data_listen": "none"})).data_ports == ()
+
+
+def test_where_sessions_have_no_port_there_is_none_above(
+    hubs: list[Hub], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for address in ("memory://a lab", f"unix:{tmp_path_factory.mktemp('s')}/s"):
+        assert listening(hubs, address).data_ports == ()
+
+
+def test_a_port_that_somebody_else_has_is_named_once_and_not_needed(
+    hubs: list[Hub], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "streamlink.server"):
+        taken = a_hub_below_a_taken_port(hubs)
+    assert hubs[-1].data_ports == ()
+    (said,) = [each.message for each in caplog.records if "no data port" in each.message]
+    assert f"Free port {taken}" in said
+
+
+def a_hub_below_a_taken_port(hubs: list[Hub]) -> int:
+    """Listen at a port whose neighbour is taken; returns the neighbour."""
+    for _ in range(TRIES):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = int(taken.getsockname()[1])
+            try:
+                listening(hubs, f"127.0.0.1:{port - 1}")
+                return port
+            except AddressInUse:
+                continue  # so has somebody else the port below
+    raise AssertionError(f"no free port below another in {TRIES} tries")
+
+
+def test_none_stands_alone() -> None:
+    with pytest.raises(ValueError, match="none stands alone"):
+        config(stream={"data_listen": "none,auto"})
+
+
+@pytest.mark.parametrize(
+    ("address", "offered", "where"),
+    [
+        ("127.0.0.1:5000", DataPort("tcp", 8518, above=1), "tcp://127.0.0.1:5001"),
+        ("127.0.0.1:5000", DataPort("tcp", 8518), "tcp://127.0.0.1:8518"),
+    ],
+)
+def test_a_client_counts_from_the_port_that_it_has_reached(
+    address: str, offered: DataPort, where: str
+) -> None:
+    carrier = data_carrier_to(address, [offered], SESSION, SMALL, running_time)
+    assert carrier is not None
+    assert carrier.where.endswith(where)
+    carrier.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:65535", "unix:/run/forwarded"])
+def test_where_no_port_is_above_a_client_does_without(address: str) -> None:
+    offered = [DataPort("tcp", 8518, above=1)]
+    assert data_carrier_to(address, offered, SESSION, SMALL, running_time) is None
