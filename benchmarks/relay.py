@@ -82,6 +82,8 @@ class Relay(Closing):
         down: the line from server to client.
         lifetime: seconds after which any connection is reset; None lets them live.
         script: what to do when; counts from now.
+        with_data_port: the port above leads to the one above ``target_port``, over the same line:
+            a server takes streams there. Otherwise nobody listens there, as behind a firewall.
         tap: sees all that passes, in the relay's thread, and may change it.
         listen: host and port; 0: a free one.
     """
@@ -95,15 +97,17 @@ class Relay(Closing):
         down: Link = UNSHAPED,
         lifetime: float | None = None,
         script: Script = (),
+        with_data_port: bool = False,
         tap: Tap = NO_TAP,
         listen: tuple[str, int] = ("127.0.0.1", 0),
     ) -> None:
         self._tap = tap
         found = socket.getaddrinfo(target_host, target_port, type=socket.SOCK_STREAM)[0]
-        self._family, self._target = found[0], found[4]
+        self._family = found[0]
+        self._target = (str(found[4][0]), int(found[4][1]))
         self._lanes: dict[Direction, Lane] = {"up": Lane(up), "down": Lane(down)}
-        self._listening = _bound(listen)
-        self.port: int = self._listening.getsockname()[1]
+        self._doors = _bound_pair(listen) if with_data_port else (_bound(listen),)
+        self.port: int = self._doors[0].getsockname()[1]
         self._lifetime = lifetime
         self._source = ""
         self._connections: list[Connection] = []
@@ -272,7 +276,8 @@ class Relay(Closing):
             self._failure = self._failure or error
         for connection in list(self._connections):
             self._forget(connection)
-        self._listening.close()
+        for each in self._doors:
+            each.close()
         self._epoll.close()
         with self._calls_lock:  # nobody asks the thread from here on, so nobody waits in vain
             self._is_over = True
@@ -294,8 +299,9 @@ class Relay(Closing):
         self._act(now)
         self._tidy(now)
         # Behind all else: a new socket may get the number of one that was closed in this turn.
-        if self._listening.fileno() in events:
-            self._accept(now)
+        for above, door in enumerate(self._doors):
+            if door.fileno() in events:
+                self._accept(door, above, now)
         for end in self._ends.values():
             end.register(self._epoll)
         self._tell()
@@ -341,16 +347,17 @@ class Relay(Closing):
             elif self._lifetime is not None and now >= connection.since + self._lifetime:
                 self._reset(connection)
 
-    def _accept(self, now: float) -> None:
+    def _accept(self, door: socket.socket, above: int, now: float) -> None:
         try:
-            client, _ = self._listening.accept()
+            client, _ = door.accept()
         except OSError:  # gone before it was taken, or refused meanwhile
             return
         server = socket.socket(self._family, socket.SOCK_STREAM)
         server.setblocking(False)
         if self._source:
             server.bind((self._source, 0))
-        server.connect_ex(self._target)  # what comes of it shows when the socket is used
+        host, port = self._target
+        server.connect_ex((host, port + above))  # what comes of it shows when the socket is used
         self._seen += 1
         connection = Connection(client, server, self._lanes, now, self._seen, self._tap)
         self._connections.append(connection)
@@ -392,14 +399,16 @@ class Relay(Closing):
     def _listen(self) -> None:
         if not self._is_listening:
             self._is_listening = True
-            self._listening.listen(BACKLOG)
-            self._epoll.register(self._listening.fileno(), select.EPOLLIN)
+            for each in self._doors:
+                each.listen(BACKLOG)
+                self._epoll.register(each.fileno(), select.EPOLLIN)
 
     def _refuse(self) -> None:
         if self._is_listening:
             self._is_listening = False
-            self._epoll.unregister(self._listening.fileno())
-            self._listening.shutdown(socket.SHUT_RDWR)
+            for each in self._doors:
+                self._epoll.unregister(each.fileno())
+                each.shutdown(socket.SHUT_RDWR)
 
     def _play(self, script: Script) -> None:
         for step in script:
@@ -419,6 +428,19 @@ class Relay(Closing):
             resets=self._resets,
             flips=up.flipped + down.flipped,
         )
+
+
+def _bound_pair(listen: tuple[str, int]) -> tuple[socket.socket, socket.socket]:
+    """Return sockets as of ``_bound`` on two ports, one above the other."""
+    host, port = listen
+    while True:
+        first = _bound(listen)
+        try:
+            return first, _bound((host, first.getsockname()[1] + 1))
+        except OSError:  # somebody else has the one above
+            first.close()
+            if port:
+                raise
 
 
 def _bound(listen: tuple[str, int]) -> socket.socket:

@@ -52,6 +52,8 @@ class TransferFacts:
     chunks: int
     resumes: int
     """How often it was resumed over another connection."""
+    carrier: str
+    """What carried it, such as ``grpc`` or ``tcp``; the last one, if it changed over."""
     repairs: int
     """Chunks that arrived damaged and were sent again."""
     digest: str
@@ -127,6 +129,7 @@ class TransferNotice:
             lasted_seconds=self._clock() - self._began_at,
             chunks=stats.chunks,
             resumes=stats.resumes,
+            carrier=stats.carrier,
             repairs=stats.repairs,
             digest=digest,
             error=error,
@@ -172,6 +175,7 @@ def _noted(facts: TransferFacts) -> dict[str, Any]:
     if facts.rate is not None:
         noted["rate_bytes_per_second"] = round(facts.rate)
     noted |= {"chunks": facts.chunks, "repairs": facts.repairs, "resumes": facts.resumes}
+    noted["carrier"] = facts.carrier
     return noted | (
         {"digest": facts.digest} if facts.error is None else {"reason": str(facts.error)}
     )

@@ -83,6 +83,8 @@ class Machine:
         self.error: StreamlinkError | None = None
         self.damaged = 0
         """Frames that arrived damaged and cost their call."""
+        self.carrier = ""
+        """What carries it, or did last; for reports only."""
         self._damaged_in_a_row = 0  # calls closed for that since one brought progress
         self._closed_at: float | None = None
         self._is_attached = False

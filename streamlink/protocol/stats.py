@@ -67,6 +67,7 @@ class SharedStats(TypedDict):
     repairs: int
     resumes: int
     damaged: int
+    carrier: str
     stall_seconds: Mapping[str, float]
     stalled_by: str
     stalled_at: float
@@ -103,6 +104,8 @@ class StreamStats:
     """Whom it waits for, where either end has reported that it waits for a third party."""
     damaged: int = 0
     """Frames that arrived damaged and cost their call; damaged chunks count as ``repairs``."""
+    carrier: str = ""
+    """What carries it, or did last, such as ``grpc`` or ``tcp``."""
     moving_seconds: float = 0.0
     """How long bytes were in flight, without waits for work, others, or a call."""
     moving_bytes: int = 0

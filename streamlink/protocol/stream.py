@@ -292,6 +292,7 @@ class StreamMachine(Machine):
             "repairs": self._repairs,
             "resumes": self.resumes,
             "damaged": self.damaged,
+            "carrier": self.carrier,
             "stall_seconds": self._stalls.finished(),
             "stalled_by": cause,
             "stalled_at": self._stalls.since,

@@ -106,14 +106,15 @@ class ClientCall:
         self.pump, self.wire, self.first = pump, wire, first
         self._attached = attached
 
-    def attach(self, cut: Callable[[], None]) -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
         """Let the new call carry the pump; returns the call's number there.
 
         Args:
+            carrier: the carrier's name, for reports.
             cut: ends the call at once, from any thread; ``carry`` returns then. It is called
                 without a lock.
         """
-        number = self.pump.attach(cut)
+        number = self.pump.attach(cut, carrier=carrier)
         self._attached(self.pump)
         return number
 
@@ -204,6 +205,10 @@ class Caller(Protocol):
     That is all ``Hub.attach`` needs of a carrier which reads and writes in its own way, such as one
     over sockets that reads payloads into memory which a sink lends.
     """
+
+    @property
+    def carrier(self) -> str:
+        """The carrier's name, for reports."""
 
     @property
     def peer(self) -> str:

@@ -124,9 +124,9 @@ class _Watched(ClientCall):
         super().__init__(call.pump, call.wire, first=call.first)
         self._call, self._then = call, then
 
-    def attach(self, cut: Callable[[], None]) -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
         """See ``ClientCall``."""
-        number = self._call.attach(cut)
+        number = self._call.attach(cut, carrier)
         self._then()
         return number
 

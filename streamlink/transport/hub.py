@@ -30,6 +30,7 @@ from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.identity import Guard
 from streamlink.transport.log import RateLimitedLog
 from streamlink.transport.pump import Pump
+from streamlink.transport.reach import DataReach
 from streamlink.transport.registry import Registry, abort_for
 from streamlink.transport.server_calls import (
     CallReader,
@@ -131,6 +132,7 @@ class Hub:
         self.data_ports: tuple[f.DataPort, ...] = ()
         """Carriers for streams alone that a welcome names; known once it listens."""
         self._is_open = clock.event()
+        self.reach = DataReach(clock)
         self._is_closed = False
 
     def listen(self) -> Self:
@@ -298,11 +300,13 @@ class Hub:
 
         pump, number = attached.pump, attached.number
         CallReader(pump, number, call, decode, then=attached.detach).start()
+        self._look_at(attached.session)
         for frame in pump.outgoing(number):
             raw = wire.encode(frame)
             self.wire.add(sent=len(raw))
             yield raw
         end_call(call, pump)
+        self._look_at(attached.session)
 
     def data_key(self, session_id: str) -> bytes:
         """Return what a connection to a data port has to prove that it knows.
@@ -329,9 +333,16 @@ class Hub:
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
-        number = session.carry(attach.stream_id, pump, call.cut)
+        number = session.carry(attach.stream_id, pump, call.cut, call.carrier)
+        if any(call.carrier == each.carrier for each in self.data_ports):
+            self.reach.reached(session)
         self.ticker.add(pump)  # again, where it had ended: it may have a commit to repeat
         return Attached(session, pump, number)
+
+    def _look_at(self, session: Session) -> None:
+        if self.data_ports:
+            ports = ", ".join(f"port {each.port} ({each.carrier})" for each in self.data_ports)
+            self.reach.went_without(session, ports)
 
     def _give_up(self, call: ServerCall, damage: DamagedFrame) -> None:
         """End a call whose first frame is damaged: the client will open another."""

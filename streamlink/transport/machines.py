@@ -18,6 +18,7 @@ class Machine(Protocol):
     name: str
     error: StreamlinkError | None
     damaged: int
+    carrier: str
 
     @property
     def is_attached(self) -> bool:

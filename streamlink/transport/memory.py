@@ -156,6 +156,8 @@ class _Call:
 
     # --- as the hub sees it; see ``ServerCall`` -----------------------------------------
 
+    carrier = "memory"
+
     def certified_names(self) -> frozenset[str] | None:
         return None
 
@@ -272,7 +274,7 @@ class MemoryCarrier:
         carried = self._open()
         if carried is None:
             return CallEnd.BROKEN
-        number = call.attach(carried.cut)
+        number = call.attach(carried.cut, "memory")
         writer = threading.Thread(
             target=carried.send, args=(call.outgoing(number),), name="memory-write", daemon=True
         )

@@ -69,12 +69,13 @@ class Pump(Generic[M]):
 
     # --- the carrier ----------------------------------------------------------------
 
-    def attach(self, cut: Callable[[], None], *, is_lane: bool = False) -> int:
+    def attach(self, cut: Callable[[], None], *, is_lane: bool = False, carrier: str = "") -> int:
         """Let a new call carry the machine; returns the number that call goes by.
 
         Args:
             cut: ends the call at once; used when the machine failed and its last words are stuck.
             is_lane: it carries beside those there are; else it takes their place.
+            carrier: what the call goes over, for reports.
         """
         with self.locked() as (machine, now):
             calls = () if is_lane else tuple(self._calls)
@@ -84,6 +85,7 @@ class Pump(Generic[M]):
             call = self._last_call
             self._calls[call] = cut
             self._has_moved = False
+            machine.carrier = carrier
             machine.attach(now=now, channel=call)
             self._to_send.notify_all()
         # Without the lock, here and wherever calls are cut: a cut may call ``detach`` before it

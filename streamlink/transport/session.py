@@ -320,7 +320,9 @@ class Session:
         with self._lock:
             return self._streams.get(stream_id) or self._committed.get(stream_id)
 
-    def carry(self, stream_id: int, pump: StreamPump, cut: Callable[[], None]) -> int:
+    def carry(
+        self, stream_id: int, pump: StreamPump, cut: Callable[[], None], carrier: str = ""
+    ) -> int:
         """Let a new call carry a stream of this session; returns the number that call goes by.
 
         Raises:
@@ -338,7 +340,7 @@ class Session:
             machine.extra_grace_seconds = extra
         # Without the lock: this cuts the call that it takes over from, and a carrier may report the
         # end of that call (``carried``) before its ``cut`` returns.
-        call = pump.attach(cut)
+        call = pump.attach(cut, carrier=carrier)
         with self._lock:
             # The newest, where two calls took over at once: the end of the other frees no place.
             self._calls[stream_id] = max(call, self._calls.get(stream_id, 0))

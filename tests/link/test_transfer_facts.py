@@ -34,10 +34,12 @@ MOVED = StreamStats(
     total_bytes=1000, sent_bytes=1000, received_bytes=1000, consumed_bytes=1000,
     chunks=4, repairs=1, resent_bytes=0,
     resumes=2, window_bytes=0, chunk_bytes=0, rate=0.0,
-    moving_seconds=0.25, moving_bytes=500_000,
+    moving_seconds=0.25, moving_bytes=500_000, carrier="tcp",
 )  # fmt: skip
 
-FACTS = "round=3 attempt=2 bytes=1000 seconds=0.25 chunks=4 repairs=1 resumes=2 rate=2MB/s"
+FACTS = (
+    "round=3 attempt=2 bytes=1000 seconds=0.25 chunks=4 repairs=1 resumes=2 carrier=tcp rate=2MB/s"
+)
 
 
 class Told:
@@ -219,7 +221,7 @@ def test_the_log_says_from_the_readers_side_who_and_how_fast(
     facts_of(MOVED, error=error)
     assert caplog.messages == [
         f"transfer done ← site-1 {FACTS}",
-        "transfer done → site-2 bytes=1000 seconds=0 chunks=4 repairs=1 resumes=2",
+        "transfer done → site-2 bytes=1000 seconds=0 chunks=4 repairs=1 resumes=2 carrier=tcp",
         f"transfer failed ← site-1 {FACTS}: {error}",
     ]
 
@@ -234,5 +236,5 @@ def test_a_log_made_of_json_has_the_facts_by_name(caplog: pytest.LogCaptureFixtu
     assert facts == {
         "peer": "site-1", "direction": "received", "round": 3, "attempt": 2, "bytes": 1000,
         "seconds": 0.25, "rate_bytes_per_second": 2_000_000, "chunks": 4, "repairs": 1,
-        "resumes": 2, "digest": "d1",
+        "resumes": 2, "carrier": "tcp", "digest": "d1",
     }  # fmt: skip

@@ -74,7 +74,7 @@ class TappedCall(ClientCall):
         self._call, self._act = call, act
         self._cut: Callable[[], None] = lambda: None
 
-    def attach(self, cut: Callable[[], None]) -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
         """See ``ClientCall``."""
 
         def cut_here() -> None:
@@ -82,7 +82,7 @@ class TappedCall(ClientCall):
             cut()
 
         self._cut = cut_here
-        return self._call.attach(cut_here)
+        return self._call.attach(cut_here, carrier)
 
     def outgoing(self, number: int) -> Iterator[bytes]:
         """See ``ClientCall``."""

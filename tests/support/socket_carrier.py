@@ -55,6 +55,8 @@ class _Line:
 
     # --- as the hub sees who calls: see ``Caller`` ------------------------------------------
 
+    carrier = "socket"
+
     def certified_names(self) -> frozenset[str] | None:
         return None
 
@@ -215,7 +217,7 @@ class SocketCarrier:
             return CallEnd.BROKEN
         line = _Line(connection, self._stream)
         self._lines.add(line)
-        number, wire = call.attach(line.cut), call.wire
+        number, wire = call.attach(line.cut, "socket"), call.wire
         assert isinstance(wire, TransferWire)
 
         def frames() -> Iterator[f.Frame]:

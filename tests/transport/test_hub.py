@@ -65,7 +65,7 @@ def test_chunks_of_the_default_size_fit_a_data_carrier() -> None:
 class Wire:
     """One who has opened a call, as a carrier over sockets would describe it: no messages."""
 
-    peer = "10.0.0.7:5000"
+    peer, carrier = "10.0.0.7:5000", "socket"
 
     def __init__(self) -> None:
         self.is_vouched, self.is_cut = False, threading.Event()

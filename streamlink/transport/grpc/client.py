@@ -123,7 +123,7 @@ class GrpcCarrier:
             number.set_result(0)  # no call goes by it: the writer ends
             logger.debug("no call: %s", error)
             return CallEnd.BROKEN
-        number.set_result(call.attach(rpc.cancel))
+        number.set_result(call.attach(rpc.cancel, "grpc"))
         end = _read(call, number.result(), rpc)
         call.pump.detach(number.result())
         return end

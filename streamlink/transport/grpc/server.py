@@ -138,6 +138,8 @@ class GrpcListener:
 class _GrpcCall:
     """A call as the hub sees it; see ``ServerCall``."""
 
+    carrier = "grpc"
+
     def __init__(self, requests: Iterator[bytes], context: Any, strangers: Strangers) -> None:
         self.raws = requests
         self.peer: str = context.peer()

@@ -265,6 +265,8 @@ class MpiCall:
 
     # --- as the hub sees it; see ``ServerCall`` -----------------------------------------
 
+    carrier = "mpi"
+
     def certified_names(self) -> frozenset[str] | None:
         """MPI has no certificates."""
         return None

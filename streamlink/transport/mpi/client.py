@@ -53,7 +53,7 @@ class MpiCarrier:
         carried = self._open(self._kind)
         if carried is None:
             return CallEnd.BROKEN
-        number = call.attach(carried.cut)
+        number = call.attach(carried.cut, "mpi")
         if isinstance(call.wire, TransferWire):
             _carry_stream(call, StreamCall(carried, call.wire, WireCount()), carried, number)
         else:

@@ -76,7 +76,8 @@ class TcpCarrier:
         except (OSError, EOFError, NotProven) as error:
             if self._clock() >= until or isinstance(error, TimeoutError):
                 return f"nobody answers within {seconds:g} s"
-            return str(error) or "the connection was closed before either end had proven itself"
+            said = getattr(error, "strerror", None) or str(error)
+            return said or "the connection was closed before either end had proven itself"
 
     def renew(self) -> None:
         """See ``DataCarrier``."""
@@ -165,7 +166,7 @@ def _carry(call: ClientCall, connection: Socket, most: int) -> CallEnd:
     wire = call.wire
     assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
     stream = StreamCall(connection, wire, WireCount(), most)
-    number = call.attach(connection.cut)
+    number = call.attach(connection.cut, "tcp")
     connection.share()
 
     def write() -> None:

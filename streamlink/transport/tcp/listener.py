@@ -154,11 +154,14 @@ class TcpListener:
         # After the proof: nobody else can use up a session's numbers.
         if not is_new:
             raise NotProven(f"an opening of {session.peer_name!r} came again")
+        self._hub.reach.reached(session)
         return proof.answer(raw, key)
 
 
 class _Call:
     """One connection, as the hub sees it; see ``Caller``."""
+
+    carrier = "tcp"
 
     def __init__(self, connection: Socket, peer: str) -> None:
         self.connection, self.peer = connection, peer
