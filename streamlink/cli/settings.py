@@ -43,13 +43,14 @@ LINK = (
 """Settings of one end of a link that have their own flag."""
 
 SERVING = (
+    "stream.data_listen",
     "security.certificate",
     "security.key",
     "security.ca",
     "security.tokens",
     "security.insecure",
 )
-"""Security settings of the end that listens."""
+"""Settings of the end that listens: its data port, and its security."""
 
 VISITING = (
     "security.ca",
