@@ -170,7 +170,10 @@ def show(console: Console, facts: dict[str, Any]) -> None:
     console.print("[green]verified[/]" if facts["verified"] else "[red]WRONG[/]", end=": ")
     console.print(facts["verdict"], markup=False)
     console.print(f"rounds:  {facts['rounds']} in {facts['seconds']:.1f} s ({seconds})")
-    console.print(f"wire:    {size_of(moved)} both ways together, {size_of(rate)}/s")
+    carriers = " and ".join(facts["carried_bytes"])
+    console.print(
+        f"wire:    {size_of(moved)} both ways together, {size_of(rate)}/s over {carriers}"
+    )
     console.print(
         f"stored:  {size_of(facts['stored_bytes'])}, {facts['stored_share']:.2%} of the model"
     )

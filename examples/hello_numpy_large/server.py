@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -80,7 +81,12 @@ def serve(
     """Run the rounds and return what each gave."""
     carrier = GrpcConfig(max_clients=max(clients, 16))
     config = streamlink.LinkConfig(grpc=carrier, security=security)
-    with streamlink.Server(listen, config) as server:
+    carried: Counter[str] = Counter()
+
+    def count(facts: streamlink.TransferFacts) -> None:
+        carried[facts.carrier] += facts.bytes
+
+    with streamlink.Server(listen, config, on_transfer=count) as server:
         reporter.report(port=server.port)
         rules = streamlink.RoundConfig(min_clients=clients, num_rounds=rounds)
         job = streamlink.ScatterAndGather(server, store, rules, job="hello_numpy_large")
@@ -96,6 +102,7 @@ def serve(
         contributors=[sorted(each.weights) for each in done],
         wire_bytes_sent=sent,
         wire_bytes_received=received,
+        carried_bytes=carried,
         server_peak_bytes=job.peak_bytes(clients),
     )
     return done

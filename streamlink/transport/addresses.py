@@ -11,11 +11,13 @@ import re
 import socket
 from contextlib import closing
 from pathlib import Path
+from urllib.request import getproxies, proxy_bypass
 
 __all__ = [
     "DEFAULT_SCHEME",
     "host_of",
     "is_answered",
+    "is_proxied",
     "is_unix",
     "listening_at",
     "named",
@@ -82,6 +84,18 @@ def require_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not of the form HOST:PORT or unix:PATH")
+
+
+def is_proxied(host: str) -> bool:
+    """Return whether gRPC may reach ``host`` through an HTTP proxy that the environment names.
+
+    Whatever else connects would go another way, and perhaps to another machine of that name.
+    """
+    names = getproxies()
+    # The names are those that gRPC looks at (its doc/environment_variables.md).
+    if not any(each in names for each in ("grpc", "https", "http")):
+        return False
+    return not proxy_bypass(host)
 
 
 def listening_at(address: str, port: int) -> str:

@@ -13,11 +13,10 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass
-from urllib.request import getproxies, proxy_bypass
 
 from streamlink.config import SecurityConfig
 from streamlink.errors import AuthenticationFailed, ConnectFailed, StreamlinkError
-from streamlink.transport.addresses import is_unix
+from streamlink.transport.addresses import is_proxied, is_unix
 
 __all__ = ["Finding", "diagnose", "unreachable"]
 
@@ -82,7 +81,7 @@ def diagnose(address: str, security: SecurityConfig) -> Finding | None:
     """Try one TLS handshake and return what is wrong; None: nothing is, or no one answers."""
     host, _, port = address.removeprefix("dns:").lstrip("/").rpartition(":")
     host = host.strip("[]")
-    if is_unix(address) or not port.isdecimal() or _has_proxy(host):
+    if is_unix(address) or not port.isdecimal() or is_proxied(host):
         return None
     until = time.monotonic() + DIAGNOSIS_SECONDS
     try:
@@ -202,8 +201,3 @@ def _trusted(security: SecurityConfig) -> str:
 
 def _has_tls(security: SecurityConfig) -> bool:
     return bool(security.ca or security.certificate or security.server_name)
-
-
-def _has_proxy(host: str) -> bool:
-    proxies = getproxies()
-    return ("http" in proxies or "https" in proxies) and not proxy_bypass(host)

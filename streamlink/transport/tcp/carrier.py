@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.transport.addresses import host_of, is_unix, require_address
+from streamlink.transport.addresses import host_of, is_proxied, is_unix, require_address
 from streamlink.transport.carriers import DataSession
 from streamlink.transport.hub import Hub
 from streamlink.transport.identity import is_loopback, require_loopback
@@ -35,9 +35,14 @@ def new_data_listener(address: str, hub: Hub) -> TcpListener:
 def new_data_carrier(
     address: str, port: int, session: DataSession, config: LinkConfig, clock: Clock
 ) -> TcpCarrier | None:
-    """See ``DataModule``; None: in plain text nothing leaves this machine unasked."""
+    """See ``DataModule``.
+
+    None: in plain text nothing leaves this machine unasked, and nothing passes by the proxy through
+    which the session is reached.
+    """
     host = host_of(address) or "127.0.0.1"  # a server behind a Unix socket is on this machine
-    is_plain = client_context(config.security) is None
-    if is_plain and not (is_loopback(address) or config.security.insecure):
+    is_plain, is_asked = client_context(config.security) is None, config.security.insecure
+    is_here = is_plain and is_loopback(address) and not is_asked
+    if not is_here and (is_proxied(host) or (is_plain and not is_asked)):
         return None
     return TcpCarrier((host, port), session, config, clock)

@@ -110,7 +110,8 @@ class StreamCall:
         place = pump.place(header, number) if isinstance(pump, LendingPump) else None
         into = self._buffers.take(nbytes) if place is None else place
         self._connection.receive_into(into)
-        return Apart(header, digest, into, place is not None)
+        # Like the bytes of other carriers: what a program is given of a model it must not change.
+        return Apart(header, digest, into.toreadonly(), place is not None)
 
 
 def _head(nbytes: int, first: bytes) -> bytes:

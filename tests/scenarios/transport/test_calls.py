@@ -23,19 +23,21 @@ from streamlink.stores.memory import MemoryStore
 from streamlink.transport.connect import dial, hub_at
 from tests.support.dialing import Dialing, Once, lose
 from tests.support.models import content, float_spec, pattern_model
-from tests.support.peers import SMALL, WAIT, Federation, exchange_models
+from tests.support.peers import SMALL, WAIT, Federation, config, exchange_models
 from tests.support.pumps import pump_of
 
 SPEC = float_spec(50_001, 0, 3)
 FIRST = Attempt("job", 0, 1)
 MOST = SMALL.limits.max_streams
+BESIDE = config(stream={"data_listen": "none"})
 
 
 class Joined:
     """A server and a client with a session, and streams between them as a test wants them."""
 
     def __init__(self) -> None:
-        self.server = hub_at("127.0.0.1:0", SMALL, clock=running_time).listen()
+        # Without a data port: its connections name the session by what they prove.
+        self.server = hub_at("127.0.0.1:0", BESIDE, clock=running_time).listen()
         self.client = dial(
             f"127.0.0.1:{self.server.port}", SMALL, name="site-1", clock=running_time
         )

@@ -306,7 +306,11 @@ def live(tmp_path: Path) -> Authority:
 def test_certificates_are_renewed_under_a_running_server(
     live: Authority, other: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Federation(live.server()) as federation:
+    # Streams beside the session: over a data port each has a connection of its own, which is
+    # checked anew, so that both ends have to trust each other's files at every moment.
+    settings = live.server()
+    beside = settings.stream.model_copy(update={"data_listen": ("none",)})
+    with Federation(settings.model_copy(update={"stream": beside})) as federation:
         old = federation.link("site-1", config=live.site())
         swap(federation, "site-1")
         serving, new = live.folder / "server", other.folder / "server"
