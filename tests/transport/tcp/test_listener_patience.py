@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from streamlink.config import LinkConfig
-from streamlink.transport.hub import Hub
+from streamlink.transport.hub import DataOffer, Hub
 from streamlink.transport.memory import MemoryNetwork
 from streamlink.transport.tcp.listener import MOST_STRANGERS, PROOF_SECONDS, TcpListener
 from tests.support.certificates import Authority
@@ -29,7 +29,7 @@ class Port:
         self._hub = Hub(
             config,
             [network.listen],
-            data=[("tcp", lambda hub: TcpListener("127.0.0.1:0", hub))],
+            data=[DataOffer("tcp", lambda hub: TcpListener("127.0.0.1:0", hub))],
             clock=self.clock,
         ).listen()
         until(lambda: self.clock.waiting > 0)
