@@ -280,8 +280,7 @@ class Session:
     def offer(self, pump: StreamPump) -> None:
         """Let the peer open this stream."""
         with self._lock:
-            # Under the lock that ``_end`` takes: the stream is ended there or here, and never
-            # missed.
+            # Under the lock that ``_end`` takes: the stream is ended there or here, never missed.
             is_over = self.closed.is_set()
             if not is_over:
                 self._streams[pump.stream.stream_id] = pump
@@ -338,8 +337,7 @@ class Session:
         extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
         with pump.locked() as (machine, _):
             machine.extra_grace_seconds = extra
-        # Without the lock: this cuts the call that it takes over from, and a carrier may report the
-        # end of that call (``carried``) before its ``cut`` returns.
+        # Without the lock: this cuts the call before, and that may call ``carried`` at once.
         call = pump.attach(cut, carrier=carrier)
         with self._lock:
             # The newest, where two calls took over at once: the end of the other frees no place.
