@@ -34,7 +34,7 @@ venv: $(VENV)/.dev ## make .venv with everything a developer needs
 demo: $(VENV)/.lean ## install only what users need, move a large NumPy model, print a table
 	$(BIN)/python examples/hello_numpy_large/run.py
 
-test: lint ## style, types, and the tests of minutes: all but most real processes
+test: lint ## style, types, and the tests of minutes: all but most real processes and long ones
 	@# The types beside the tests, which wait a lot; what it says comes after them, in one piece.
 	@$(BIN)/mypy >$(VENV)/types.txt 2>&1 & types=$$!; \
 	trap 'kill $$types; exit 130' INT TERM; \
@@ -42,8 +42,8 @@ test: lint ## style, types, and the tests of minutes: all but most real processe
 	wait $$types; checked=$$?; echo $(BIN)/mypy; cat $(VENV)/types.txt; \
 	exit $$((tests | checked))
 
-test-all: venv ## the rest of the tests: real processes, long ones, all of Hypothesis's examples
-	$(PYTEST) -m "not integrations and (hypothesis or sampled or not ($(QUICK)))" --hypothesis-profile=full
+test-all: venv ## the rest of the tests: real processes, long ones, all examples and products
+	$(PYTEST) -m "not integrations and (hypothesis or sampled or product or not ($(QUICK)))" --hypothesis-profile=full
 
 test-integrations: venv ## FLARE, Flower and APPFL with and without us (hours; goes on if interrupted); SMALL=1: minutes
 	@# First the environments: a test's time limit is not meant for them.

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import few_of_products
 from tests.support.process_guard import ProcessGuard
 
 # No deadline and no complaint about speed: a busy machine must not fail a right program. The
@@ -21,7 +22,7 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.register_profile(
-    "quick", settings.get_profile("full"), max_examples=25, derandomize=True, database=None
+    "quick", settings.get_profile("full"), max_examples=10, derandomize=True, database=None
 )
 settings.load_profile("quick")  # `make test-all` asks for the other: --hypothesis-profile=full
 
@@ -66,6 +67,14 @@ def pytest_runtest_makereport(
     if report.passed and hasattr(item.config, "workerinput"):
         report.sections.clear()
     return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave most cases of each test marked ``product`` to the full profile."""
+    if settings.get_current_profile_name() != "full":
+        few, most = few_of_products(items)
+        items[:] = few
+        config.hook.pytest_deselected(items=most)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -36,6 +36,7 @@ def test_all_three_can_be_asked_for_by_name() -> None:
 
 
 @pytest.mark.parametrize("carrier", ["grpc", "tcp"])
+@pytest.mark.slow
 def test_a_model_outlives_twenty_cuts_and_little_is_sent_twice(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, carrier: str
 ) -> None:

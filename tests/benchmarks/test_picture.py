@@ -20,6 +20,7 @@ def test_memory_is_drawn_as_a_small_png(tmp_path: Path) -> None:
     assert 1000 < len(drawn) < 150_000
 
 
+@pytest.mark.slow
 def test_cpu_is_drawn_beside_memory_where_it_was_recorded(tmp_path: Path) -> None:
     without, with_cpu = report(), report()
     for process in with_cpu["processes"]:
@@ -29,6 +30,7 @@ def test_cpu_is_drawn_beside_memory_where_it_was_recorded(tmp_path: Path) -> Non
     assert _width(tmp_path / "with.png") > 1.5 * _width(tmp_path / "without.png")
 
 
+@pytest.mark.slow
 def test_a_long_run_stays_a_small_picture(tmp_path: Path) -> None:
     long = report(clients=1)
     for process in long["processes"]:

@@ -97,7 +97,7 @@ def killed(process: Command) -> None:
 # --- it works -------------------------------------------------------------------------------
 
 
-@pytest.mark.processes(quick=True)
+@pytest.mark.processes
 def test_a_model_is_copied_and_replaces_the_one_that_was_there(
     source: Path, target: Path, address: str
 ) -> None:

@@ -30,7 +30,7 @@ def ended(server: Command, count: int) -> None:
     assert f": {count} fetches done" in server.output
 
 
-@pytest.mark.processes(quick=True)
+@pytest.mark.processes
 def test_a_model_is_served_to_several_and_then_the_server_ends(
     source: Path, tmp_path: Path, address: str
 ) -> None:

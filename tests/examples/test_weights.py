@@ -113,6 +113,7 @@ def units_of(contributors: tuple[int, ...]) -> Fraction:
     return round_shift(contributors) / Fraction(UNIT)
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("contributors", [*SETS_OF_SIX, *FIRST_CLIENTS])
 def test_the_mean_is_whole_and_as_computed_by_hand(contributors: tuple[int, ...]) -> None:
     weighed = sum(Fraction(weight(c)) * Fraction(delta(c)) for c in contributors)
@@ -134,12 +135,14 @@ def test_no_two_counts_of_first_clients_have_the_same_mean() -> None:
     assert len({round_shift(contributors) for contributors in FIRST_CLIENTS}) == CLIENTS
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("contributors", FIRST_CLIENTS[1:])
 def test_dropping_any_one_contributor_shows(contributors: tuple[int, ...]) -> None:
     left = [tuple(c for c in contributors if c != dropped) for dropped in contributors]
     assert round_shift(contributors) not in {round_shift(those) for those in left}
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("contributors", [*SETS_OF_SIX, *FIRST_CLIENTS])
 def test_ignoring_unequal_weights_shows(contributors: tuple[int, ...]) -> None:
     unequal = len({weight(c) for c in contributors}) > 1

@@ -103,6 +103,7 @@ PARTS: list[tuple[str, ...]] = [
 ]
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("returns", ["values", "differences"])
 def test_the_part_that_is_asked_for_is_computed_and_sent(

@@ -150,6 +150,7 @@ def leaving_files(*names: str) -> Callable[..., None]:
     return work
 
 
+@pytest.mark.product
 @pytest.mark.parametrize(
     ("work", "part", "why"),
     [

@@ -97,6 +97,7 @@ def executor(kind: str, model: Any, path: Path, work: Any = train) -> WholeExecu
     return WholeExecutor(work, model, returns=returns, baseline=baseline, next_model=beside)
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("part", [(), PART], ids=["all", "part"])
 @pytest.mark.parametrize("kind", [*KINDS, "differences beside"])
 @pytest.mark.parametrize("model", [None, "mine"])
@@ -258,6 +259,7 @@ def diverging(model: Arrays, task: Task) -> TaskResult:
     return TaskResult(metrics={"loss": float("nan")})
 
 
+@pytest.mark.product
 @pytest.mark.parametrize(
     ("work", "why"),
     [

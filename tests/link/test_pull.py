@@ -159,6 +159,7 @@ def test_nobody_fetches_in_time() -> None:
         serve(model(), timeout=0.05)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_yet_is_awaited() -> None:
     probe = Server(model(), count=1)
     fetched(probe.address, MemoryStore())

@@ -113,6 +113,7 @@ def test_a_get_and_a_put_outlive_a_cut_within_their_session(tmp_path: Path) -> N
         assert [facts.resumes > 0 for facts in line.facts] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_get_into_a_directory_goes_on_where_a_lost_session_stopped(
     line: Line, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_get_goes_on_in_the_next_process_of_its_client(line: Line, tmp_path: P
     assert receipt.digest == reference.digest
 
 
+@pytest.mark.slow
 def test_a_put_of_files_goes_on_in_the_next_process_of_its_client(
     line: Line, tmp_path: Path
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_put_of_files_goes_on_in_the_next_process_of_its_client(
     assert len(line.exchange.server) == 1
 
 
+@pytest.mark.slow
 def test_what_is_whole_is_not_sent_again_by_a_client_that_never_got_its_reference(
     line: Line, tmp_path: Path
 ) -> None:
@@ -241,6 +244,7 @@ def test_an_open_object_keeps_its_read_over_a_lost_session(line: Line) -> None:
     until(lambda: not len(line.exchange.server))
 
 
+@pytest.mark.slow
 def test_a_lazy_reader_that_was_started_again_has_left_its_read(line: Line) -> None:
     reference = line.exchange.server.put(pattern_model(SPEC), reads=1)
     line.client(config(reconnect_timeout=0.5)).open(reference)["b"]

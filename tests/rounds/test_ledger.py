@@ -264,6 +264,7 @@ def test_a_model_without_stored_digests_is_known_by_its_files(tmp_path: Path) ->
     assert place.ledger().next_round == 1
 
 
+@pytest.mark.slow
 def test_a_ledger_stays_small_over_thousands_of_rounds(place: Place) -> None:
     ledger = place.ledger(num_rounds=10_000)
     for number in range(105):

@@ -170,6 +170,7 @@ def there_and_back(federation: Federation) -> PeerRequest:
     return exchange
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("kind", [f.Open, f.Accept, f.Ack, f.Chunk, f.Finish, f.Commit])
 def test_a_call_that_is_stuck_is_given_up_and_another_goes_on(kind: type[Any]) -> None:
     stuck = Once(kind, hold)

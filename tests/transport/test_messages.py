@@ -331,6 +331,7 @@ def test_any_description_comes_back_as_it_was_whatever_the_size_of_its_pages(
     assert list(messages.decode_spec(pages)) == described
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_names_travel_in_pages_that_fit() -> None:
     described = [(f"model.layers.{n}.weight", "F32", (64, 64)) for n in range(100_000)]
     pages = messages.encode_spec(described, 1 << 20)

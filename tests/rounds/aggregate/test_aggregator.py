@@ -85,6 +85,7 @@ EVERY: list[Aggregator] = [*(make() for make in AGGREGATORS.values()), Largest()
 every_aggregator = pytest.mark.parametrize("aggregator", EVERY, ids=str)
 
 
+@pytest.mark.product
 @every_aggregator
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(cuts=st.lists(st.integers(0, 300), max_size=5).map(sorted))
@@ -101,6 +102,7 @@ def test_any_cut_into_ranges_gives_the_same_bits(
     assert b"".join(pieces) == whole
 
 
+@pytest.mark.product
 @every_aggregator
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_equal_updates_give_that_update(aggregator: Aggregator, dtype: str) -> None:

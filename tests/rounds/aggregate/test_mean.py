@@ -111,6 +111,7 @@ def test_every_nan_comes_out_as_the_default_one(dtype: str) -> None:
 # --- the same bits whatever the cut -----------------------------------------
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(data=st.data())
 def test_any_cut_into_calls_gives_the_same_bits(dtype: str, data: st.DataObject) -> None:

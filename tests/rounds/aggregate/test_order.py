@@ -56,6 +56,7 @@ def parts(array: Array) -> list[float]:
     return [float(each) for each in flat.tolist()]
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", FLOATS)
 @given(count=st.integers(1, 9), seed=st.integers(0, 999))
@@ -70,6 +71,7 @@ def test_each_element_is_that_of_sorted_fractions_rounded_once(
         assert abs(Fraction(found) - exact) <= abs(exact) * Fraction(1, 2 ** DIGITS[dtype])
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", INTEGERS)
 @given(count=st.integers(1, 9), seed=st.integers(0, 999))
@@ -115,6 +117,7 @@ def test_differences_are_added_to_the_base_before_they_are_sorted(
         assert abs(Fraction(float(found[index])) - exact) <= rounding
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_differences_of_zero_change_nothing(aggregator: Aggregator, dtype: str) -> None:
@@ -124,6 +127,7 @@ def test_differences_of_zero_change_nothing(aggregator: Aggregator, dtype: str) 
     assert found.tobytes() == base.tobytes()
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_order_of_arrival_gives_the_same_bits(aggregator: Aggregator, dtype: str) -> None:
@@ -134,6 +138,7 @@ def test_any_order_of_arrival_gives_the_same_bits(aggregator: Aggregator, dtype:
     assert len(found) == 1
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 @given(count=st.integers(4, 9), who=st.integers(0, 8), seed=st.integers(0, 999))
@@ -153,6 +158,7 @@ def test_a_poisoned_update_stays_within_the_range_of_the_others(
         assert min(column) <= each <= max(column)
 
 
+@pytest.mark.product
 @robust
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -242,6 +242,7 @@ def test_a_late_client_is_left_out_at_the_timeout() -> None:
     assert 30 <= took < 32
 
 
+@pytest.mark.slow
 def test_without_a_timeout_a_client_that_lives_is_waited_for() -> None:
     with VirtualJob(evaluate_every=1, min_clients=1) as job:
 

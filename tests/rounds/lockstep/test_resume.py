@@ -167,6 +167,7 @@ def whole(function: RangeFunction) -> WholeExecutor:
     return WholeExecutor(train, initial(), next_model="memory")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "facts"),
     [

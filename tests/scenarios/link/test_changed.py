@@ -120,6 +120,7 @@ def require_nothing_kept(
     assert not any("another transfer" in each.getMessage() for each in caplog.records)
 
 
+@pytest.mark.product
 @pytest.mark.parametrize(
     ("make", "change"),
     [
@@ -221,6 +222,7 @@ def test_a_model_that_changes_under_a_copy_or_a_digest_is_told(
 # --- tensors and arrays -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_optimizers_step_under_a_transfer_is_told_with_the_tensor(
     receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -161,6 +161,7 @@ def test_encoded_pieces_are_decoded_beside_memory_that_is_lent(is_prompt: bool) 
     assert sink.fills  # the noise, in place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplex_bytes", [0, 1 << 20])
 def test_rounds_whose_models_travel_encoded_have_the_same_results(duplex_bytes: int) -> None:
     before = {"a": np.zeros(40_000, np.float32), "b": np.arange(9_000, dtype=np.float32)}

@@ -124,6 +124,7 @@ def pushed(config: LinkConfig, faults: Callable[[Relay], object]) -> tuple[Recei
 # --- a model outlives --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_model_outlives_twenty_resets(seed: int) -> None:
     cuts = Cuts(seed, 20)
@@ -134,6 +135,7 @@ def test_a_model_outlives_twenty_resets(seed: int) -> None:
     assert receipt.stats.resent_bytes <= 20 * WINDOW
 
 
+@pytest.mark.slow
 def test_a_port_that_refuses_for_a_second_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "streamlink")
 
@@ -166,6 +168,7 @@ def test_a_client_whose_address_changes_goes_on() -> None:
     assert receipt.stats.resent_bytes <= receipt.stats.resumes * WINDOW
 
 
+@pytest.mark.slow
 def test_a_proxy_that_ends_long_connections_costs_resumes_only() -> None:
     def faults(relay: Relay) -> None:
         # After bytes and not after seconds: on a busy machine no connection might live long enough.
@@ -180,6 +183,7 @@ def test_a_proxy_that_ends_long_connections_costs_resumes_only() -> None:
     assert receipt.stats.resent_bytes <= receipt.stats.resumes * WINDOW
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_line_that_swallows_one_direction_is_replaced(way: Direction) -> None:
     impatient = config(
@@ -256,6 +260,7 @@ def test_a_broken_session_leaves_the_data_alone() -> None:
     assert sent.stats.resumes == 0
 
 
+@pytest.mark.slow
 def test_a_half_open_connection_is_replaced_though_the_server_thinks_it_alive(
     through: Through,
 ) -> None:
@@ -266,6 +271,7 @@ def test_a_half_open_connection_is_replaced_though_the_server_thinks_it_alive(
     assert content(store.open()) == content(pattern_model(SPEC))
 
 
+@pytest.mark.slow
 def test_a_line_that_went_silent_is_replaced() -> None:
     silent = config(session_timeout=0.6, heartbeat_interval=0.2)
     store = MemoryStore()
@@ -347,6 +353,7 @@ def test_an_answer_given_while_the_connection_was_lost_arrives(through: Through)
 # --- a round -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_round_with_cuts_gives_the_exact_mean() -> None:
     with Through() as through:
         store = MemoryStore(initial(ODD))
@@ -466,6 +473,7 @@ def test_a_goodbye_said_while_a_client_was_away_is_told_when_it_is_back(through:
     assert "left: not today" in str(link.error)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind() -> None:
     before, dialing = _threads(), Dialing()
     with Through() as through:

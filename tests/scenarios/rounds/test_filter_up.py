@@ -77,6 +77,7 @@ def expected(returns: str, part: Sequence[str], function: RangeFunction) -> byte
 each_kind = pytest.mark.parametrize("kind", ["streaming", "whole", "on disk"])
 
 
+@pytest.mark.product
 @each_kind
 @pytest.mark.parametrize("part", [(), PART], ids=["all", "part"])
 @pytest.mark.parametrize("returns", ["values", "differences"])

@@ -158,6 +158,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Job]]:
         job.__exit__()
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
 @pytest.mark.parametrize("what", CHEATS)
 def test_two_clients_finish_their_round_beside_one_that_cheats(

@@ -162,6 +162,7 @@ def differences(function: RangeFunction) -> StreamingExecutor:
     return StreamingExecutor(function, returns="differences", filter_up=FilterFactory(seeded))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "facts",
     [
@@ -208,6 +209,7 @@ def test_a_client_that_is_lost_twice_resumes_twice(tmp_path: Path) -> None:
     assert last.seen <= 2 * MiB + 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "weight"),
     [
@@ -233,6 +235,7 @@ def work_whole(arrays: dict[str, Array], task: object) -> None:
         flat[:] = trained(1)(tensor, 0, flat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [1000, 2 * MiB])
 def test_a_damaged_beginning_is_noticed_and_asked_for_again(
     place: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -253,6 +256,7 @@ def test_a_damaged_beginning_is_noticed_and_asked_for_again(
     assert "the beginning of the update of site-1 was damaged here" in caplog.text
 
 
+@pytest.mark.slow
 def test_what_is_sent_again_replaces_what_was_behind_the_resume_offset(tmp_path: Path) -> None:
     with Lossy(tmp_path) as job:
         gate = Gate(1, "t2", at=MiB // 8)  # half a block behind the mark is written
@@ -292,6 +296,7 @@ def test_a_client_whose_work_fails_leaves_nothing_behind(tmp_path: Path) -> None
         assert dropped.is_set()
 
 
+@pytest.mark.slow
 def test_who_comes_back_too_often_is_left_out_and_leaves_nothing(tmp_path: Path) -> None:
     with Lossy(tmp_path, max_attempts=2, min_clients=1) as job:
         job.begin()

@@ -76,6 +76,7 @@ def test_a_client_that_replies_and_never_sends_its_update_is_dropped_after_open_
         job.assert_mean_of(0)
 
 
+@pytest.mark.slow
 def test_train_timeout_ends_a_round_whose_client_replied_and_may_still_send_its_update() -> None:
     with VirtualJob(config(open_timeout=HOUR), min_clients=1, train_timeout=LONG) as job:
         job.site(0)
@@ -108,6 +109,7 @@ def test_train_timeout_ends_a_round_in_lockstep_to_the_second_and_names_the_slow
         job.assert_unchanged()
 
 
+@pytest.mark.slow
 def test_a_slow_client_that_lives_is_waited_for() -> None:
     with VirtualJob(min_clients=2) as job:
         job.site(0)
@@ -166,6 +168,7 @@ def test_a_client_that_says_nothing_is_given_up_after_communication_timeout() ->
         job.assert_mean_of(0)
 
 
+@pytest.mark.slow
 def test_a_job_waits_for_its_clients_as_long_as_it_may() -> None:
     with VirtualJob(min_clients=2, wait_for_clients_seconds=HOUR) as job:
         job.site(0)
@@ -210,6 +213,7 @@ class Working:
         return self._answer.execute(task, assignment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [0, 2])
 def test_fast_clients_wait_for_a_slow_one_for_multiples_of_their_limits(late: int) -> None:
     # Those before and after the slow one in the fixed order wait in different states.

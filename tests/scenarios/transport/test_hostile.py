@@ -93,6 +93,7 @@ UPDATES: dict[str, tuple[dict[str, Any], list[f.Frame], type[StreamlinkError], s
 }  # fmt: skip
 
 
+@pytest.mark.product
 @pytest.mark.parametrize("what", UPDATES)
 def test_an_update_that_breaks_a_rule_ends_its_stream_with_the_typed_error(
     what: str, attack: Attack
@@ -277,6 +278,7 @@ def test_names_of_tensors_and_clients_never_become_paths(tmp_path: Path) -> None
 # --- whatever else, and what is left ------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_hundreds_of_hostile_frames_change_nothing_for_a_client_beside_them() -> None:
     held = load_server(250, seed=2026)
     assert held.is_held, held

@@ -21,6 +21,7 @@ def module() -> Any:
     return built
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "tensor"),
     [
