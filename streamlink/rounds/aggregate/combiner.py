@@ -33,6 +33,7 @@ from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
+from streamlink.rounds.aggregate.state import StateStep
 from streamlink.rounds.aggregate.validate import first_non_finite
 
 __all__ = ["PIECE_BYTES", "Combiner", "Contribution", "ContributorFailed", "NonFinite", "Step"]
@@ -115,6 +116,7 @@ class Combiner:
         non_finite: what to do about NaN or infinity in an update, after its filters. An update of
             weight 0 is not checked, since nothing of it counts.
         aggregator: combines the elements.
+        state: the aggregator's, if it keeps one; the caller commits or closes it.
 
     Raises:
         QuorumNotReached: every update has weight 0.
@@ -131,6 +133,7 @@ class Combiner:
         *,
         non_finite: NonFinite = "reject",
         aggregator: Aggregator = MEAN,
+        state: StateStep | None = None,
     ) -> None:
         if not any(each.weight for each in contributions):
             raise QuorumNotReached("every update has weight 0, so there is no mean of them")
@@ -145,6 +148,7 @@ class Combiner:
         self._aggregation = aggregator.begin(
             [each.weight for each in contributions], [each.kind for each in contributions]
         )
+        self._state = state
         self._stretches = _stretches(self._spec, part)
         self._stretch = 0
         self._out = np.empty(PIECE_BYTES + _LARGEST_ELEMENT_BYTES, np.uint8)
@@ -221,10 +225,13 @@ class Combiner:
                 ]
             base = self._base_of(done, run) if self._aggregation.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
+            state = self._state.take(run.dtype, out.size) if self._state is not None else []
             # One look at the result instead of at each update: no sum loses a NaN or an infinity.
-            is_finite = self._aggregation.combine(run.dtype, values, out, base)
+            is_finite = self._aggregation.combine(run.dtype, values, out, base, state)
             if not is_finite and self._non_finite != "accept":
                 self._require_finite(values, self.position + done)
+            if self._state is not None:
+                self._state.put(state)
             done = stop
         self._sink.write(self.position, self._out.data[:nbytes])
         self.position += nbytes

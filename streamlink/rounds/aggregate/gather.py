@@ -30,6 +30,7 @@ from streamlink.rounds.aggregate.combiner import (
     Step,
 )
 from streamlink.rounds.aggregate.mean import weighted_metrics
+from streamlink.rounds.aggregate.state import StateKeeper, StateStep
 from streamlink.rounds.aggregate.update_source import UpdateSource
 from streamlink.rounds.aggregate.validate import check_metrics, check_weight
 
@@ -89,6 +90,9 @@ class GatherRules:
     aggregator: Aggregator = MEAN
     """Combines the elements of the updates."""
 
+    keeper: StateKeeper | None = None
+    """Has the aggregator's state; None: it keeps none."""
+
     on_step: Callable[[Step], None] = lambda _: None
     """Called at each step, in the gathering's thread; what it raises fails the round."""
 
@@ -129,6 +133,7 @@ class Gather:
         self._sink = sink
         self._rules = rules
         self._combiner: Combiner | None = None
+        self._state: StateStep | None = None
         self._next_notice_at = 0.0
         self._awaited: UpdateSource | None = None  # that the others have been told they wait for
 
@@ -154,6 +159,8 @@ class Gather:
             # Also after an error: stored updates hold files open.
             for source in self._sources:
                 source.close()
+            if self._state is not None:
+                self._state.close()
 
     @property
     def weights(self) -> dict[str, float]:
@@ -175,6 +182,8 @@ class Gather:
         for source in self._sources:
             self._wait(source, source.open)
             self._check_announced(source)
+        if self._rules.keeper is not None:
+            self._state = self._rules.keeper.begin()
         combiner = self._combiner = Combiner(
             self._base,
             self._part,
@@ -182,6 +191,7 @@ class Gather:
             self._sink,
             non_finite=self._rules.non_finite,
             aggregator=self._rules.aggregator,
+            state=self._state,
         )
         with self._notifying(lambda each: each.hold("busy", _OURSELVES)):
             self._rules.on_step(Step.AGGREGATING)
@@ -221,8 +231,13 @@ class Gather:
             for source in self._sources:
                 source.committing()
 
-        # In this order: a client that gets *commit* may rely on the new model being durable.
+        # In this order: state that belongs to no model does not count (see ``state``), and a client
+        # that gets *commit* may rely on the new model being durable.
+        if self._state is not None:
+            self._state.commit(moved)
         self._sink.commit(moved)
+        if self._rules.keeper is not None:
+            self._rules.keeper.advance()
         for source in self._sources:
             source.commit()
         self._rules.on_step(Step.PERSISTED)
