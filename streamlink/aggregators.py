@@ -7,6 +7,16 @@ class with the methods of ``Aggregator``.
 
 from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
 from streamlink.rounds.aggregate.aggregators import Mean, aggregator_of
+from streamlink.rounds.aggregate.optimizers import FedAdam, FedAvgM
 from streamlink.rounds.aggregate.order import Median, TrimmedMean
 
-__all__ = ["Aggregation", "Aggregator", "Mean", "Median", "TrimmedMean", "aggregator_of"]
+__all__ = [
+    "Aggregation",
+    "Aggregator",
+    "FedAdam",
+    "FedAvgM",
+    "Mean",
+    "Median",
+    "TrimmedMean",
+    "aggregator_of",
+]

@@ -20,6 +20,7 @@ from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.aggregate.aggregators import aggregator_of
+from streamlink.rounds.aggregate.state import check_state_directory
 from streamlink.rounds.schedule import schedules_of
 from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
@@ -41,19 +42,21 @@ __all__ = [
 ]
 
 
-def check_job(store: ModelStore, config: JobConfig, spool: Path | None) -> None:
+def check_job(
+    store: ModelStore, config: JobConfig, spool: Path | None, state: Path | None = None
+) -> None:
     """Check the settings of a job against each other, against the model in ``store`` and the disk.
 
     Raises:
         CommandError: the job cannot run with these settings; names the setting and the remedy.
-        StoreError: the model cannot be read, or the store or spool cannot be written.
+        StoreError: the model cannot be read, or the store, spool or state cannot be written.
     """
     if config.rounds.gather == "spool" and spool is None:
         raise CommandError("--gather spool needs a directory for the updates: --spool DIR")
     with _refused():
         config.rounds.require_room(config.grpc)
     with _refused("rounds.aggregator (--aggregator): "):
-        aggregator_of(config.rounds.aggregator)
+        check_state_directory(aggregator_of(config.rounds.aggregator), state)
     with _refused("rounds.schedules (--schedules): "):
         schedules_of(config.rounds.schedules)
     with _refused("rounds.part (--part): "):

@@ -53,6 +53,7 @@ class ServerOptions:
     compress: str | None
     job: str
     spool: Path | None
+    state: Path | None
     resume: bool
     ledger: Path | None
     best: Path | None
@@ -65,7 +66,7 @@ class ServerOptions:
     def checked(self, config: JobConfig) -> ModelStore:
         """Return the store, once it and the settings were checked."""
         place = store_with_a_model(self.store, self.compress)
-        check_job(place, config, self.spool)
+        check_job(place, config, self.spool, self.state)
         check_best(self.best, self.store, config.rounds)
         check_curves(self.tensorboard)
         check_events(self.events)
@@ -114,8 +115,8 @@ def serve_job(
         serving = watching.enter_context(ExitStack())
         listening = serving.enter_context(Server(listen, common.config, cancel=common.cancel))
         rounds = ScatterAndGather(
-            listening, place, rules, job=options.job, spool=options.spool, ledger=kept,
-            best=options.best, on_event=_listener(options, watching),
+            listening, place, rules, job=options.job, spool=options.spool, state=options.state,
+            ledger=kept, best=options.best, on_event=_listener(options, watching),
         )  # fmt: skip
         starting.hand_over(JobOperator(listening, rounds, memory, kept.path).answer)
         reporter.report(port=listening.port)

@@ -82,6 +82,14 @@ Spool = Annotated[
         "are removed after each round.",
     ),
 ]
+State = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory, of this job alone, for what an aggregator such as fedadam keeps from "
+        "round to round. It needs the disk space of up to two models for each slot of that state.",
+    ),
+]
 Resume = Annotated[
     bool,
     typer.Option(
@@ -141,6 +149,7 @@ def server(
     ] = "127.0.0.1:8517",
     job: JobName = "job",
     spool: Spool = None,
+    state: State = None,
     resume: Resume = False,
     ledger: LedgerFile = None,
     best: Best = None,
@@ -163,8 +172,8 @@ def server(
     check_metrics(metrics)
     check_report(report)
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, tensorboard, events, control, metrics,
-        report,
+        store, compress, job, spool, state, resume, ledger, best, tensorboard, events, control,
+        metrics, report,
     )  # fmt: skip
     serve_job(listen, options, common, report_fd=report_fd)
     if common.is_check:

@@ -29,6 +29,7 @@ from streamlink.cli.jobs import (
     ReportFile,
     Resume,
     Spool,
+    State,
     Store,
     TaskOption,
     Weight,
@@ -64,6 +65,7 @@ def mpi(
     compress: Compress = None,
     job: JobName = "job",
     spool: Spool = None,
+    state: State = None,
     resume: Resume = False,
     ledger: LedgerFile = None,
     best: Best = None,
@@ -85,8 +87,8 @@ def mpi(
     """
     tune_allocator()
     options = ServerOptions(
-        store, compress, job, spool, resume, ledger, best, tensorboard, events, control, metrics,
-        report,
+        store, compress, job, spool, state, resume, ledger, best, tensorboard, events, control,
+        metrics, report,
     )  # fmt: skip
     common = replace(common, config=_plain(common.config))
     check_visiting(_SERVER, common.config)  # first of all, whether there is MPI

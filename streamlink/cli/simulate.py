@@ -31,6 +31,7 @@ from streamlink.cli.jobs import (
     ReportFile,
     Resume,
     Spool,
+    State,
     Store,
     TaskOption,
     Weight,
@@ -56,6 +57,7 @@ def simulate(
     compress: Compress = None,
     job: JobName = "job",
     spool: Spool = None,
+    state: State = None,
     resume: Resume = False,
     best: Best = None,
     tensorboard: Curves = None,
@@ -75,7 +77,7 @@ def simulate(
     make = maker_of(task, executor, weight, evaluate)  # reported once, here, and not by each client
     check_report(report)
     place = store_with_a_model(store, compress)
-    check_job(place, config, spool)
+    check_job(place, config, spool, state)
     check_best(best, store, config.rounds)
     check_curves(tensorboard)
     check_events(events)
@@ -90,6 +92,8 @@ def simulate(
         server += ["--compress", compress]
     if spool is not None:
         server += ["--spool", str(spool)]
+    if state is not None:
+        server += ["--state", str(state)]
     if best is not None:
         server += ["--best", str(best)]
     if tensorboard is not None:

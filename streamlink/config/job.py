@@ -60,7 +60,9 @@ class RoundConfig(Settings):
     aggregator: str = "mean"
     """How updates become the new model: NAME, or NAME:SETTING=VALUE,SETTING=VALUE. ``mean`` is
     their weighted mean (FedAvg), ``median`` and ``trimmed_mean:beta=0.2`` withstand updates that
-    are wrong."""
+    are wrong, ``fedavgm:eta=1,beta=0.9`` (server momentum) and
+    ``fedadam:eta=0.1,beta1=0.9,beta2=0.99,tau=0.001`` are optimizers on the server, which keep a
+    state."""
 
     schedules: str = ""
     """Facts that tasks get and that change from round to round, separated by semicolons, each as

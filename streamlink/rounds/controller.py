@@ -28,6 +28,7 @@ from streamlink.model.part import part_of, require_part
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
+from streamlink.rounds.aggregate.state import StateKeeper, keeper_of, state_bytes
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
@@ -80,6 +81,9 @@ class ScatterAndGather:
         weights: weights by client's name, instead of those the clients give.
         aggregator: how updates become the new model: one of ``streamlink.aggregators``, or its
             text; None: ``config.aggregator``.
+        state: a directory of this job alone for what the aggregator keeps from round to round; each
+            slot of it takes the room of up to two models on the disk. With a ledger a resumed job
+            continues with it; a job that begins anew removes it.
         schedules: facts that tasks get and that change from round to round: name → a function of
             the round's number, from 0 for the first; see ``streamlink.schedules``. None:
             ``config.schedules``.
@@ -101,8 +105,10 @@ class ScatterAndGather:
             no tensor.
         StoreError: store, spool or ledger cannot be written.
         RoundError: the ledger is of another job, or of one that was interrupted while ``resume`` is
-            not set; or the model in the store is none that the ledger knows.
-        ValueError: no aggregator or schedule of that name; ``gather="spool"`` without a directory;
+            not set; or the model in the store is none that the ledger knows; or the state of its
+            last round is missing.
+        ValueError: no aggregator or schedule of that name; ``gather="spool"`` without a directory,
+            or an aggregator that keeps a state;
             ``best`` without ``best_metric``; or the job waits for more clients than the server
             admits.
     """
@@ -117,6 +123,7 @@ class ScatterAndGather:
         spool: str | Path | None = None,
         weights: Mapping[str, float] | None = None,
         aggregator: Aggregator | str | None = None,
+        state: str | Path | None = None,
         schedules: Mapping[str, Schedule] | None = None,
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
@@ -157,12 +164,13 @@ class ScatterAndGather:
             check_spool(self._spool)
         if self._config.gather == "spool" and self._spool is None:
             raise ValueError("gather is 'spool', and there is no directory for it (spool)")
+        keeper = self._keeper(aggregator, Path(state) if state is not None else None)
         self._plan = Plan(
             job, self._config, tuple(filters_down), tuple(filters_up), metadata, on_event, weights,
             aggregator,
             schedules_of(self._config.schedules) if schedules is None else Schedules(schedules),
             stop=StopSignal(server.cancel, cancel or CancelToken()),
-            tracker=JobTracker(job, server.clock), clock=server.clock,
+            tracker=JobTracker(job, server.clock), clock=server.clock, keeper=keeper,
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -355,8 +363,8 @@ class ScatterAndGather:
         """Return how much memory this job may need with so many clients (bytes), beyond imports.
 
         For each client two streams. Once: the store's buffers, one piece of the new model and of
-        each update, the aggregator's scratch memory, and ``duplex_bytes``. None grows with the
-        model.
+        each update, the aggregator's scratch memory and a piece of its state, and
+        ``duplex_bytes``. None grows with the model.
         """
         streams = 2 * self._server.config.stream.stream_bytes
         if self._config.duplex_bytes:
@@ -364,7 +372,8 @@ class ScatterAndGather:
         # From a spool each update is read a piece at a time; in lockstep its bytes are those of the
         # stream's window, which is counted already.
         pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES
-        pieces += self._plan.aggregator.scratch_bytes(clients)
+        aggregator = self._plan.aggregator
+        pieces += aggregator.scratch_bytes(clients) + state_bytes(aggregator)
         shared = _STORE_BYTES + pieces + self._config.duplex_bytes
         return clients * (streams + _CLIENT_BYTES) + shared
 
@@ -394,6 +403,15 @@ class ScatterAndGather:
         report = self._lockstep.run_round(number, is_last=is_last)
         self._ended = self._lockstep.ended
         return report
+
+    def _keeper(self, aggregator: Aggregator, state: Path | None) -> StateKeeper | None:
+        if not aggregator.slots:
+            return None
+        with closing(self._store.open()) as source:
+            part = part_of(source.spec, self._config.part)
+        kept = self._ledger
+        run, steps = (kept.run.id, kept.rounds) if kept is not None else ("", 0)
+        return keeper_of(aggregator, state, part, run=run, steps=steps)
 
     def _recover(self) -> list[StoredUpdate]:
         """Return the updates of the next round that an earlier server has stored."""

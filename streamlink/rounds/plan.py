@@ -14,6 +14,7 @@ from streamlink.link import Attempt
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import Step
+from streamlink.rounds.aggregate.state import StateKeeper
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
 from streamlink.rounds.report import RoundReport
@@ -41,6 +42,8 @@ class Plan:
     weights: Mapping[str, float] | None = None
     aggregator: Aggregator = MEAN
     schedules: Schedules = field(default_factory=Schedules)
+    keeper: StateKeeper | None = field(default=None, kw_only=True)
+    """Has the state of the aggregator, if it keeps one."""
     clock: Clock = field(kw_only=True)
     tracker: JobTracker = field(kw_only=True)
     stop: StopSignal = field(default_factory=StopSignal)

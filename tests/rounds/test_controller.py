@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,10 +20,12 @@ from streamlink.executors.client import Client
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.model.computed import RangeFunction
 from streamlink.model.spec import ModelSpec, TensorSpec
+from streamlink.rounds.aggregate.optimizers import FedAvgM
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import RoundReport
 from streamlink.stores.memory import MemoryStore, spec_of
 from tests.support.examples import scaled
+from tests.support.jobs import Job
 from tests.support.peers import (
     ODD,
     SMALL,
@@ -303,3 +306,52 @@ def test_an_update_that_is_not_finite_is_left_out_by_default_and_that_is_reporte
 def test_a_weight_that_cannot_count_is_refused_with_its_value() -> None:
     with Federation() as federation, pytest.raises(ModelError, match="weight of site-1 is 1e-310"):
         ScatterAndGather(federation.server, MemoryStore(initial()), weights={"site-1": 1e-310})
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_rounds_of_an_optimizer_are_those_of_its_formulas(gather: str, tmp_path: Path) -> None:
+    aggregator = FedAvgM(eta=0.5, beta=0.75)
+    extras = {"aggregator": aggregator, "state": tmp_path / "state", "spool": tmp_path / "spool"}
+    with Job(extras=extras, gather=gather, num_rounds=3) as job:
+        for number in (0, 1):
+            job.site(number, executor(number))
+        job.start(2)
+        job.reports()
+        found = job.store.arrays["f64"]
+    tensor = next(each for each in ODD.tensors if each.name == "f64")
+    model, momentum = initial()["f64"], np.zeros(tensor.shape)
+    for _ in range(3):
+        moved = [trained(number)(tensor, 0, model) - model for number in (0, 1)]
+        momentum = 0.75 * momentum + sum(moved) / 2
+        model = model + 0.5 * momentum
+    np.testing.assert_array_equal(found, model)
+
+
+def test_an_aggregator_with_a_state_needs_a_directory_at_once(tmp_path: Path) -> None:
+    with Job() as job:
+        server, file = job.federation.server, tmp_path / "file"
+        file.touch()
+        with pytest.raises(ValueError, match="keeps its momentum and second_moment from round"):
+            ScatterAndGather(server, job.store, aggregator="fedadam")
+        with pytest.raises(StoreError, match="the state of the aggregator cannot be stored"):
+            ScatterAndGather(server, job.store, aggregator="fedadam", state=file)
+
+
+def test_a_resumed_job_whose_state_is_missing_is_refused(tmp_path: Path) -> None:
+    with Job() as job:
+        place: Any = {"state": tmp_path / "state", "ledger": tmp_path / "ledger", "resume": True}
+        rules = RoundConfig(num_rounds=1, min_clients=1)
+        job.site(0, executor(0))
+        server, aggregator = job.federation.server, FedAvgM()
+        ScatterAndGather(server, job.store, rules, aggregator=aggregator, **place).run()
+        shutil.rmtree(tmp_path / "state")
+        with pytest.raises(RoundError, match="the state after round 1 of this run is missing"):
+            ScatterAndGather(server, job.store, rules, aggregator=aggregator, **place)
+
+
+def test_the_memory_that_is_stated_has_that_of_a_state(tmp_path: Path) -> None:
+    with Job() as job:
+        server = job.federation.server
+        mean = ScatterAndGather(server, job.store)
+        adam = ScatterAndGather(server, job.store, aggregator="fedadam", state=tmp_path)
+        assert 16 << 20 < adam.peak_bytes(2) - mean.peak_bytes(2) < 64 << 20

@@ -96,9 +96,16 @@ class Job:
     """A store, a server that may be killed, and two sites."""
 
     def __init__(
-        self, forks: ForkServer, folder: Path, gather: str, *, is_judged: bool = False
+        self,
+        forks: ForkServer,
+        folder: Path,
+        gather: str,
+        *,
+        is_judged: bool = False,
+        aggregator: str = "mean",
     ) -> None:
         self._forks, self._folder, self._gather = forks, folder, gather
+        self._aggregator = aggregator
         self._is_judged = is_judged
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
@@ -116,10 +123,12 @@ class Job:
                 "gather": self._gather,
                 "min_clients": 2,
                 "num_rounds": 2,
+                "aggregator": self._aggregator,
                 **(JUDGED if self._is_judged else {}),
             },
             "best": str(self._folder / "best") if self._is_judged else "",
             "spool": str(self._folder / "spool"),
+            "state": str(self._folder / "state"),
         }
         return self._forks.serve(point, job, self._folder / "server.log")
 
@@ -127,6 +136,7 @@ class Job:
         """Start the server, with ``--resume``."""
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
+        words = (*words, "--aggregator", self._aggregator, "--state", self._folder / "state")
         if self._is_judged:
             settings = [f"--set=rounds.{name}={value}" for name, value in JUDGED.items()]
             words = (*words, *settings, "--best", self._folder / "best")
@@ -151,6 +161,15 @@ class Job:
         assert left == []
         with closing(sl.open_model(self._folder / "model")) as model:
             return sl.digest_of(model)
+
+    def state(self) -> dict[str, str]:
+        """Return the digest of each slot of the last state."""
+        (step,) = (self._folder / "state").glob("step-2-*")
+        found = {}
+        for place in step.iterdir():
+            with closing(sl.open_model(place)) as slot:
+                found[place.name] = sl.digest_of(slot)
+        return found
 
     @property
     def log(self) -> str:
@@ -206,6 +225,33 @@ def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
         job.join()
         assert job.ended(doomed) == -9, job.log
         assert job.finish(job.server()) == undisturbed, job.log
+
+
+Outcome = tuple[str, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def with_adam(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder = tmp_path_factory.mktemp("adam")
+    with Job(forks, folder, "lockstep", aggregator="fedadam") as job:
+        job.join()
+        return job.finish(job.server()), job.state()
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+@pytest.mark.parametrize("number", [0, LAST])
+@pytest.mark.parametrize(
+    "point", ["offering", "aggregating", "computed", "intended", "committed", "between rounds"]
+)
+def test_a_killed_server_ends_with_the_state_of_an_undisturbed_run(
+    forks: ForkServer, with_adam: Outcome, tmp_path: Path, point: str, number: int, gather: str
+) -> None:
+    with Job(forks, tmp_path, gather, aggregator="fedadam") as job:
+        doomed = job.doomed(RoundPoint(point, number))
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        assert (job.finish(job.server()), job.state()) == with_adam, job.log
+    assert set(with_adam[1]) == {"momentum", "second_moment"}
 
 
 @pytest.mark.parametrize("point", ["stored", "arrived"])

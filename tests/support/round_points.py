@@ -63,6 +63,7 @@ class RoundPoint:
                 store,
                 sl.RoundConfig.model_validate(job["rules"]),
                 spool=job["spool"],
+                state=job["state"],
                 filters_up=[killer.filter],
                 on_event=killer.hear,
                 ledger=Path(f"{job['store']}.rounds.json"),

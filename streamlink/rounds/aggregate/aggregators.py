@@ -8,6 +8,7 @@ from streamlink.link import UpdateKind
 from streamlink.rounds.aggregate.aggregator import Aggregation, Aggregator
 from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.rounds.aggregate.named import NamedSettings, named_of
+from streamlink.rounds.aggregate.optimizers import FedAdam, FedAvgM
 from streamlink.rounds.aggregate.order import Median, TrimmedMean
 
 __all__ = ["AGGREGATORS", "MEAN", "Mean", "aggregator_of"]
@@ -39,7 +40,9 @@ class Mean(NamedSettings):
 MEAN = Mean()
 """The default."""
 
-AGGREGATORS: dict[str, type[Aggregator]] = {each.name: each for each in (Mean, Median, TrimmedMean)}
+AGGREGATORS: dict[str, type[Aggregator]] = {
+    each.name: each for each in (Mean, Median, TrimmedMean, FedAvgM, FedAdam)
+}
 """Every aggregator, by the name that ``RoundConfig.aggregator`` takes; made from its settings."""
 
 

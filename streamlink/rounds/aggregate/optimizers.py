@@ -107,7 +107,7 @@ class FedAdam(_Optimizer):
     name = "fedadam"
 
     eta: float = Field(default=0.1, gt=0, allow_inf_nan=False)
-    """The server's learning rate: about how far an element moves in a round."""
+    """The server's learning rate (ratio): about how far an element moves in a round."""
 
     beta1: float = Field(default=0.9, ge=0, lt=1)
     """The share of the earlier rounds' momentum that is kept (ratio)."""
@@ -116,7 +116,8 @@ class FedAdam(_Optimizer):
     """The share of the earlier rounds' second moment that is kept (ratio)."""
 
     tau: float = Field(default=1e-3, gt=0, allow_inf_nan=False)
-    """Adaptivity: the larger, the more the step is in proportion to the shift."""
+    """Adaptivity (ratio): the larger, the more is a step in proportion to the shift,
+    and the less are small shifts enlarged."""
 
     @property
     def slots(self) -> Mapping[str, float]:

@@ -194,6 +194,7 @@ class Lockstep:
                 train_timeout=rules.train_timeout,
                 non_finite=rules.non_finite,
                 aggregator=self._plan.aggregator,
+                keeper=self._plan.keeper,
                 on_step=lambda step: self._plan.emit_step(step, scatter.attempt),
                 downstream=downstream,
                 check=self._plan.stop.check,

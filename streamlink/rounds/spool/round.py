@@ -268,6 +268,7 @@ class SpooledRound:
             clock=self._clock,
             non_finite=self._plan.rules.non_finite,
             aggregator=self._plan.aggregator,
+            keeper=self._plan.keeper,
             on_step=lambda step: self._plan.emit_step(step, self._attempt),
             check=lambda: self._check(updates),
         )
