@@ -52,7 +52,8 @@ test-integrations: venv ## FLARE, Flower and APPFL with and without us (hours; g
 	$(BIN)/python -m benchmarks.integrations $(if $(SMALL),--small)
 
 test-stress: venv ## N=20 runs of each process test beside four busy processes; goes on if interrupted
-	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) $(if $(K),--only "$(K)")
+	$(BIN)/python -m tests.support.stress --runs $(N) --workers $(WORKERS) \
+	  --summary benchmarks/results/stress.jsonl $(if $(K),--only "$(K)")
 
 lint: venv ## style and formatting, changing nothing
 	$(BIN)/ruff check

@@ -5,11 +5,13 @@ repeats all of them a few times: to start it, and to wait for the last tests of 
 workers are idle, takes a good part of a round. It may be interrupted at any time, and goes on where
 it was: each result is a line of ``results.jsonl``, written when it is known. What a failed run
 printed is kept beside it. With ``--summary FILE`` it goes on from a summary of such results, on a
-machine that has none, and writes it anew at its end: a line for each test and commit.
+machine that has none, and writes it anew at its end: a line for each test, commit and version of
+the test's file. A run counts while the file of its test is what it was: who changes it begins anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,8 +21,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -43,21 +46,19 @@ _BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(ran
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often each test has run, and failed."""
+    """How often each test has run, and failed, as its file is now."""
 
     runs: Counter[str]
     failures: Counter[str]
 
     @classmethod
-    def read(cls, folder: Path) -> Tally:
-        """Return what the results in ``folder`` add up to; a line that was cut off is left out."""
-        tally = cls(Counter(), Counter())
-        with suppress(FileNotFoundError):
-            for line in (folder / _RESULTS).read_text("utf-8").splitlines():
-                with suppress(json.JSONDecodeError):
-                    result = json.loads(line)
-                    tally.runs[result["test"]] += result["runs"]
-                    tally.failures[result["test"]] += result["failures"]
+    def read(cls, folder: Path, root: Path = REPOSITORY) -> Tally:
+        """Return what the results in ``folder`` add up to, of files as they are under ``root``."""
+        tally, now = cls(Counter(), Counter()), cache(partial(_version, root))
+        for result in _results(folder):
+            if result.get("file") == now(result["test"].partition("::")[0]):
+                tally.runs[result["test"]] += result["runs"]
+                tally.failures[result["test"]] += result["failures"]
         return tally
 
     def due(self, tests: Sequence[str], runs: int) -> list[str]:
@@ -73,8 +74,8 @@ class Tally:
 class Keeper:
     """A pytest plugin that notes each result when it is known, and keeps what a failure printed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._folder, self._root = folder, root
         self._commit = commit()
         self._texts: dict[str, str] = {}
 
@@ -88,20 +89,21 @@ class Keeper:
 
     def _note(self, test: str, failure: str | None) -> None:
         if failure is not None:
-            number = Tally.read(self._folder).runs[test] + 1
+            number = sum(result["test"] == test for result in _results(self._folder)) + 1
             log = (
                 self._folder / "logs" / f"{re.sub(r'[^A-Za-z0-9]+', '-', test)[-150:]}-{number}.txt"
             )
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(failure, "utf-8")
         with (self._folder / _RESULTS).open("a", encoding="utf-8") as results:
-            results.write(_line(test, self._commit, 1, int(failure is not None)))
+            file = _version(self._root, test.partition("::")[0])
+            results.write(_line((test, self._commit, file), 1, int(failure is not None)))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep results, in the process that hears of all of them."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Keeper(Path(os.environ[_KEPT_IN])))
+        config.pluginmanager.register(Keeper(Path(os.environ[_KEPT_IN]), config.rootpath))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -143,12 +145,12 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     tests = _collected(select, root)
     with _busy(busy):
-        while due := (before := Tally.read(folder)).due(tests, runs):
+        while due := (before := Tally.read(folder, root)).due(tests, runs):
             # All of them, also those that an interrupted run has had: few would leave workers idle.
             _run_all(folder, due, before.rounds(due, runs), workers, root)
-            if Tally.read(folder).runs.total() == before.runs.total():
+            if Tally.read(folder, root).runs.total() == before.runs.total():
                 raise RuntimeError("pytest has run none of the tests; see what it printed")
-    tally, known = Tally.read(folder), set(tests)
+    tally, known = Tally.read(folder, root), set(tests)
     return Tally(
         Counter({test: count for test, count in tally.runs.items() if test in known}),
         Counter({test: count for test, count in tally.failures.items() if test in known}),
@@ -156,20 +158,18 @@ def run(
 
 
 def summarize(folder: Path, summary: Path) -> None:
-    """Write one line to ``summary`` for each test and commit in ``folder``."""
-    runs: Counter[tuple[str, str]] = Counter()
-    failures: Counter[tuple[str, str]] = Counter()
-    for line in (folder / _RESULTS).read_text("utf-8").splitlines():
-        with suppress(json.JSONDecodeError):
-            result = json.loads(line)
-            key = result["test"], result["commit"]
-            runs[key] += result["runs"]
-            failures[key] += result["failures"]
-    lines = [_line(*key, runs[key], failures[key]) for key in sorted(runs)]
+    """Write a line to ``summary`` for each test, commit and version of its file in ``folder``."""
+    runs: Counter[tuple[str, str, str]] = Counter()
+    failures: Counter[tuple[str, str, str]] = Counter()
+    for result in _results(folder):
+        key = result["test"], result["commit"], result.get("file", "")
+        runs[key] += result["runs"]
+        failures[key] += result["failures"]
+    lines = [_line(key, runs[key], failures[key]) for key in sorted(runs)]
     summary.parent.mkdir(parents=True, exist_ok=True)
-    partial = summary.with_name(summary.name + ".partial")
-    partial.write_text("".join(lines), "utf-8")
-    partial.replace(summary)
+    unfinished = summary.with_name(summary.name + ".partial")
+    unfinished.write_text("".join(lines), "utf-8")
+    unfinished.replace(summary)
 
 
 def _begin_from(summary: Path, folder: Path) -> None:
@@ -179,8 +179,25 @@ def _begin_from(summary: Path, folder: Path) -> None:
         (folder / _RESULTS).write_bytes(summary.read_bytes())
 
 
-def _line(test: str, of: str, runs: int, failures: int) -> str:
-    return json.dumps({"test": test, "commit": of, "runs": runs, "failures": failures}) + "\n"
+def _results(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield what the lines in ``folder`` say; one that was cut off is left out."""
+    with suppress(FileNotFoundError):
+        for line in (folder / _RESULTS).read_text("utf-8").splitlines():
+            with suppress(json.JSONDecodeError):
+                yield json.loads(line)
+
+
+def _line(key: tuple[str, str, str], runs: int, failures: int) -> str:
+    test, of, file = key
+    result = {"test": test, "commit": of, "file": file, "runs": runs, "failures": failures}
+    return json.dumps(result) + "\n"
+
+
+def _version(root: Path, file: str) -> str:
+    """Return what tells one content of a test file from another; ``""``: there is no file."""
+    with suppress(OSError):
+        return hashlib.sha256((root / file).read_bytes()).hexdigest()[:16]
+    return ""
 
 
 def _collected(select: Sequence[str], root: Path) -> list[str]:

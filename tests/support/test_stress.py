@@ -59,6 +59,17 @@ def test_only_what_is_missing_runs_again(tmp_path: Path, tests: Path) -> None:
 
 
 @pytest.mark.processes
+def test_a_test_begins_anew_when_its_file_has_changed(tmp_path: Path) -> None:
+    file, kept = tmp_path / "test_it.py", tmp_path / "kept"
+    for body in ("assert False", "pass"):
+        file.write_text(f"def test_it(): {body}")
+        tally = run(kept, [file.name], runs=1, busy=0, workers=0, root=tmp_path)
+    assert outcome(tally) == {"test_it": (1, 0)}
+    summarize(kept, tmp_path / "summary")
+    assert len((tmp_path / "summary").read_text().splitlines()) == 2
+
+
+@pytest.mark.processes
 def test_tests_that_cannot_be_collected_are_an_error_with_what_pytest_said(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"cannot collect the tests:\n(.|\n)*no_such_file"):
         run(tmp_path, ["no_such_file.py"], runs=1, busy=0, workers=0, root=tmp_path)
@@ -74,15 +85,15 @@ def test_a_test_that_follows_itself_gets_new_fixtures(tmp_path: Path) -> None:
 
 def test_a_summary_counts_runs_and_failures_of_each_test_and_commit(tmp_path: Path) -> None:
     lines = [
-        {"test": "a", "commit": "old", "runs": 3, "failures": 1},
-        {"test": "a", "commit": "new", "runs": 1, "failures": 0},
-        {"test": "a", "commit": "new", "runs": 1, "failures": 1},
+        {"test": "a", "commit": "old", "file": "", "runs": 3, "failures": 1},
+        {"test": "a", "commit": "new", "file": "", "runs": 1, "failures": 0},
+        {"test": "a", "commit": "new", "file": "", "runs": 1, "failures": 1},
     ]
     (tmp_path / "results.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"test": "cut')
     summary = tmp_path / "again" / "results.jsonl"
     summarize(tmp_path, summary)
     new, old = map(json.loads, summary.read_text().splitlines())
-    assert new == {"test": "a", "commit": "new", "runs": 2, "failures": 1}
+    assert new == {"test": "a", "commit": "new", "file": "", "runs": 2, "failures": 1}
     assert old == lines[0]
     assert Tally.read(summary.parent) == Tally.read(tmp_path)
 
@@ -98,7 +109,7 @@ def test_what_has_run_least_is_due_first() -> None:
 
 
 def test_a_result_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
-    whole = json.dumps({"test": "a", "commit": "c", "runs": 1, "failures": 1})
+    whole = json.dumps({"test": "a", "commit": "c", "file": "", "runs": 1, "failures": 1})
     (tmp_path / "results.jsonl").write_text(f"{whole}\n{whole[:9]}")
     tally = Tally.read(tmp_path)
     assert (tally.runs, tally.failures) == (Counter(a=1), Counter(a=1))
