@@ -72,6 +72,7 @@ MAY_IMPORT = {
     "bars": frozenset({"logs"}),
     "progress": frozenset({"bars"}),
     "cli": ANYTHING,
+    "templates": frozenset({"__init__"}),  # of users: public names only
     "metrics": frozenset({"operate", "link"}),
     "tensorboard": frozenset({"operate"}),
     "testing": frozenset({"config", "clock", "executors", "link", "model", "rounds", "cancel"}),

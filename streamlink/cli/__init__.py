@@ -2,8 +2,8 @@
 
 ``settings`` makes flags from the configuration, ``help`` lists them, ``command`` has what all
 commands share (logging, signals, error messages), ``services`` what long-running commands share,
-``user_code`` loads the user's code. ``jobs``, ``simulate``, ``models``, ``copies``, ``certs`` and
-``status`` are the commands, which ``commands`` collects.
+``user_code`` loads the user's code. ``jobs``, ``simulate``, ``models``, ``copies``, ``init``,
+``certs`` and ``status`` are the commands, which ``commands`` collects.
 
 The commands are imported when one is run, because the imports take a second; Ctrl-C works during
 that second already.

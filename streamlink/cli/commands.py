@@ -12,6 +12,7 @@ from streamlink.cli.certs import certs
 from streamlink.cli.copies import receive, send
 from streamlink.cli.fetches import fetch, serve
 from streamlink.cli.help import SettingsCommand
+from streamlink.cli.init import init
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.mpi import mpi
@@ -32,7 +33,7 @@ app = typer.Typer(
 for command in (
     *(server, client, simulate, mpi, inspect, export),
     *(send, receive, serve, fetch),
-    *(certs, status, abort),
+    *(init, certs, status, abort),
 ):
     app.command(cls=SettingsCommand)(command)
 
