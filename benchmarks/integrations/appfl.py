@@ -17,7 +17,7 @@ from benchmarks.integrations.cases import Case
 from benchmarks.integrations.command import main
 from benchmarks.integrations.inside import number_of
 from benchmarks.integrations.running import CaseFailed, Running
-from benchmarks.relay import Relay, Step
+from benchmarks.relay import Direction
 from streamlink.model import GeneratedModel
 
 __all__ = ["run"]
@@ -53,10 +53,10 @@ def finish(running: Running, server: Process) -> None:
         raise CaseFailed(f"the server ended with status {status}")
 
 
-def start_server(running: Running, port: int) -> Process:
+def start_server(running: Running, port: int, objects: str = "127.0.0.1:0") -> Process:
     """Start the server; its object port is in the mark ``listening``."""
     timeout = LOST_SECONDS if running.case.failure else 3600.0
-    program = [running.python, "-m", f"{APP}.server", port, running.folder, timeout]
+    program = [running.python, "-m", f"{APP}.server", port, running.folder, timeout, objects]
     return running.start("server", program)
 
 
@@ -139,22 +139,19 @@ def free_port() -> int:
 
 def cut(running: Running) -> None:
     """Cut the line of the objects in the middle of a transfer: the round goes on."""
-    port = free_port()
-    server = start_server(running, port)
-    relay = running.relay(f"127.0.0.1:{running.until('listening', 'server')['objects']}")
+    lines, port = running.lines(), free_port()
+    server = start_server(running, port, objects=lines.behind)
+    running.until("listening", "server")
     half = running.case.size_bytes // 2
-    cuts = [  # in the first global model, in a client's first one, and in one of a later round
-        Step(action=Relay.reset, after_bytes=half, direction="down"),
-        Step(action=Relay.reset, after_bytes=half, direction="up"),
-        Step(action=Relay.reset, after_bytes=5 * half, direction="up"),
-    ]
-    relay.play(cuts)
-    for site in start_sites(running, port, relay.port):
+    # In the first global model, in a client's first one, and in one of a later round.
+    cuts: list[tuple[int, Direction]] = [(half, "down"), (half, "up"), (5 * half, "up")]
+    lines.reset_after(*cuts)
+    for site in start_sites(running, port, lines.port):
         running.finish(site)
     running.finish(server)
-    if relay.counts.resets < len(cuts):
-        raise CaseFailed(f"the line was reset {relay.counts.resets} times only")
-    running.said = f"the round went on after {relay.counts.resets} resets of the objects' line"
+    if lines.resets < len(cuts):
+        raise CaseFailed(f"the line was reset {lines.resets} times only")
+    running.said = f"the round went on after {lines.resets} resets of the objects' line"
 
 
 def killed(running: Running) -> None:

@@ -30,9 +30,9 @@ from benchmarks.integrations.flower_processes import (
     free_ports,
     simulated,
 )
+from benchmarks.integrations.lines import Lines
 from benchmarks.integrations.running import CaseFailed, Running
 from benchmarks.integrations.sides import processes_of, pss
-from benchmarks.relay import Relay, Step
 
 APP = Path(__file__).with_name("flower_app")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -53,8 +53,7 @@ def run(running: Running) -> None:
         mark_rounds(running)
         say(running)
         return
-    [listen] = free_ports(1)
-    relay = running.relay(f"127.0.0.1:{listen}") if running.case.failure == "cut" else None
+    lines = running.lines() if running.case.failure == "cut" else None
     sites = [f"site-{number + 1}" for number in range(running.case.clients)]
     is_mutual = running.case.mode == "mutual"
     tls = Tls(running.folder / "certs", sites) if running.case.mode != "processes" else None
@@ -62,21 +61,22 @@ def run(running: Running) -> None:
     server = settings_file(running, "server.yaml", security=security_of(tls, "server", is_mutual))
     federation.start_link(
         *(["--enable-supernode-auth"] if is_mutual else []),
-        STREAMLINK_LISTEN=f"127.0.0.1:{listen}",
+        STREAMLINK_LISTEN=lines.behind if lines else f"127.0.0.1:{free_ports(1)[0]}",
         STREAMLINK_CONFIG=str(server),
     )
     for number, site in enumerate(sites):
         config = [f"partition-id={number}", *files_of(tls, site, is_mutual)]
-        if relay is not None and site == sites[-1]:
-            config.append(f'streamlink-server="127.0.0.1:{relay.port}"')
+        if lines is not None:  # the others are to see nothing of it
+            dialled = lines.address if site == sites[-1] else lines.behind
+            config.append(f'streamlink-server="{dialled}"')
         words = register(running, env, tls, site) if tls and is_mutual else []
         federation.start_node(" ".join(config), *words)
     mark_idle(running)
-    if relay is not None:  # in the first round a short one, after which the transfer resumes
-        relay.play([Step(action=Relay.reset, after_bytes=running.case.size_bytes // 2)])
+    if lines is not None:  # in the first round a short one, after which the transfer resumes
+        lines.reset_after((running.case.size_bytes // 2, "down"))
     job = flwr_run(running, APP, env)
     if running.case.failure:
-        disturb(running, federation.nodes, relay)
+        disturb(running, federation.nodes, lines)
     running.finish(job, seconds=3600)
     mark_rounds(running)
     say(running)
@@ -175,7 +175,7 @@ def mark_rounds(running: Running) -> None:
             file.write(json.dumps(line) + "\n")
 
 
-def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], relay: Relay | None) -> None:
+def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], lines: Lines | None) -> None:
     """Do to the last client, in round 2, what the case says, and let the rest go on."""
     last, go_on = f"site-{len(nodes)}", running.folder / "go-on"
     if running.case.failure == "unfetched":
@@ -190,24 +190,18 @@ def disturb(running: Running, nodes: list[subprocess.Popen[bytes]], relay: Relay
             running.until("hit me", f"site-{site}", seconds=600)
         (running.folder / "restart").touch()
         running.until("restarted", "server")
-    elif relay is not None:
-        if not relay.counts.resets:
+    elif lines is not None:
+        if not lines.resets:
             raise CaseFailed("nothing was cut in the first round")
-        half = Step(action=_cut, after_bytes=running.case.size_bytes // 2)
-        relay.play([half])
+        lines.cut_after(running.case.size_bytes // 2)
     go_on.touch()
     running.until("round ends", "server", seconds=600, count=2)
-    if relay is not None:
-        relay.allow()
+    if lines is not None:
+        lines.mend()
     if running.case.failure == "stopped":
         node = psutil.Process(nodes[-1].pid)
         for each in (*node.children(recursive=True), node):
             each.resume()
-
-
-def _cut(relay: Relay) -> None:
-    relay.refuse()
-    relay.reset()
 
 
 if __name__ == "__main__":

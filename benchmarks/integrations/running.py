@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 
 from benchmarks.integrations.cases import Case, Ended, Outcome
+from benchmarks.integrations.lines import Lines
 from benchmarks.integrations.sides import Sides, processes_of
-from benchmarks.relay import Relay
 from benchmarks.stats import commit, environment
 
 __all__ = ["CaseFailed", "Running", "run_case"]
@@ -147,10 +147,9 @@ class Running:
 
     # --- what goes wrong ----------------------------------------------------------------
 
-    def relay(self, target: str) -> Relay:
-        """Return a TCP relay to ``target``: ``refuse`` and ``reset`` cut, ``allow`` mends."""
-        host, _, port = target.rpartition(":")
-        return self._stack.enter_context(Relay(host, int(port)))
+    def lines(self) -> Lines:
+        """Return the lines to a server of objects, which can be cut."""
+        return self._stack.enter_context(Lines())
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a process and its children."""

@@ -48,7 +48,7 @@ def configuration(port: str, folder: Path) -> Any:
     return OmegaConf.create({"server_configs": server, "client_configs": clients})
 
 
-def main(port: str, folder: str, round_timeout: str) -> None:
+def main(port: str, folder: str, round_timeout: str, objects_at: str) -> None:
     """Serve until all clients have left."""
     inside.idle()
     config = configuration(port, Path(folder))
@@ -59,7 +59,8 @@ def main(port: str, folder: str, round_timeout: str) -> None:
         gc.freeze()  # as the wrapper does, at the same place
     elif line != "bare":
         spool = Path(folder, "spool")
-        around = StreamlinkServerAgent(agent, spool=spool, round_timeout=float(round_timeout))
+        limit = float(round_timeout)
+        around = StreamlinkServerAgent(agent, objects_at, spool=spool, round_timeout=limit)
     with around as agent:
         objects = None if line in ("bare", "tuned") else agent.objects
         inside.mark("listening", objects=0 if objects is None else objects.port)
