@@ -27,7 +27,8 @@ from streamlink.transport.wire import TransferWire
 __all__ = ["MOST_STRANGERS", "PROOF_SECONDS", "TcpListener"]
 
 MOST_STRANGERS = 64
-"""Connections that have not proven themselves yet; a newer one takes the oldest's place (count)."""
+"""Connections that have not proven themselves yet, or were refused their stream and have not heard
+that; a newer one takes the oldest's place (count)."""
 
 PROOF_SECONDS = 5.0
 """What a connection may take until it is proven, the handshake of TLS included (seconds)."""
@@ -123,18 +124,25 @@ class TcpListener:
             connection.handshake()
             opening, raw = receive_opening(connection)
             connection.send((self._answer(opening, raw),))
-        if not opening.stream_id:
-            return  # the client only wanted to know whether its connections would be taken
-        stream = StreamCall(connection, TransferWire(opening.stream_id), self._hub.wire, self._most)
+            if not opening.stream_id:
+                return  # the client only wanted to know whether its connections would be taken
+            wire = TransferWire(opening.stream_id)
+            stream = StreamCall(connection, wire, self._hub.wire, self._most)
+            # Still in its place among the strangers: a session may prove any number of connections
+            # for streams that it has not, and each would wait here for its end.
+            attached = self._attached(opening, call, stream)
+        if attached is not None:
+            _carry(stream, attached, connection)
+
+    def _attached(self, opening: Opening, call: _Call, stream: StreamCall) -> Attached | None:
+        """Let ``call`` carry its stream; None: it was refused, and has heard why."""
         try:
-            attached = self._hub.attach(f.Attach(opening.session_id, opening.stream_id), call)
+            return self._hub.attach(f.Attach(opening.session_id, opening.stream_id), call)
         except StreamlinkError as error:
-            with cut_after(self._hub.clock, PROOF_SECONDS, call.cut):
-                stream.send((abort_for(error),))
-                stream.end()
-                connection.drain()
-            return
-        _carry(stream, attached, connection)
+            stream.send((abort_for(error),))
+            stream.end()
+            call.connection.drain()
+            return None
 
     def _answer(self, opening: Opening, raw: bytes) -> bytes:
         """Return our proof, for one whose own is good, and comes for the first time.

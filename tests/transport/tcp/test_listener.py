@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from streamlink.clock import running_time
+from streamlink.clock import Clock, running_time
 from streamlink.transport.carriers import DataSession
 from streamlink.transport.dialer import Dialer
 from streamlink.transport.hub import DataOffer, Hub
@@ -20,33 +20,33 @@ from streamlink.transport.tcp.client import TcpCarrier
 from streamlink.transport.tcp.listener import MOST_STRANGERS, TcpListener
 from streamlink.transport.tcp.proof import Opening
 from tests.support.peers import SMALL, WAIT, until
+from tests.support.virtual_clock import VirtualClock
 
 
 class Lab:
     """A hub in memory that takes connections of streams at a port, and one client of it."""
 
-    def __init__(self) -> None:
-        network = MemoryNetwork(running_time)
+    def __init__(self, clock: Clock = running_time) -> None:
+        network = MemoryNetwork(clock)
         self.hub = Hub(
             SMALL,
             [network.listen],
             data=[DataOffer("tcp", lambda hub: TcpListener("127.0.0.1:0", hub))],
-            clock=running_time,
+            clock=clock,
         ).listen()
         self.where = ("127.0.0.1", self.hub.data_ports[0].port)
-        self._dialer = Dialer(
-            "memory", SMALL, network.carriers(), name="site-1", clock=running_time
-        )
+        self._dialer = Dialer("memory", SMALL, network.carriers(), name="site-1", clock=clock)
         near = self._dialer.connect(lambda session, request: None)
         self.session = DataSession(
             near.session_id, self.hub.epoch, self.hub.data_key(near.session_id)
         )
 
-    def opening(self, number: int = 1, *, session_id: str = "", epoch: str = "") -> bytes:
+    def opening(
+        self, number: int = 1, *, session_id: str = "", epoch: str = "", stream_id: int = 0
+    ) -> bytes:
         """Return an opening of this client, or one that names another session or process."""
-        said = Opening(
-            session_id or self.session.session_id, epoch or self.session.epoch, 0, number
-        )
+        session, epoch = session_id or self.session.session_id, epoch or self.session.epoch
+        said = Opening(session, epoch, stream_id, number)
         return said.encode(self.session.key)
 
     def connect(self) -> socket.socket:
@@ -116,6 +116,29 @@ def test_a_port_says_nothing_first_and_the_oldest_stranger_makes_room(lab: Lab) 
     assert lab.answer_to(raw)
     for each in strangers:
         each.close()
+
+
+def serving() -> int:
+    return sum(each.name == "tcp-serve" for each in threading.enumerate())
+
+
+def test_a_client_that_opens_streams_it_has_not_hears_why_and_keeps_few_connections() -> None:
+    clock = VirtualClock()  # it stands still: none of them is cut for its time
+    lab, before = Lab(clock), serving()
+    lines: list[socket.socket] = []
+    for number in range(1, MOST_STRANGERS + 9):
+        lines.append(line := lab.connect())
+        raw = lab.opening(number, stream_id=77)
+        line.sendall(raw)
+        heard = everything(line)
+        assert proof.is_answer(heard[: proof.ANSWER_BYTES], raw, lab.session.key)
+        assert b"was never offered" in heard
+    until(lambda: serving() - before <= MOST_STRANGERS)
+    for line in lines:
+        line.close()
+    until(lambda: serving() == before)
+    with clock.running():
+        lab.close()
 
 
 def test_a_client_does_not_believe_whoever_answers_in_the_servers_place(lab: Lab) -> None:
