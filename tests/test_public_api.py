@@ -120,7 +120,7 @@ def test_every_setting_is_documented_with_its_unit(cls: type[pydantic.BaseModel]
     for field, info in cls.model_fields.items():
         assert info.description, f"{cls.__name__}.{field}"
         if info.annotation in (int, float):
-            units = r"\((bytes|seconds|count|ratio|the (metric|fact)'s unit)\)|Number of"
+            units = r"\((bytes|seconds|count|ratio|the (metric|fact|model)'s unit)\)|Number of"
             assert re.search(units, info.description), field
 
 

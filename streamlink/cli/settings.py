@@ -74,6 +74,7 @@ ROUNDS = (
     "rounds.weights",
     "rounds.non_finite",
     "rounds.aggregator",
+    "rounds.clip_norm",
     "rounds.schedules",
     "rounds.part",
     "rounds.duplex_bytes",

@@ -64,6 +64,11 @@ class RoundConfig(Settings):
     ``fedadam:eta=0.1,beta1=0.9,beta2=0.99,tau=0.001`` are optimizers on the server, which keep a
     state."""
 
+    clip_norm: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """The largest L2 norm of what an update may change (the model's unit); longer ones are
+    shortened to it. 0: none is. It needs ``gather: spool``, since the norm of an update is known
+    after its last byte, and needed for the first."""
+
     schedules: str = ""
     """Facts that tasks get and that change from round to round, separated by semicolons, each as
     FACT=NAME:SETTING=VALUE,SETTING=VALUE. The names are ``constant``, ``step``, ``linear`` and
@@ -118,6 +123,16 @@ class RoundConfig(Settings):
             )
         if self.patience and not self.best_metric:
             raise ValueError("patience needs best_metric, the metric to watch (--best-metric)")
+        return self
+
+    @model_validator(mode="after")
+    def _has_stored_what_it_clips(self) -> Self:
+        if self.clip_norm and self.gather != "spool":
+            raise ValueError(
+                f"clip_norm is {self.clip_norm:g}, and gather is {self.gather!r}: the norm of an "
+                "update is known after its last byte, and needed for the first, so updates must be "
+                "stored; set gather to spool (--gather spool --spool DIR)"
+            )
         return self
 
     def is_evaluated(self, number: int, *, is_last: bool) -> bool:

@@ -27,6 +27,7 @@ from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import part_of, require_part
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import aggregator_of
+from streamlink.rounds.aggregate.clip import CLIP_BYTES
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.state import StateKeeper, keeper_of, state_bytes
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
@@ -374,6 +375,8 @@ class ScatterAndGather:
         pieces = (2 + clients) * PIECE_BYTES if self._spool else 2 * PIECE_BYTES
         aggregator = self._plan.aggregator
         pieces += aggregator.scratch_bytes(clients) + state_bytes(aggregator)
+        if self._config.clip_norm:
+            pieces += clients * PIECE_BYTES + CLIP_BYTES
         shared = _STORE_BYTES + pieces + self._config.duplex_bytes
         return clients * (streams + _CLIENT_BYTES) + shared
 

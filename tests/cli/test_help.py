@@ -81,7 +81,7 @@ def test_who_does_not_look_at_the_rules_of_a_round_does_not_list_them() -> None:
 def test_every_number_has_a_unit(name: str) -> None:
     field: FieldInfo = FIELDS[name]
     if isinstance(field.default, int | float) and not isinstance(field.default, bool):
-        units = r"\((bytes|seconds|count|PEM file|the metric's unit)\)|^Number of"
+        units = r"\((bytes|seconds|count|PEM file|the (?:metric|model)'s unit)\)|^Number of"
         assert re.search(units, field.description or ""), name
 
 

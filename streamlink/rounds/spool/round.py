@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -21,8 +22,10 @@ from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.server import Server
 from streamlink.link.transfer import abort_reason
+from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
+from streamlink.rounds.aggregate.clip import clipped_to, norm_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Gather, GatherRules
 from streamlink.rounds.events import EventKind
@@ -70,6 +73,7 @@ class SpooledRound:
         self._asked: Counter[str] = Counter()  # how often, for ``max_attempts``
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, StreamlinkError] = {}
+        self._norms: dict[str, float] = {}
         self._metadata: dict[str, Mapping[str, str]] = {}
 
     @property
@@ -262,7 +266,8 @@ class SpooledRound:
         )  # fmt: skip
 
     def _combined(self, source: ModelSource, spool: Spool) -> Gather:
-        updates = [self._contributor(name, update) for name, update in spool.arrived.items()]
+        arrived = spool.arrived.items()
+        updates = [self._contributor(name, update, source) for name, update in arrived]
         sink = self._store.begin(source.spec)
         rules = GatherRules(
             clock=self._clock,
@@ -288,12 +293,30 @@ class SpooledRound:
             if self._server.is_barred(update.peer_name):
                 raise ContributorFailed(update.peer_name, self._excluded(update.peer_name))
 
-    def _contributor(self, name: str, update: StoredUpdate) -> StoredSource:
+    def _contributor(self, name: str, update: StoredUpdate, base: ModelSource) -> StoredSource:
         facts = FilterContext(self._attempt, name, update.update)
         filters = functions_of(self._plan.filters_up, facts)
+        if self._plan.rules.clip_norm:
+            # The first: filters may add noise, which is not to be shortened.
+            filters = [*self._clipping(name, update, base), *filters]
         return StoredSource(
             update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)
         )
+
+    def _clipping(
+        self, name: str, update: StoredUpdate, base: ModelSource
+    ) -> Sequence[RangeFunction]:
+        """Return the function that shortens an update, if it moves the model too far."""
+        bound, kind = self._plan.rules.clip_norm, update.update.kind
+        if name not in self._norms:  # an attempt with one update less needs it again
+            with closing(update.store.open()) as stored:
+                self._norms[name] = norm_of(stored, base, kind, self._plan.stop.check)
+        norm = self._norms[name]
+        # One that is not finite is left to ``non_finite``.
+        if not bound < norm < math.inf:
+            return ()
+        logger.info("%s: clipped the update of %s: its norm was %g", self._attempt, name, norm)
+        return (clipped_to(bound, norm, base, kind),)
 
     def _require_enough(self, rule: SpoolRule) -> None:
         if rule.is_enough:
