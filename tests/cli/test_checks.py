@@ -24,6 +24,7 @@ def factory(name): Path("made").write_text(name)
 SERVER = ["server", "--store", "g"]
 CLIENT = ["client", "--server", "127.0.0.1:1", "--name", "site-1"]
 WORK = ["--task", "tasks.py:add"]
+ADAM = ["--aggregator", "fedadam"]
 JUDGED = ["--best-metric", "accuracy", "--evaluate-every", "1"]
 SIMULATE = ["simulate", "--store", "g", *WORK]
 SEND = ["send", "g", "127.0.0.1:1"]
@@ -111,6 +112,10 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--part", "x*"], "no tensor's name matches the pattern 'x*'"),
         ([*SERVER, "--gather", "spool"], "--gather spool needs a directory for the updates"),
         ([*SERVER, "--spool", "tasks.py"], "tasks.py: the spool cannot be used"),
+        ([*SERVER, "--aggregator", "fedadam"], "there is no directory for that: give one"),
+        ([*SERVER, *ADAM, "--state", "tasks.py"], "tasks.py: the state of the aggregator cannot"),
+        ([*SERVER, "--aggregator", "fedadam:eta=0"], "(--aggregator): 'fedadam:eta=0': eta: "),
+        ([*SERVER, "--clip-norm", "1"], "updates must be stored; set gather to spool"),
         ([*SERVER, "--ledger", "no/l.json"], "the directory of the ledger does not exist"),
         ([*SERVER, "--ledger", "tasks.py", "--resume"], "this is not a ledger of rounds"),
         ([*SERVER, "--best", "b"], "--best needs --best-metric NAME"),

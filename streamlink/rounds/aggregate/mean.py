@@ -202,14 +202,16 @@ class WeightedMean:
             shift: as long.
             term: scratch memory, as long.
         """
-        shift.fill(0.0)
+        product = shift
         for number, weight, is_difference in self._terms:
-            np.copyto(term, inputs[number], casting="unsafe")
+            np.copyto(product, inputs[number], casting="unsafe")
             if not is_difference:
-                np.subtract(term, base, out=term)
+                np.subtract(product, base, out=product)
             if weight != 1.0:
-                np.multiply(term, weight, out=term)
-            np.add(shift, term, out=shift)
+                np.multiply(product, weight, out=product)
+            if product is term:
+                np.add(shift, term, out=shift)
+            product = term
         if self._total != 1.0:
             np.divide(shift, self._total, out=shift)
 
