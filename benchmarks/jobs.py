@@ -199,7 +199,7 @@ def line(port: Port, address: str, bandwidth: float, delay: float) -> None:
     """Carry what comes over a shaped line, until this process is ended."""
     host, _, target = address.rpartition(":")
     shape = Link(bandwidth=bandwidth, delay=delay)
-    with Relay(host, int(target), up=shape, down=shape) as relay:
+    with Relay(host, int(target), up=shape, down=shape, with_data_port=True) as relay:
         port.tell("listening", address=f"127.0.0.1:{relay.port}")
         port.wait_for("end")
 

@@ -197,7 +197,7 @@ def _soaked(
         facts = {"spool": spool}
         server = stack.enter_context(Worker("benchmarks.soak:serve", facts, name="server"))
         host, _, port = server.expect("listening")["address"].rpartition(":")
-        relay = stack.enter_context(Relay(host, int(port)))
+        relay = stack.enter_context(Relay(host, int(port), with_data_port=True))
         address = f"127.0.0.1:{relay.port}"
         steady = [stack.enter_context(_client(name, address)) for name in STEADY]
         for each in steady:
