@@ -50,21 +50,25 @@ STREAMLINK = Peer(
 # ----- streamlink's own part: the same contract as every peer's two functions -----------------
 
 
-def streamlink_receiver(port: Port, load: dict[str, Any]) -> None:
+def streamlink_receiver(
+    port: Port, load: dict[str, Any], data_listen: tuple[str, ...] = ("auto",)
+) -> None:
     """Serve on port 0 and receive one model into the target.
 
     Order of steps, as in ``peer_grpc.receiver``: ``Load.from_json``, imports and
     ``tune_allocator``, ``port.mark_base()``, target, ``port.tell("listening", address=…)``,
     transfer, ``port.tell("received", digest=digest(target))``. ``load.tensors`` says into how many
-    equal tensors the bytes are cut (:func:`tensors_of`).
+    equal tensors the bytes are cut (:func:`tensors_of`), ``data_listen`` is the setting.
     """
     plan = Load.from_json(load)
     tune_allocator(plan)
     port.mark_base()
     target = make_target(plan.total_bytes)
+    config = link_config(plan, "certificate", "key")
+    stream = config.stream.model_copy(update={"data_listen": data_listen})
     streamlink.receive(
         ArrayModel(tensors_of(target, plan.tensors)),
-        config=link_config(plan, "certificate", "key"),
+        config=config.model_copy(update={"stream": stream}),
         on_listening=lambda number: port.tell("listening", address=f"127.0.0.1:{number}"),
     )
     port.tell("received", digest=digest(target))

@@ -46,7 +46,7 @@ def test_all_runs_every_program_that_judges_a_claim_and_fails_where_one_is_not_m
     with pytest.raises(typer.Exit) as ended:
         command.main(command.What.all, json_file=None, quick=False)
     assert order == [
-        *("bulk", "tls", "duplex", "flat", "shapes", "clients"),
+        *("bulk", "carriers", "tls", "duplex", "flat", "shapes", "clients"),
         *(
             "executors",
             "straggler",
