@@ -153,7 +153,7 @@ def test_without_the_package_one_is_told_which_extra_to_install(
 
 def test_every_setting_of_security_has_its_flag() -> None:
     names = {name.partition(".")[2] for name in (*SERVING, *VISITING)}
-    assert names == set(SecurityConfig.model_fields)
+    assert names == {*SecurityConfig.model_fields, "data_listen"}
     for command, wanted in (("server", SERVING), ("client", VISITING), ("send", VISITING)):
         said = CliRunner().invoke(app, [command, "--help"]).output
         for name in wanted:
