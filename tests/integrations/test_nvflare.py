@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import io
 import os
+import signal
 import subprocess
 import sys
 import tokenize
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from benchmarks.integrations.cases import OURS, Case, Outcome
 from benchmarks.integrations.environments import NoEnvironment, build
 from benchmarks.integrations.nvflare_app import published
 from benchmarks.integrations.running import run_case
+from benchmarks.integrations.sides import processes_of
 from tests.support.framework_failures import failing
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +81,7 @@ def test_a_published_job_gets_the_environment_of_poc_mode_and_nothing_else() -> 
     assert published.edited(job, published.job_edits(job, poc=False)) == job
     assert published.edited(job, published.job_edits(job, poc=True)).splitlines() == [
         "from nvflare.recipe import PocEnv",
-        "env = PocEnv(num_clients=2)",
+        "env = PocEnv(num_clients=2, extra={'login_timeout': 120.0})",
     ]
 
 
@@ -107,10 +110,17 @@ def in_flare(
         "NVFLARE_NVFLARE_DECOMPOSERS": "streamlink.integrations.nvflare",
         "NVFLARE_STREAMLINK_MIN_BYTES": "1",
         "NVFLARE_STREAMLINK_SPOOL": str(folder / "spool"),
+        "STREAMLINK_CASE": str(folder),
     }
-    return subprocess.run(
-        [str(python), *map(str, words)], env=here, capture_output=True, text=True, timeout=900
-    )
+    try:
+        return subprocess.run(
+            [str(python), *map(str, words)], env=here, capture_output=True, text=True, timeout=900
+        )
+    finally:  # a job that fails in POC mode leaves its system running, on the port of the next one
+        while pids := processes_of(str(folder)):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 in_its_environment = [

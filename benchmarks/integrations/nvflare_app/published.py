@@ -48,6 +48,7 @@ def data_edits(text: str) -> Iterator[Edit]:
 
 
 SETS = ("train_set", "test_set")
+PATIENCE = {"login_timeout": 120.0}
 
 
 def job_edits(text: str, *, poc: bool) -> Iterator[Edit]:
@@ -56,7 +57,9 @@ def job_edits(text: str, *, poc: bool) -> Iterator[Edit]:
         if "add_experiment_tracking(" in line and find_spec("tensorboard") is None:
             yield number, number, ""
         elif poc and "SimEnv" in line:
-            yield number, number, re.sub(r", log_config=[^,)]*", "", line).replace("Sim", "Poc")
+            new = re.sub(r", log_config=[^,)]*", "", line).replace("Sim", "Poc")
+            # After 10 s FLARE would not wait for its own server, which a busy machine starts later.
+            yield number, number, re.sub(r"\)$", f", extra={PATIENCE})", new)
 
 
 def edited(text: str, edits: Iterator[Edit]) -> str:
