@@ -21,6 +21,7 @@ from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
 from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.state import check_state_directory
+from streamlink.rounds.choice import choice_of, require_choosable
 from streamlink.rounds.schedule import schedules_of
 from streamlink.rounds.spool.spool import check_spool
 from streamlink.stores.preflight import require_replaceable, require_writable
@@ -57,6 +58,8 @@ def check_job(
         config.rounds.require_room(config.grpc)
     with _refused("rounds.aggregator (--aggregator): "):
         check_state_directory(aggregator_of(config.rounds.aggregator), state)
+    with _refused("rounds.choose (--choose): "):
+        require_choosable(choice_of(config.rounds.choose), config.rounds)
     with _refused("rounds.schedules (--schedules): "):
         schedules_of(config.rounds.schedules)
     with _refused("rounds.part (--part): "):

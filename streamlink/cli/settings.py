@@ -76,6 +76,7 @@ ROUNDS = (
     "rounds.aggregator",
     "rounds.clip_norm",
     "rounds.schedules",
+    "rounds.choose",
     "rounds.part",
     "rounds.duplex_bytes",
     "rounds.evaluate_every",

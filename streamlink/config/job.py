@@ -74,6 +74,10 @@ class RoundConfig(Settings):
     FACT=NAME:SETTING=VALUE,SETTING=VALUE. The names are ``constant``, ``step``, ``linear`` and
     ``cosine``, such as ``lr=step:start=0.1,every=10``."""
 
+    choose: str = "all"
+    """Which of the connected clients a round asks: ``all``, or a share of them that is drawn anew
+    for each round: ``fraction:share=0.1,least=2,seed=7``."""
+
     part: Patterns = ()
     """Patterns (``*``, ``?``, ``[]``) of the tensors that clients send back, separated by commas;
     empty: all. The other tensors do not change."""

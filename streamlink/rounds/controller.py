@@ -31,6 +31,7 @@ from streamlink.rounds.aggregate.clip import CLIP_BYTES
 from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.state import StateKeeper, keeper_of, state_bytes
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
+from streamlink.rounds.choice import Choice, Everyone, choice_of, chosen_by, require_choosable
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.judge import Judge
@@ -85,6 +86,8 @@ class ScatterAndGather:
         state: a directory of this job alone for what the aggregator keeps from round to round; each
             slot of it takes the room of up to two models on the disk. With a ledger a resumed job
             continues with it; a job that begins anew removes it.
+        choose: ``choose(number, names)`` returns which of the connected clients a round asks;
+            None: ``config.choose``.
         schedules: facts that tasks get and that change from round to round: name → a function of
             the round's number, from 0 for the first; see ``streamlink.schedules``. None:
             ``config.schedules``.
@@ -125,6 +128,7 @@ class ScatterAndGather:
         weights: Mapping[str, float] | None = None,
         aggregator: Aggregator | str | None = None,
         state: str | Path | None = None,
+        choose: Choice | None = None,
         schedules: Mapping[str, Schedule] | None = None,
         filters_down: Sequence[Filter] = (),
         filters_up: Sequence[Filter] = (),
@@ -150,6 +154,8 @@ class ScatterAndGather:
             aggregator = aggregator_of(aggregator or self._config.aggregator)
         if resume and ledger is None:
             raise ValueError("resume needs a ledger, which knows the rounds that are done")
+        self._choice = choice_of(self._config.choose) if choose is None else choose
+        require_choosable(self._choice, self._config)
         self._recovered: list[StoredUpdate] | None = None
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
@@ -384,12 +390,13 @@ class ScatterAndGather:
 
     def _run_round(self, number: int, is_last: bool) -> RoundReport:
         recovered = self._recover()
-        peers = self._quorum(number, [each.peer_name for each in recovered])
+        here, arrived = self._server.peers, [each.peer_name for each in recovered]
+        chosen = self._chosen(number, {*arrived, *(peer.name for peer in here)})
+        peers = self._quorum(number, here, chosen, arrived)
         # Before any is asked: a restarted server waits for the clients of this round by name.
         if self._ledger is not None:
-            self._ledger.begin(
-                [each.name for each in peers] + [each.peer_name for each in recovered]
-            )
+            # For all of them, since the rounds after this one choose among them, too.
+            self._ledger.begin({*arrived, *(peer.name for peer in here)})
         if self._spool is not None and (recovered or self._is_spooled(peers)):
             # What was offered early is for lockstep; through the spool each client is asked anew.
             self._lockstep.forget("this round goes through the spool")
@@ -403,7 +410,7 @@ class ScatterAndGather:
                 return report
             finally:
                 self._spooled = None
-        report = self._lockstep.run_round(number, is_last=is_last)
+        report = self._lockstep.run_round(number, is_last=is_last, chosen=chosen)
         self._ended = self._lockstep.ended
         return report
 
@@ -437,12 +444,31 @@ class ScatterAndGather:
         gather = self._config.gather
         return gather == "spool" or (gather == "auto" and len(peers) > self._config.min_clients)
 
-    def _quorum(self, number: int, arrived: Collection[str]) -> list[Peer]:
-        """Return the clients that are asked: all that are connected, without those in ``arrived``.
+    def _chosen(self, number: int, names: Collection[str]) -> frozenset[str] | None:
+        """Return the clients that round ``number`` asks; None: all, also those that come later."""
+        if isinstance(self._choice, Everyone):
+            return None
+        ledger = self._ledger
+        # An earlier server may have begun this round: it continues with the clients it chose.
+        if ledger is not None and (before := ledger.chosen(number)) is not None:
+            return before
+        chosen = chosen_by(self._choice, number, names)
+        if ledger is not None:
+            ledger.choose(number, chosen)
+        return chosen
+
+    def _quorum(
+        self,
+        number: int,
+        here: Sequence[Peer],
+        chosen: frozenset[str] | None,
+        arrived: Collection[str],
+    ) -> list[Peer]:
+        """Return the clients that are asked: those that are chosen, without those in ``arrived``.
 
         Their updates were recovered: these clients count, and are not asked again.
         """
-        peers = [peer for peer in self._server.peers if peer.name not in arrived]
-        least = self._config.min_clients
-        require_quorum(number, len(peers), least, {}, arrived=len(arrived))
+        asked = [peer for peer in here if chosen is None or peer.name in chosen]
+        peers = [peer for peer in asked if peer.name not in arrived]
+        require_quorum(number, len(peers), self._config.min_clients, {}, arrived=len(arrived))
         return peers

@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -196,6 +196,15 @@ class Ledger:
         if names != self._page.clients or not self._is_begun:
             self._write(clients=names, is_over=False)
             self._is_begun = True
+
+    def choose(self, number: int, names: Collection[str]) -> None:
+        """Record which clients round ``number`` asks, before any is asked."""
+        self._write(chosen={str(number): sorted(names)})
+
+    def chosen(self, number: int) -> frozenset[str] | None:
+        """Return which clients round ``number`` asks; None: they are not chosen yet."""
+        names = self._page.chosen.get(str(number))
+        return frozenset(names) if names is not None else None
 
     def guard(self, store: ModelStore) -> ModelStore:
         """Wrap ``store``, so that each commit first records its intent here."""

@@ -78,6 +78,8 @@ class Page:
     """The last round whose model was evaluated."""
     standing: Standing | None = None
     """The best model so far, where ``best_metric`` says which it is."""
+    chosen: Mapping[str, list[str]] = field(default_factory=dict)
+    """The clients that the round that began last asks, under its number; empty: all of them."""
     stopped: str = ""
     """Why the job ended early; empty: it did not."""
 

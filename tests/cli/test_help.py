@@ -65,7 +65,7 @@ def test_every_setting_is_in_the_help_with_its_text_and_default(
 
 def as_given(default: str, name: str) -> object:
     """Return what a setting is where its default is written as the help shows it."""
-    if default in ("none", "all"):
+    if default in ("none", "all") and default != FIELDS[name].default:
         return () if FIELDS[name].default == () else None
     config = JobConfig.assemble(settings=[f"{name}={default}"])
     section, _, key = name.partition(".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
@@ -56,12 +56,15 @@ class Lockstep:
         running = self._scatter  # read once: another thread may set it to None
         return list(running.exchanges.values()) if running is not None else []
 
-    def run_round(self, number: int, *, is_last: bool) -> RoundReport:
+    def run_round(
+        self, number: int, *, is_last: bool, chosen: Collection[str] | None = None
+    ) -> RoundReport:
         """Run one round, over as many attempts as it needs.
 
         Args:
             number: of the round.
             is_last: no round follows, so nothing is sent early.
+            chosen: the clients that may be asked; None: all that are connected.
 
         Raises:
             QuorumNotReached: too few clients are left, ``train_timeout`` passed, or there were
@@ -71,7 +74,11 @@ class Lockstep:
         began = self._clock()
         rule = LockstepRule(self._plan.rules, number, now=began)
         while True:
-            here = {peer.name: peer for peer in self._server.peers}
+            here = {
+                peer.name: peer
+                for peer in self._server.peers
+                if chosen is None or peer.name in chosen
+            }
             peers = [here[name] for name in rule.begin(here)]
             attempt = Attempt(self._plan.job, number, rule.attempt)
             try:

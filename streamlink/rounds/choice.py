@@ -1,0 +1,105 @@
+"""Which of the connected clients a round asks: all, a fraction, or what a function says. Pure.
+
+A choice depends on the round's number and the names of the clients alone. The ledger records it
+before any client is asked, so a round that is resumed asks the same ones, whoever is back by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Sequence
+
+from pydantic import Field
+
+from streamlink.config import RoundConfig
+from streamlink.errors import RoundError
+from streamlink.rounds.aggregate.named import NamedSettings, named_of
+
+__all__ = [
+    "CHOICES",
+    "Choice",
+    "Everyone",
+    "Fraction",
+    "choice_of",
+    "chosen_by",
+    "require_choosable",
+]
+
+Choice = Callable[[int, Sequence[str]], Collection[str]]
+"""``choice(number, names)`` returns which of ``names``, which are sorted, round ``number`` asks."""
+
+
+class Everyone(NamedSettings):
+    """All clients that are connected."""
+
+    name = "all"
+
+    def __call__(self, number: int, names: Sequence[str]) -> Collection[str]:
+        """Return all of them."""
+        return names
+
+
+class Fraction(NamedSettings):
+    """A fraction of the connected clients, drawn anew for each round."""
+
+    name = "fraction"
+
+    share: float = Field(gt=0, le=1)
+    """How many of the connected clients are asked (ratio); rounded up."""
+    least: int = Field(default=1, ge=1)
+    """At least so many are asked, if they are connected (count)."""
+    seed: int = 0
+    """Number of the draw: another one draws other clients."""
+
+    def __call__(self, number: int, names: Sequence[str]) -> Collection[str]:
+        """Return those that are drawn."""
+        count = max(self.least, math.ceil(self.share * len(names)))
+        # Highest random weight (rendezvous hashing): one client more or less changes the draw by
+        # one client at most, and no generator's state has to be kept.
+        return sorted(names, key=lambda name: self._lot(number, name))[:count]
+
+    def _lot(self, number: int, name: str) -> bytes:
+        return hashlib.sha256(f"{self.seed}:{number}:{name}".encode()).digest()
+
+
+CHOICES = {each.name: each for each in (Everyone, Fraction)}
+"""Every choice, by the name that ``RoundConfig.choose`` takes."""
+
+
+def choice_of(text: str) -> Choice:
+    """Return the choice of a text such as ``"all"`` or ``"fraction:share=0.1,seed=7"``.
+
+    Raises:
+        ValueError: there is no such choice, or it has no such setting; names those there are.
+    """
+    choice: Choice = named_of(text, CHOICES, "choice of clients")
+    return choice
+
+
+def require_choosable(choice: Choice, rules: RoundConfig) -> None:
+    """Raise ``ValueError`` where the settings of a round leave nothing to choose."""
+    if rules.duplex_bytes and not isinstance(choice, Everyone):
+        raise ValueError(
+            "duplex rounds send the next model to the clients of this round, before the clients of "
+            "the next are chosen; leave out duplex_bytes, or choose all"
+        )
+
+
+def chosen_by(choice: Choice, number: int, names: Collection[str]) -> frozenset[str]:
+    """Return which of ``names`` round ``number`` asks.
+
+    Raises:
+        RoundError: the choice raised an error, or returned a name that is not among them.
+    """
+    known = sorted(names)
+    try:
+        chosen = frozenset(choice(number, known))
+    except Exception as error:
+        raise RoundError(f"the choice of clients for round {number} failed: {error!r}") from error
+    if unknown := sorted(chosen.difference(known)):
+        raise RoundError(
+            f"round {number} was to ask {', '.join(unknown)}, and connected are "
+            f"{', '.join(known) or 'no clients'}; return some of the names that were given"
+        )
+    return chosen
