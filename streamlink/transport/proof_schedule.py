@@ -11,6 +11,10 @@ __all__ = ["RETRY_SECONDS", "ProofSchedule"]
 RETRY_SECONDS = (60.0, 300.0, 900.0)
 """Pauses after the first, second, and every later failure in a row (seconds)."""
 
+QUICK_SECONDS = (1.0, 5.0, 15.0)
+"""Pauses before those where streams have moved over the port in this session (seconds): no firewall
+blocks it, so more likely the line has faults that pass."""
+
 _MOST_EMPTY_CALLS = 2
 
 
@@ -25,6 +29,7 @@ class ProofSchedule:
         self._due: float | None = now
         self._failures = 0
         self._empty_calls = 0
+        self._pauses: tuple[float, ...] = RETRY_SECONDS
 
     @property
     def is_proven(self) -> bool:
@@ -51,7 +56,7 @@ class ProofSchedule:
 
     def failed(self, now: float) -> float:
         """A try has failed; returns when the next one is due, in seconds from ``now``."""
-        pause = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
+        pause = self._pauses[min(self._failures, len(self._pauses) - 1)]
         self._failures += 1
         self._empty_calls = 0
         self._due = now + pause
@@ -60,6 +65,7 @@ class ProofSchedule:
     def moved(self) -> None:
         """A call over it has moved something."""
         self._failures = self._empty_calls = 0
+        self._pauses = QUICK_SECONDS + RETRY_SECONDS
 
     def broke(self, now: float, *, was_silent: bool = False) -> bool:
         """A call over it has ended early; returns whether streams are to do without it for now.

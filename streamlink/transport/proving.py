@@ -9,7 +9,7 @@ from collections.abc import Callable
 from streamlink.clock import Clock
 from streamlink.transport.carriers import CallEnd, ClientCall, ProvableCarrier
 from streamlink.transport.log import noted
-from streamlink.transport.proof_schedule import ProofSchedule
+from streamlink.transport.proof_schedule import RETRY_SECONDS, ProofSchedule
 
 __all__ = ["PROVE_SECONDS", "ProvenCarrier"]
 
@@ -60,8 +60,7 @@ class ProvenCarrier:
                 return end
             now = self._clock()
             if self._schedule.broke(now, was_silent=end is CallEnd.CUT and not has_moved):
-                pause = (self._schedule.due or now) - now
-                _report(self._carrier.where, _MOVES_NOTHING, pause)
+                _report(self._carrier.where, _MOVES_NOTHING, (self._schedule.due or now) - now)
         return end
 
     def renew(self) -> None:
@@ -128,13 +127,13 @@ class ProvenCarrier:
         self._schedule.succeeded()
 
     def _fail(self, why: str) -> None:
-        pause = self._schedule.failed(self._clock())
-        if self._schedule.failures == 1:  # later ones bring no news
-            _report(self._carrier.where, why, pause)
+        _report(self._carrier.where, why, self._schedule.failed(self._clock()))
 
 
 def _report(where: str, why: str, pause: float) -> None:
-    logger.warning(
+    # The first pause of a minute comes once in a row of failures; the others are no news.
+    logger.log(
+        logging.WARNING if pause == RETRY_SECONDS[0] else logging.DEBUG,
         "%s cannot be used from here: %s; streams use the connection of the session instead, which "
         "is slower. Let connections to this port through, here and at the server; it is tried "
         "again in %g s",

@@ -28,7 +28,17 @@ def test_a_success_alone_does_not_end_the_row_of_failures() -> None:
     assert schedule.failed(60.0) == 300.0
     schedule.succeeded()
     schedule.moved()
-    assert schedule.failed(360.0) == 60.0
+    assert schedule.failed(360.0) < 60.0
+
+
+def test_a_port_that_has_carried_streams_is_tried_again_within_seconds_first() -> None:
+    schedule, now, pauses = ProofSchedule(0.0), 0.0, []
+    schedule.succeeded()
+    schedule.moved()
+    for _ in range(7):
+        pauses.append(schedule.failed(now))
+        now += pauses[-1]
+    assert pauses == [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 900.0]
 
 
 def test_a_call_that_had_moved_something_costs_one_new_proof() -> None:

@@ -99,8 +99,11 @@ class TcpListener:
             try:
                 self._serve(call)
             except (OSError, EOFError, NotProven) as error:
-                # Scanners knock at any port, and a client that was cut off comes again.
-                self._hub.log.warning("%s: no stream comes of this: %s", call.peer, _said(error))
+                # Scanners knock at any port, and a client that was cut off comes again. What we cut
+                # ourselves is no news.
+                if not self._is_stopped.is_set():
+                    text = "%s: no stream comes of this: %s"
+                    self._hub.log.warning(text, call.peer, _said(error))
             finally:
                 self._let_go(call)
 

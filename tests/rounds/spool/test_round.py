@@ -16,12 +16,17 @@ from streamlink.executors.executor import Task
 from streamlink.executors.streaming import StreamingExecutor
 from streamlink.executors.whole import WholeExecutor
 from streamlink.model.spec import TensorSpec
+from streamlink.rounds.events import EventKind
 from tests.support.jobs import Job
-from tests.support.peers import SMALL, WAIT, Array, Gate, executor, initial, trained
+from tests.support.peers import SMALL, WAIT, Array, Federation, Gate, executor, initial, trained
+from tests.support.virtual_clock import VirtualClock
 
 
-def spooled(directory: Path, link: LinkConfig = SMALL, **rules: Any) -> Job:
-    return Job(link, extras={"spool": directory / "spool"}, gather="spool", **rules)
+def spooled(
+    directory: Path, link: LinkConfig = SMALL, federation: Federation | None = None, **rules: Any
+) -> Job:
+    extras = {"spool": directory / "spool"}
+    return Job(link, extras=extras, federation=federation, gather="spool", **rules)
 
 
 def raising(tensor: TensorSpec, start: int, values: Array) -> Array:
@@ -153,14 +158,23 @@ def test_too_few_updates_leave_the_old_model_and_an_empty_spool(tmp_path: Path) 
 
 
 def test_at_train_timeout_the_round_continues_with_the_updates_that_arrived(tmp_path: Path) -> None:
-    rules: dict[str, Any] = {"train_timeout": 1.0, "wait_time_after_min_received": 1e6}
-    with spooled(tmp_path, **rules) as job:
-        job.gated(1)
-        job.site(0)
-        job.site(2)
-        job.start(3)
-        job.report()
-        job.assert_mean_of(0, 2)
+    rules: dict[str, Any] = {"train_timeout": 10.0, "wait_time_after_min_received": 1e6}
+    clock = VirtualClock()
+    arrived = threading.Semaphore(0)
+    job = spooled(tmp_path, federation=Federation(clock=clock), **rules)
+    job.extras["on_event"] = lambda event: (
+        arrived.release() if event.kind is EventKind.UPDATE_ARRIVED else None
+    )
+    job.gated(1)
+    job.site(0)
+    job.site(2)
+    job.start(3)
+    assert all(arrived.acquire(timeout=WAIT) for _ in range(2))
+    clock.advance(11.0)
+    job.report()
+    job.assert_mean_of(0, 2)
+    with clock.running(), job:  # what is waited for at the end has no other clock
+        pass
 
 
 def test_train_timeout_with_too_few_leaves_the_old_model(tmp_path: Path) -> None:
