@@ -33,7 +33,8 @@ GB = 10**9
 AT_LEAST = 0.97
 """The median ratio that is called *not slower*: the promise of one change to the next."""
 WIDEST = 0.10
-"""Pairs are added until the confidence interval of the median ratio is at most this wide."""
+"""Pairs are added until the confidence interval of the median ratio is at most this wide (share of
+that median)."""
 MAX_PAIRS = 15
 HERE = Path(__file__).resolve().parents[1]
 _SECONDS = 600.0
@@ -135,8 +136,9 @@ def is_precise(here: list[float], there: list[float]) -> bool:
     """Whether enough pairs were run to judge by their median."""
     if len(here) < MIN_PAIRS:
         return False
-    low, high = median_interval(tuple(a / b for a, b in zip(here, there, strict=True)))
-    return high - low <= WIDEST
+    ratios = tuple(a / b for a, b in zip(here, there, strict=True))
+    low, high = median_interval(ratios)
+    return high - low <= WIDEST * float(np.median(ratios))
 
 
 def main(

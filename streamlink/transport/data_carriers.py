@@ -57,6 +57,15 @@ class PreferredCarrier:
         if carrier is not None:
             self._try(carrier)
 
+    def drop(self, carrier: ProvableCarrier) -> None:
+        """Give ``carrier`` up if it is still the preferred one: its session has ended."""
+        with self._lock:
+            old = self._preferred
+            if old is None or not old.is_of(carrier):
+                return
+            self._preferred = None
+        old.close()
+
     def _try(self, carrier: ProvableCarrier) -> None:
         proven = ProvenCarrier(carrier, clock=self._clock, on_proven=self._change_over)
         with self._lock:

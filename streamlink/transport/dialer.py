@@ -139,13 +139,15 @@ class Dialer:
         self.epoch = welcome.epoch
         # Before the session starts, whose first request may open a stream at once.
         belongs_to = DataSession(welcome.session_id, welcome.epoch, welcome.data_key)
-        self._data.prefer(self._open_data(welcome.data_ports, belongs_to))
+        carrier = self._open_data(welcome.data_ports, belongs_to)
+        self._data.prefer(carrier)
         session = Session(
             pump,
             session_id=welcome.session_id,
             peer_name=machine.peer_name,
             config=agreed(self.config, welcome),
             on_request=on_request,
+            on_closed=lambda session: self._data.drop(carrier) if carrier is not None else None,
             on_called_off=on_called_off,
             traffic=self.traffic,
         )

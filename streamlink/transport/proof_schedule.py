@@ -9,7 +9,11 @@ from __future__ import annotations
 __all__ = ["RETRY_SECONDS", "ProofSchedule"]
 
 RETRY_SECONDS = (60.0, 300.0, 900.0)
-"""Pauses after the first, second, and every later failure in a row (seconds)."""
+"""Pauses after the first, second, and every later failure in a row that counts (seconds)."""
+
+ONCE_MORE_SECONDS = 1.0
+"""The pause after the very first failure, which does not count: its session may be ending, or many
+clients have come at once (seconds)."""
 
 QUICK_SECONDS = (1.0, 5.0, 15.0)
 """Pauses before those where streams have moved over the port in this session (seconds): no firewall
@@ -29,7 +33,7 @@ class ProofSchedule:
         self._due: float | None = now
         self._failures = 0
         self._empty_calls = 0
-        self._pauses: tuple[float, ...] = RETRY_SECONDS
+        self._pauses: tuple[float, ...] = (ONCE_MORE_SECONDS, *RETRY_SECONDS)
 
     @property
     def is_proven(self) -> bool:

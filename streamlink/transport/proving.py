@@ -40,6 +40,10 @@ class ProvenCarrier:
         with self._changed:
             self._start()
 
+    def is_of(self, carrier: ProvableCarrier) -> bool:
+        """Return whether it is ``carrier`` that this tries."""
+        return carrier is self._carrier
+
     def is_ready(self, seconds: float) -> bool:
         """Return whether streams may use it; wait up to ``seconds`` for a try under way."""
         with self._changed:

@@ -83,6 +83,11 @@ class Registry:
             raise StreamAborted(AbortCode.SESSION_LOST, ended.reason, by_peer=False)
         return session
 
+    def has_ended(self, session_id: str) -> bool:
+        """Return whether there was such a session, as far as is remembered."""
+        with self._lock:
+            return session_id in self._ended
+
     def resumed(self, hello: Hello) -> Session:
         """Return the session that ``hello`` asks to resume.
 

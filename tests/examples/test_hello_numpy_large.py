@@ -23,8 +23,8 @@ SMALL = ("--keys", "4", "--key-size", "1MB")
 REPORTED = {
     "commit", "date", "model_bytes", "keys", "clients", "rounds", "weights", "compress",
     "base_rss_bytes", "initial_seconds", "seconds", "rounds_seconds", "contributors",
-    "wire_bytes_sent", "wire_bytes_received", "server_peak_bytes", "verified", "verdict",
-    "verify_seconds", "final_digest", "stored_bytes", "stored_share", "peak_rss_bytes",
+    "wire_bytes_sent", "wire_bytes_received", "carried_bytes", "server_peak_bytes", "verified",
+    "verdict", "verify_seconds", "final_digest", "stored_bytes", "stored_share", "peak_rss_bytes",
     "cpu_seconds", "processes",
 }  # fmt: skip
 OF_A_PROCESS = {

@@ -95,8 +95,8 @@ def test_a_stream_waits_for_a_try_that_is_under_way(pool: ThreadPoolExecutor) ->
     carrying.result(WAIT)
 
 
-def test_a_blocked_port_is_tried_again_after_1_5_and_15_minutes() -> None:
-    clock, port = VirtualClock(), Held(("blocked",) * 4)
+def test_a_blocked_port_is_tried_again_at_once_and_after_1_5_and_15_minutes() -> None:
+    clock, port = VirtualClock(), Held(("blocked",) * 5)
     port.may_answer.set()
     began = clock()
     with clock.running():
@@ -104,21 +104,21 @@ def test_a_blocked_port_is_tried_again_after_1_5_and_15_minutes() -> None:
         carrier.prefer(port)
         done = clock.condition()
         with done:
-            done.wait_for(lambda: port.tries >= 5, 60 + 300 + 900 + 900 + 1)
+            done.wait_for(lambda: port.tries >= 6, 1 + 60 + 300 + 900 + 900 + 1)
         carrier.close()
-    assert port.tries == 5
-    assert clock() - began >= 60 + 300 + 900 + 900
+    assert port.tries == 6
+    assert clock() - began >= 1 + 60 + 300 + 900 + 900
 
 
 def test_a_port_that_opens_later_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    clock, port = VirtualClock(), Held(("blocked", "blocked"))
+    clock, port = VirtualClock(), Held(("blocked",) * 3)
     port.may_answer.set()
     with caplog.at_level(logging.INFO, "streamlink.client"), clock.running():
         carrier = PreferredCarrier(Held(), clock=clock)
         carrier.prefer(port)
         done = clock.condition()
         with done:
-            done.wait_for(lambda: port.tries >= 3, 1000.0)
+            done.wait_for(lambda: port.tries >= 4, 1000.0)
         carrier.close()
     said = [each.message.partition(":")[0] for each in caplog.records]
     assert said == [

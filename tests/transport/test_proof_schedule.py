@@ -12,23 +12,23 @@ def test_it_is_tried_at_once_and_used_when_that_succeeds() -> None:
     assert (schedule.due, schedule.is_proven, schedule.failures) == (None, True, 0)
 
 
-def test_failures_are_followed_by_tries_after_1_5_and_15_minutes() -> None:
+def test_failures_are_followed_by_tries_after_a_second_and_1_5_and_15_minutes() -> None:
     schedule, now, pauses = ProofSchedule(0.0), 0.0, []
-    for _ in range(5):
+    for _ in range(6):
         pauses.append(schedule.failed(now))
         now += pauses[-1]
         assert schedule.due == now
-    assert pauses == [60.0, 300.0, 900.0, 900.0, 900.0]
+    assert pauses == [1.0, 60.0, 300.0, 900.0, 900.0, 900.0]
 
 
 def test_a_success_alone_does_not_end_the_row_of_failures() -> None:
     schedule = ProofSchedule(0.0)
     schedule.failed(0.0)
     schedule.succeeded()
-    assert schedule.failed(60.0) == 300.0
+    assert schedule.failed(1.0) == 60.0
     schedule.succeeded()
     schedule.moved()
-    assert schedule.failed(360.0) < 60.0
+    assert schedule.failed(61.0) == 1.0
 
 
 def test_a_port_that_has_carried_streams_is_tried_again_within_seconds_first() -> None:
@@ -57,11 +57,11 @@ def test_two_empty_calls_in_a_row_are_a_failure() -> None:
     assert not schedule.broke(10.0)
     schedule.succeeded()
     assert schedule.broke(20.0)
-    assert (schedule.due, schedule.failures) == (80.0, 1)
+    assert (schedule.due, schedule.failures) == (21.0, 1)
 
 
 def test_a_silent_call_is_a_failure_by_itself() -> None:
     schedule = ProofSchedule(0.0)
     schedule.succeeded()
     assert schedule.broke(10.0, was_silent=True)
-    assert schedule.due == 70.0
+    assert schedule.due == 11.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -32,6 +33,8 @@ that; a newer one takes the oldest's place (count)."""
 
 PROOF_SECONDS = 5.0
 """What a connection may take until it is proven, the handshake of TLS included (seconds)."""
+
+logger = logging.getLogger("streamlink.server")
 
 _GRACE_SECONDS = 1.0  # as the gRPC carrier gives its calls
 _PAUSE_SECONDS = 0.2  # after a connection that could not be accepted
@@ -98,6 +101,8 @@ class TcpListener:
         def run() -> None:
             try:
                 self._serve(call)
+            except _TooLate as error:
+                logger.debug("%s comes too late: %s", call.peer, error)
             except (OSError, EOFError, NotProven) as error:
                 # Scanners knock at any port, and a client that was cut off comes again. What we cut
                 # ourselves is no news.
@@ -157,7 +162,8 @@ class TcpListener:
             session = self._hub.registry.find(opening.session_id)
             key = self._hub.data_key(opening.session_id)
         except StreamlinkError as error:
-            raise NotProven(str(error)) from None
+            is_late = self._hub.registry.has_ended(opening.session_id)
+            raise (_TooLate if is_late else NotProven)(str(error)) from None
         if not Opening.is_proven(raw, key) or opening.epoch != self._hub.epoch:
             raise NotProven(f"it does not know the key of the session of {session.peer_name!r}")
         with self._lock:
@@ -167,6 +173,10 @@ class TcpListener:
             raise NotProven(f"an opening of {session.peer_name!r} came again")
         self._hub.reach.reached(session)
         return proof.answer(raw, key)
+
+
+class _TooLate(NotProven):
+    """It belongs to a session that has ended, as happens where both end at the same time."""
 
 
 class _Call:
