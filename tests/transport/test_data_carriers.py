@@ -153,4 +153,4 @@ def test_a_carrier_that_is_replaced_or_closed_leaves_no_thread() -> None:
         carrier.prefer(Held())
     carrier.close()
     carrier.prefer(Held())
-    until(lambda: threading.active_count() == before)
+    until(lambda: threading.active_count() <= before)  # of tests before, some may end late
