@@ -30,6 +30,7 @@ from benchmarks import (
     soak,
     sockets,
     straggler,
+    strategies,
     tls,
     traverse,
 )
@@ -48,6 +49,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "straggler": straggler.run,
     "traverse": traverse.run,
     "crowd": crowd.run,
+    "strategies": strategies.run,
     "cuts": cuts.run,
     "slow": slow.run,
     "flips": flips.run,
@@ -80,6 +82,7 @@ class What(StrEnum):
     straggler = "straggler"
     traverse = "traverse"
     crowd = "crowd"
+    strategies = "strategies"
     cuts = "cuts"
     slow = "slow"
     flips = "flips"
@@ -125,6 +128,8 @@ def main(
             measure = partial(soak.run, minutes=minutes)
         elif name == "cuts" and carrier != "grpc":
             measure = partial(measure, carrier=carrier)
+        elif name == "strategies" and json_file is not None:
+            measure = partial(measure, keep=partial(_keep, json_file, results))
         elif name in TIMED and seconds is not None:
             measure = partial(measure, seconds=seconds)
         results.append(measure(quick))
@@ -133,6 +138,10 @@ def main(
             write_json(json_file, results)  # after each: a later failure must not cost the earlier
     if any(result.met is False for result in results):
         raise typer.Exit(1)
+
+
+def _keep(json_file: Path, results: list[Result], so_far: Result) -> None:
+    write_json(json_file, [*results, so_far])
 
 
 if __name__ == "__main__":

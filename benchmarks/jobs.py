@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.relay import Link, Relay
 from benchmarks.worker import Port
 from streamlink.config import GrpcConfig
+from streamlink.model.computed import RangeFunction
+from streamlink.stores import SafetensorsStore
 
-__all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve"]
+__all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve", "stream"]
 
 STARTED_AT_ONCE = 8  # processes; more would only wait for each other's imports
 JOIN_SECONDS = 300.0
@@ -114,8 +117,14 @@ class Ran:
         return asdict(self)
 
 
-def run_job(job: Job, sites: Sequence[Site]) -> Ran:
+def run_job(job: Job, sites: Sequence[Site], folder: Path | None = None) -> Ran:
     """Run the job once, in fresh processes.
+
+    Args:
+        job: what the server runs.
+        sites: the clients.
+        folder: has the model, in ``model``, and gets the state of an aggregator, in ``state``; the
+            caller checks what became of the model. None: the model is computed, and checked here.
 
     Raises:
         WorkerFailed: a process failed, or a model is not what the rounds should give.
@@ -123,14 +132,18 @@ def run_job(job: Job, sites: Sequence[Site]) -> Ran:
     with ExitStack() as workers:
         # Ours, not the server's: a process that is ended cannot clean up.
         spool = workers.enter_context(tempfile.TemporaryDirectory(prefix="streamlink-benchmark-"))
-        facts = {"job": job.as_json(), "spool": spool if job.is_spooled else None}
+        facts = {
+            "job": job.as_json(),
+            "spool": spool if job.is_spooled else None,
+            "folder": str(folder) if folder else None,
+        }
         server = workers.enter_context(Worker("benchmarks.jobs:serve", facts, name="server"))
         address = server.expect("listening")["address"]
         clients = _joined(sites, address, workers)
         server.expect("ready")
         server.tell("go")
         ran = server.expect("ran", timeout_seconds=RUN_SECONDS)
-        if ran["wrong_bytes"] or ran["models"] != len(ran["rounds"]):
+        if not folder and (ran["wrong_bytes"] or ran["models"] != len(ran["rounds"])):
             raise WorkerFailed(f"{ran['models']} new models, {ran['wrong_bytes']} bytes are wrong")
         return Ran(
             tuple(ran["rounds"]),
@@ -163,13 +176,17 @@ def _joined(sites: Sequence[Site], address: str, workers: ExitStack) -> list[Wor
 # --- what the processes do ----------------------------------------------------------------------
 
 
-def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
+def serve(
+    port: Port, job: dict[str, Any], spool: str | None = None, folder: str | None = None
+) -> None:
     """Run the rounds when all clients are there and the word is given, and tell what came of it."""
     plan, done_at = Job.from_json(job), [0.0]
     rules = streamlink.RoundConfig(**plan.rules)
     streamlink.tune_allocator()
     port.mark_base()
-    store = GrowingStore(plan.layout, plan.grows)
+    computed = GrowingStore(plan.layout, plan.grows)
+    store = SafetensorsStore(Path(folder, "model")) if folder else computed
+    state = Path(folder, "state") if folder else None
     config = streamlink.LinkConfig(grpc=GrpcConfig(max_clients=max(16, plan.clients)))
 
     def on_event(event: streamlink.RoundEvent) -> None:
@@ -177,7 +194,9 @@ def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
             done_at.append(time.perf_counter())
 
     with streamlink.Server("127.0.0.1:0", config) as server:
-        rounds = streamlink.ScatterAndGather(server, store, rules, spool=spool, on_event=on_event)
+        rounds = streamlink.ScatterAndGather(
+            server, store, rules, spool=spool, state=state, on_event=on_event
+        )
         port.tell("listening", address=f"127.0.0.1:{server.port}")
         server.wait_for_peers(plan.clients, JOIN_SECONDS)
         port.tell("ready")
@@ -190,8 +209,8 @@ def serve(port: Port, job: dict[str, Any], spool: str | None) -> None:
         rounds=[_told(report) for report in reports],
         done_at=[at - done_at[0] for at in done_at[1:]],
         peak_bytes=peak_bytes,
-        models=store.models,
-        wrong_bytes=store.wrong_bytes,
+        models=computed.models,
+        wrong_bytes=computed.wrong_bytes,
     )
 
 
@@ -206,12 +225,14 @@ def line(port: Port, address: str, bandwidth: float, delay: float) -> None:
 
 def client(port: Port, address: str, name: str, added: float) -> None:
     """Serve rounds with a streaming executor that adds a number to every element."""
+    stream(port, address, name, lambda tensor, start, values: values + np.float32(added))
+
+
+def stream(port: Port, address: str, name: str, function: RangeFunction) -> None:
+    """Serve rounds with a streaming executor of this function."""
     streamlink.tune_allocator()
     port.mark_base()
-    executor = streamlink.StreamingExecutor(
-        lambda tensor, start, values: values + np.float32(added)
-    )
-    with streamlink.Client(address, name, executor) as here:
+    with streamlink.Client(address, name, streamlink.StreamingExecutor(function)) as here:
         port.tell("joined")
         here.run()
 

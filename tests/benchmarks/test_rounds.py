@@ -83,7 +83,7 @@ def test_a_mean_that_is_another_one_fails_the_run() -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", ["executors", "straggler", "traverse", "crowd"])
+@pytest.mark.parametrize("name", ["executors", "straggler", "traverse", "crowd", "strategies"])
 def test_a_quick_run_measures_and_judges_nothing(name: str) -> None:
     result = PROGRAMS[name](True)
     assert result.met is None
