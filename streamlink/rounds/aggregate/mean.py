@@ -7,6 +7,7 @@ integers are in ``integers``, those of float64 in ``compensated``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
@@ -89,6 +90,9 @@ class WeightedMean:
         # Added up as the elements will be, so that equal elements keep their value wherever no step
         # rounds; sum() would not do: it compensates for rounding since Python 3.12.
         self._total = reduce(add, shares)
+        # Times 1/total rounds twice, except for a power of two, such as 2 or 8 equal weights: there
+        # it is the same bits as a division, for two thirds of the time.
+        self._reciprocal = 1.0 / self._total if math.frexp(self._total)[0] == 0.5 else 1.0
         self._compensated = CompensatedMean(shares, differs)
         self._integers = IntegerMean(self._weights)
         self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)
@@ -175,9 +179,7 @@ class WeightedMean:
                 if product is term:
                     np.add(mean, term, out=mean)
                 product = term
-            if self._total != 1.0:
-                # Never times 1/total: that rounds twice.
-                np.divide(mean, self._total, out=mean)
+            self._divide(mean)
             is_finite &= round_into(mean, term, mask, out[block])
         return is_finite
 
@@ -212,8 +214,14 @@ class WeightedMean:
             if product is term:
                 np.add(shift, term, out=shift)
             product = term
-        if self._total != 1.0:
-            np.divide(shift, self._total, out=shift)
+        self._divide(shift)
+
+    def _divide(self, total: _Floats) -> None:
+        """Divide the sum of all products by that of the weights."""
+        if self._reciprocal != 1.0:
+            np.multiply(total, self._reciprocal, out=total)
+        elif self._total != 1.0:
+            np.divide(total, self._total, out=total)
 
     def _compensated_mean(self, inputs: Sequence[_Array], out: _Array, base: _Array | None) -> bool:
         room = self._scratch.reshape(-1)

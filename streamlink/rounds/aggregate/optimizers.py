@@ -51,7 +51,7 @@ class _Optimizer(NamedSettings):
 
     @property
     def slots(self) -> Mapping[str, float]:
-        """The state: its names, and what it begins with."""
+        """The state: its names, and what it begins with. First the momentum, a factor of steps."""
         raise NotImplementedError
 
     def scratch_bytes(self, clients: int) -> int:
@@ -213,7 +213,10 @@ class _Step:
         self._optimizer.step(shift, list(slots), spare)
         add_shift(shift, before, mask)
         is_finite = round_into(before, spare, mask, out)
-        for slot, values in zip(slots, state, strict=True):
+        momentum, *others = zip(slots, state, strict=True)
+        # A factor of every step: if that is finite, so is the momentum.
+        round_into(momentum[0], spare, mask, momentum[1], is_known_finite=is_finite)
+        for slot, values in others:
             is_finite &= round_into(slot, spare, mask, values)
         return is_finite
 

@@ -15,7 +15,9 @@ _Floats = npt.NDArray[np.float64]
 _Mask = npt.NDArray[np.bool_]
 
 
-def round_into(values: _Floats, spare: _Floats, mask: _Mask, out: _Array) -> bool:
+def round_into(
+    values: _Floats, spare: _Floats, mask: _Mask, out: _Array, *, is_known_finite: bool = False
+) -> bool:
     """Set ``out`` to ``values``, rounded once to its dtype; a NaN becomes the dtype's default one.
 
     Args:
@@ -23,11 +25,12 @@ def round_into(values: _Floats, spare: _Floats, mask: _Mask, out: _Array) -> boo
         spare: scratch memory, as long.
         mask: the same.
         out: of a floating point dtype; may be ``values`` itself.
+        is_known_finite: the caller knows that all values are: they need not be looked at.
 
     Returns:
         Whether all values are finite.
     """
-    is_finite = bool(np.isfinite(values, out=mask).all())
+    is_finite = is_known_finite or bool(np.isfinite(values, out=mask).all())
     if not is_finite:
         np.isnan(values, out=mask)
     if (grid := _GRIDS.get(out.dtype)) is not None:

@@ -61,6 +61,18 @@ def test_floats_are_the_float64_mean_in_order_rounded_once(
     assert mean(weights, *inputs).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("total", [0.5, 2.0, 8.0, 2.0**-300, 2.0**300])
+def test_a_total_that_is_a_power_of_two_divides_to_the_same_bits(total: float) -> None:
+    first, second = random_bits("F32", 500, 1), random_bits("F32", 500, 2)
+    with np.errstate(all="ignore"):
+        expected = first.astype(np.float64) * (total / 4) + second.astype(np.float64) * (
+            total * 3 / 4
+        )
+        rounded = (expected / total).astype(np.float32)
+    rounded[np.isnan(rounded)] = np.nan
+    assert mean([total / 4, total * 3 / 4], first, second).tobytes() == rounded.tobytes()
+
+
 def test_ones_stay_ones_though_their_weights_cannot_be_added_exactly() -> None:
     assert mean([0.1] * 10, *[values("F64", 1.0)] * 10).tolist() == [1.0]
 
