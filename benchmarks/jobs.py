@@ -24,7 +24,7 @@ from benchmarks.processes import Usage, Worker, WorkerFailed
 from benchmarks.relay import Link, Relay
 from benchmarks.worker import Port
 from streamlink.config import GrpcConfig
-from streamlink.model.computed import RangeFunction
+from streamlink.model import RangeFunction
 from streamlink.stores import SafetensorsStore
 
 __all__ = ["Job", "Line", "Ran", "Site", "client", "line", "opened", "run_job", "serve", "stream"]
