@@ -7,8 +7,11 @@ ports. The second port is a convenience: where it is taken, the server does with
 from __future__ import annotations
 
 import logging
+import socket
+from contextlib import suppress
 
 from streamlink.errors import AddressInUse, SecurityError
+from streamlink.transport.addresses import host_of
 from streamlink.transport.carrier_modules import ControlModule, DataModule
 from streamlink.transport.carriers import Listener
 from streamlink.transport.hub import Hub
@@ -43,9 +46,11 @@ class PortPair:
     def listen(self, hub: Hub) -> Listener:
         """Return what takes sessions; raises as ``ControlModule.new_listener``."""
         tries = 1 if self._port else _TRIES
-        # The system gives port after port; the one above is mostly free, and never for sure.
         for left in reversed(range(tries)):
-            listener = self._control.new_listener(f"{self._host}:{self._port}", hub)
+            # Looked for first, since a listener that is made warns of what it is asked to do; and
+            # again, since somebody else may take either port meanwhile.
+            port = self._port or _lower_of_a_free_pair(self._host)
+            listener = self._control.new_listener(f"{self._host}:{port}", hub)
             try:
                 self._above = self._listen_above(listener.port, hub)
                 return listener
@@ -65,6 +70,24 @@ class PortPair:
         if port + ABOVE > _LARGEST_PORT:
             raise AddressInUse("there is no port above it")
         return self._data.new_data_listener(f"{self._host}:{port + ABOVE}", hub)
+
+
+def _lower_of_a_free_pair(host: str) -> int:
+    """Return a port that is free, and so is the one above it; 0: none was found."""
+    (family, _, _, _, where), *_ = socket.getaddrinfo(
+        host_of(f"{host}:0"), 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    for _ in range(_TRIES):
+        with (
+            socket.socket(family) as lower,
+            socket.socket(family) as upper,
+            suppress(OSError, OverflowError),  # taken; there is none above the last
+        ):
+            lower.bind((where[0], 0))
+            port = int(lower.getsockname()[1])
+            upper.bind((where[0], port + ABOVE))
+            return port
+    return 0
 
 
 def _report(port: int, why: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlink.clock import running_time
-from streamlink.config import LinkConfig
+from streamlink.config import LinkConfig, SecurityConfig
 from streamlink.errors import AddressInUse
 from streamlink.protocol.frames import DataPort
 from streamlink.transport.carriers import DataSession
@@ -19,7 +19,7 @@ from tests.support.peers import SMALL, config
 
 AUTO = config(stream={"data_listen": "auto"})
 SESSION = DataSession("session", "epoch", bytes(32))
-TRIES = 50
+TRIES, FEW = 50, 5
 
 
 @pytest.fixture
@@ -40,6 +40,17 @@ def test_streams_are_taken_at_the_port_above_that_of_sessions(hubs: list[Hub]) -
     assert hub.data_ports == (DataPort("tcp", hub.port + 1, above=1),)
     with socket.create_connection(("127.0.0.1", hub.port + 1)):
         pass
+
+
+def test_whatever_port_is_free_a_server_warns_of_plain_text_once(
+    hubs: list[Hub], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = AUTO.model_copy(update={"security": SecurityConfig(insecure=True)})
+    with caplog.at_level(logging.WARNING):
+        for _ in range(FEW):
+            hub = listening(hubs, "0.0.0.0:0", asked)
+            assert hub.data_ports[0].port == hub.port + 1
+    assert len([each for each in caplog.messages if "plain text" in each]) == FEW
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "memory://a lab"])
