@@ -363,15 +363,21 @@ def test_a_connection_does_not_outlive_its_lifetime() -> None:
 
 
 def test_a_script_acts_after_bytes_and_after_seconds() -> None:
-    script = [
-        Step(action=lambda relay: relay.stall("up"), after_bytes=1000, direction="up"),
-        Step(action=Relay.resume, after_seconds=0.05),
-    ]
-    with a_line(script=script) as line:
+    def stall(relay: Relay) -> None:
+        relay.stall("up")
+        # Played from here, so that it cannot come before the stall on a busy machine.
+        relay.play([Step(action=resume, after_seconds=0.05)])
+
+    def resume(relay: Relay) -> None:
+        before.put(relay.counts.up_bytes)
+        relay.resume()
+
+    before = queue.SimpleQueue[int]()
+    with a_line(script=[Step(action=stall, after_bytes=1000, direction="up")]) as line:
         client, server = line.connect()
-        line.relay.resume()
         client.sendall(bytes(3000))
         assert take(server, 3000) == bytes(3000)
+    assert before.get(timeout=WAIT) == 1000
 
 
 def test_a_step_happens_before_the_next_byte_is_forwarded() -> None:
