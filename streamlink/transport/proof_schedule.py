@@ -6,7 +6,7 @@ takes a while and may be logged by whoever guards that network, so the pauses gr
 
 from __future__ import annotations
 
-__all__ = ["RETRY_SECONDS", "ProofSchedule"]
+__all__ = ["ProofSchedule"]
 
 RETRY_SECONDS = (60.0, 300.0, 900.0)
 """Pauses after the first, second, and every later failure in a row that counts (seconds)."""
@@ -33,6 +33,7 @@ class ProofSchedule:
         self._due: float | None = now
         self._failures = 0
         self._empty_calls = 0
+        self._pause = 0.0
         self._pauses: tuple[float, ...] = (ONCE_MORE_SECONDS, *RETRY_SECONDS)
 
     @property
@@ -50,6 +51,20 @@ class ProofSchedule:
         """Failures in a row (count); 0: it works, or has not been tried."""
         return self._failures
 
+    @property
+    def pause(self) -> float:
+        """How long the last failure keeps streams from it (seconds)."""
+        return self._pause
+
+    @property
+    def is_news(self) -> bool:
+        """Whether somebody should be told of the last failure.
+
+        That is the one of a row which begins the pauses of minutes. Those before it often pass,
+        and those after it say the same again.
+        """
+        return self._pause == RETRY_SECONDS[0]
+
     def succeeded(self) -> None:
         """A try has succeeded.
 
@@ -58,13 +73,12 @@ class ProofSchedule:
         """
         self._due = None
 
-    def failed(self, now: float) -> float:
-        """A try has failed; returns when the next one is due, in seconds from ``now``."""
-        pause = self._pauses[min(self._failures, len(self._pauses) - 1)]
+    def failed(self, now: float) -> None:
+        """A try has failed at ``now`` (seconds); the next one is due after a ``pause``."""
+        self._pause = self._pauses[min(self._failures, len(self._pauses) - 1)]
         self._failures += 1
         self._empty_calls = 0
-        self._due = now + pause
-        return pause
+        self._due = now + self._pause
 
     def moved(self) -> None:
         """A call over it has moved something."""

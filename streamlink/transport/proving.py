@@ -9,7 +9,7 @@ from collections.abc import Callable
 from streamlink.clock import Clock
 from streamlink.transport.carriers import CallEnd, ClientCall, ProvableCarrier
 from streamlink.transport.log import noted
-from streamlink.transport.proof_schedule import RETRY_SECONDS, ProofSchedule
+from streamlink.transport.proof_schedule import ProofSchedule
 
 __all__ = ["PROVE_SECONDS", "ProvenCarrier"]
 
@@ -62,9 +62,9 @@ class ProvenCarrier:
                 self._schedule.moved()
             if end is CallEnd.ENDED or self._is_closed:
                 return end
-            now = self._clock()
-            if self._schedule.broke(now, was_silent=end is CallEnd.CUT and not has_moved):
-                _report(self._carrier.where, _MOVES_NOTHING, (self._schedule.due or now) - now)
+            was_silent = end is CallEnd.CUT and not has_moved
+            if self._schedule.broke(self._clock(), was_silent=was_silent):
+                self._report(_MOVES_NOTHING)
         return end
 
     def renew(self) -> None:
@@ -131,18 +131,18 @@ class ProvenCarrier:
         self._schedule.succeeded()
 
     def _fail(self, why: str) -> None:
-        _report(self._carrier.where, why, self._schedule.failed(self._clock()))
+        self._schedule.failed(self._clock())
+        self._report(why)
 
-
-def _report(where: str, why: str, pause: float) -> None:
-    # The first pause of a minute comes once in a row of failures; the others are no news.
-    logger.log(
-        logging.WARNING if pause == RETRY_SECONDS[0] else logging.DEBUG,
-        "%s cannot be used from here: %s; streams use the connection of the session instead, which "
-        "is slower. Let connections to this port through, here and at the server; it is tried "
-        "again in %g s",
-        where,
-        why,
-        pause,
-        extra=noted("data port failed", where=where, reason=why, next_try_seconds=pause),
-    )
+    def _report(self, why: str) -> None:
+        where, pause = self._carrier.where, self._schedule.pause
+        logger.log(
+            logging.WARNING if self._schedule.is_news else logging.DEBUG,
+            "%s cannot be used from here: %s; streams use the connection of the session instead, "
+            "which is slower. Let connections to this port through, here and at the server; it is "
+            "tried again in %g s",
+            where,
+            why,
+            pause,
+            extra=noted("data port failed", where=where, reason=why, next_try_seconds=pause),
+        )

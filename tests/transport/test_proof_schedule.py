@@ -15,7 +15,8 @@ def test_it_is_tried_at_once_and_used_when_that_succeeds() -> None:
 def test_failures_are_followed_by_tries_after_a_second_and_1_5_and_15_minutes() -> None:
     schedule, now, pauses = ProofSchedule(0.0), 0.0, []
     for _ in range(6):
-        pauses.append(schedule.failed(now))
+        schedule.failed(now)
+        pauses.append(schedule.pause)
         now += pauses[-1]
         assert schedule.due == now
     assert pauses == [1.0, 60.0, 300.0, 900.0, 900.0, 900.0]
@@ -25,10 +26,26 @@ def test_a_success_alone_does_not_end_the_row_of_failures() -> None:
     schedule = ProofSchedule(0.0)
     schedule.failed(0.0)
     schedule.succeeded()
-    assert schedule.failed(1.0) == 60.0
+    schedule.failed(1.0)
+    assert schedule.due == 61.0
     schedule.succeeded()
     schedule.moved()
-    assert schedule.failed(61.0) == 1.0
+    schedule.failed(61.0)
+    assert schedule.due == 62.0
+
+
+def test_only_the_failure_that_begins_the_pauses_of_minutes_is_news() -> None:
+    schedule, news = ProofSchedule(0.0), []
+    for _ in range(4):
+        schedule.failed(0.0)
+        news.append(schedule.is_news)
+    assert news == [False, True, False, False]
+    schedule.moved()
+    news.clear()
+    for _ in range(5):
+        schedule.failed(0.0)
+        news.append(schedule.is_news)
+    assert news == [False, False, False, True, False]
 
 
 def test_a_port_that_has_carried_streams_is_tried_again_within_seconds_first() -> None:
@@ -36,7 +53,8 @@ def test_a_port_that_has_carried_streams_is_tried_again_within_seconds_first() -
     schedule.succeeded()
     schedule.moved()
     for _ in range(7):
-        pauses.append(schedule.failed(now))
+        schedule.failed(now)
+        pauses.append(schedule.pause)
         now += pauses[-1]
     assert pauses == [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 900.0]
 
