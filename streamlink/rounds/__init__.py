@@ -7,6 +7,8 @@ the new model; ``lockstep`` does so while they arrive, ``spool`` after it has st
 """
 
 from streamlink.rounds.averaged import AveragedModel
+from streamlink.rounds.choice import Choice
+from streamlink.rounds.clients import ClientRecord
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.evaluate.best import Standing
 from streamlink.rounds.evaluate.report import Evaluation
@@ -18,7 +20,9 @@ from streamlink.rounds.report import ClientProgress, RoundReport
 
 __all__ = [
     "AveragedModel",
+    "Choice",
     "ClientProgress",
+    "ClientRecord",
     "Evaluation",
     "EventKind",
     "JobState",

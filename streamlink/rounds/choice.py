@@ -1,7 +1,8 @@
 """Which of the connected clients a round asks: all, a fraction, or what a function says. Pure.
 
-A choice depends on the round's number and the names of the clients alone. The ledger records it
-before any client is asked, so a round that is resumed asks the same ones, whoever is back by then.
+A choice depends on the round's number and on what is known of the clients (``clients``). The ledger
+records it before any client is asked, so a round that is resumed asks the same ones, whoever is
+back by then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pydantic import Field
 from streamlink.config import RoundConfig
 from streamlink.errors import RoundError
 from streamlink.rounds.aggregate.named import NamedSettings, named_of
+from streamlink.rounds.clients import ClientRecord
 
 __all__ = [
     "CHOICES",
@@ -26,8 +28,11 @@ __all__ = [
     "require_choosable",
 ]
 
-Choice = Callable[[int, Sequence[str]], Collection[str]]
-"""``choice(number, names)`` returns which of ``names``, which are sorted, round ``number`` asks."""
+Choice = Callable[[int, Sequence[ClientRecord]], Collection[ClientRecord | str]]
+"""``choice(number, clients)`` returns which of ``clients`` round ``number`` asks, or their names.
+
+``clients`` are those that are connected, in the order of their names.
+"""
 
 
 class Everyone(NamedSettings):
@@ -35,9 +40,9 @@ class Everyone(NamedSettings):
 
     name = "all"
 
-    def __call__(self, number: int, names: Sequence[str]) -> Collection[str]:
+    def __call__(self, number: int, clients: Sequence[ClientRecord]) -> Collection[ClientRecord]:
         """Return all of them."""
-        return names
+        return clients
 
 
 class Fraction(NamedSettings):
@@ -52,12 +57,12 @@ class Fraction(NamedSettings):
     seed: int = 0
     """Number of the draw: another one draws other clients."""
 
-    def __call__(self, number: int, names: Sequence[str]) -> Collection[str]:
+    def __call__(self, number: int, clients: Sequence[ClientRecord]) -> Collection[ClientRecord]:
         """Return those that are drawn."""
-        count = max(self.least, math.ceil(self.share * len(names)))
+        count = max(self.least, math.ceil(self.share * len(clients)))
         # Highest random weight (rendezvous hashing): one client more or less changes the draw by
         # one client at most, and no generator's state has to be kept.
-        return sorted(names, key=lambda name: self._lot(number, name))[:count]
+        return sorted(clients, key=lambda each: self._lot(number, each.name))[:count]
 
     def _lot(self, number: int, name: str) -> bytes:
         return hashlib.sha256(f"{self.seed}:{number}:{name}".encode()).digest()
@@ -86,20 +91,23 @@ def require_choosable(choice: Choice, rules: RoundConfig) -> None:
         )
 
 
-def chosen_by(choice: Choice, number: int, names: Collection[str]) -> frozenset[str]:
-    """Return which of ``names`` round ``number`` asks.
+def chosen_by(choice: Choice, number: int, clients: Sequence[ClientRecord]) -> frozenset[str]:
+    """Return the names of those of ``clients`` that round ``number`` asks.
 
     Raises:
         RoundError: the choice raised an error, or returned a name that is not among them.
     """
-    known = sorted(names)
+    known = [each.name for each in clients]
     try:
-        chosen = frozenset(choice(number, known))
+        chosen = frozenset(
+            each.name if isinstance(each, ClientRecord) else each
+            for each in choice(number, clients)
+        )
     except Exception as error:
         raise RoundError(f"the choice of clients for round {number} failed: {error!r}") from error
-    if unknown := sorted(chosen.difference(known)):
+    if unknown := sorted(map(str, chosen.difference(known))):
         raise RoundError(
             f"round {number} was to ask {', '.join(unknown)}, and connected are "
-            f"{', '.join(known) or 'no clients'}; return some of the names that were given"
+            f"{', '.join(known) or 'no clients'}; return some of the clients that were given"
         )
     return chosen

@@ -32,6 +32,7 @@ from streamlink.rounds.aggregate.combiner import PIECE_BYTES
 from streamlink.rounds.aggregate.state import StateKeeper, keeper_of, state_bytes
 from streamlink.rounds.aggregate.validate import WEIGHTS_ALLOWED, is_weight
 from streamlink.rounds.choice import Choice, Everyone, choice_of, chosen_by, require_choosable
+from streamlink.rounds.clients import ClientBook
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobState, JobTracker
 from streamlink.rounds.judge import Judge
@@ -86,8 +87,8 @@ class ScatterAndGather:
         state: a directory of this job alone for what the aggregator keeps from round to round; each
             slot of it takes the room of up to two models on the disk. With a ledger a resumed job
             continues with it; a job that begins anew removes it.
-        choose: ``choose(number, names)`` returns which of the connected clients a round asks;
-            None: ``config.choose``.
+        choose: ``choose(number, clients)`` returns which of the connected clients a round asks, by
+            what is known of each (``streamlink.rounds.ClientRecord``); None: ``config.choose``.
         schedules: facts that tasks get and that change from round to round: name → a function of
             the round's number, from 0 for the first; see ``streamlink.schedules``. None:
             ``config.schedules``.
@@ -160,10 +161,11 @@ class ScatterAndGather:
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger, self._store, self._config, job=job, resume=resume)
         self._ledger = ledger
+        book = ClientBook(server.clock, ledger.records if ledger is not None else None)
         if ledger is not None:
             ledger.use_aggregator(str(aggregator))
             # Before anything else gets the store: no commit may bypass the ledger.
-            self._store = ledger.guard(self._store)
+            self._store = ledger.guard(self._store, lambda: book.expected)
             for client, reason in ledger.barred.items():
                 server.bar(client, reason)
         self._spool = Path(spool) if spool is not None else None
@@ -178,6 +180,7 @@ class ScatterAndGather:
             schedules_of(self._config.schedules) if schedules is None else Schedules(schedules),
             stop=StopSignal(server.cancel, cancel or CancelToken()),
             tracker=JobTracker(job, server.clock), clock=server.clock, keeper=keeper,
+            book=book,
         )  # fmt: skip
         self._lockstep = Lockstep(server, self._store, self._plan)
         self._spooled: SpooledRound | None = None
@@ -289,6 +292,7 @@ class ScatterAndGather:
         # Before the events: what is announced as done must still be done after a restart.
         if self._ledger is not None:
             self._ledger.complete(report)
+        self._plan.book.advance()
         # Clients whose updates were recovered were not waited for: the next round waits for them.
         self._has_waited = self._has_waited and not self._recovered
         self._recovered = []
@@ -452,7 +456,7 @@ class ScatterAndGather:
         # An earlier server may have begun this round: it continues with the clients it chose.
         if ledger is not None and (before := ledger.chosen(number)) is not None:
             return before
-        chosen = chosen_by(self._choice, number, names)
+        chosen = chosen_by(self._choice, number, self._plan.book.of(names))
         if ledger is not None:
             ledger.choose(number, chosen)
         return chosen

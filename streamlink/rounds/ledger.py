@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from streamlink.model.interfaces import (
     Progress,
 )
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.clients import ClientRecord
 from streamlink.rounds.durable import aside_of, write_durably
 from streamlink.rounds.evaluate.best import Standing
 from streamlink.rounds.ledger_page import Intent, Page, encode_page, newest, read_page, report_of
@@ -177,6 +178,11 @@ class Ledger:
         """Clients that an operator has excluded, and why."""
         return dict(self._page.barred)
 
+    @property
+    def records(self) -> dict[str, ClientRecord]:
+        """What is known of each client, from the rounds that are committed."""
+        return {name: ClientRecord(**facts) for name, facts in self._page.records.items()}
+
     # --- changes ----------------------------------------------------------------
 
     def use_aggregator(self, name: str) -> None:
@@ -206,14 +212,31 @@ class Ledger:
         names = self._page.chosen.get(str(number))
         return frozenset(names) if names is not None else None
 
-    def guard(self, store: ModelStore) -> ModelStore:
-        """Wrap ``store``, so that each commit first records its intent here."""
-        return _GuardedStore(store, self)
+    def guard(
+        self,
+        store: ModelStore,
+        expected: Callable[[], Mapping[str, ClientRecord] | None] = lambda: None,
+    ) -> ModelStore:
+        """Wrap ``store``, so that each commit first records its intent here.
 
-    def intend(self, digest: str) -> None:
-        """Record that the next round's model is about to be committed."""
-        intent = Intent(self.next_round, self._present, digest)
-        self._write(intent=intent)
+        Args:
+            store: to be wrapped.
+            expected: called before each commit; returns what ``intend`` gets.
+        """
+        return _GuardedStore(store, self, expected)
+
+    def intend(self, digest: str, expected: Mapping[str, ClientRecord] | None = None) -> None:
+        """Record that the next round's model is about to be committed.
+
+        Args:
+            digest: of that model; empty: unknown.
+            expected: what will be known of the clients once it is; None: what is known now.
+        """
+        intent, facts = Intent(self.next_round, self._present, digest), self._page.records
+        if expected is not None:
+            facts = {name: asdict(record) for name, record in expected.items()}
+        # In one write: a restarted server that finds the model there knows the clients, too.
+        self._write(intent=intent, expected=facts)
 
     def complete(self, report: RoundReport) -> None:
         """Record that a round is done."""
@@ -221,8 +244,8 @@ class Ledger:
         # The digest of the intent saves reading the model that was just written.
         self._present = intent.digest if intent and intent.digest else self._name_present()
         reports = newest((*self._page.reports, asdict(report)))
-        done = self._page.done + 1
-        self._write(intent=None, done=done, digest=self._present, reports=reports)
+        with self._lock:
+            self._put(replace(self._page.committed(self._present), reports=reports))
 
     def evaluated(self, report: RoundReport, standing: Standing | None = None) -> None:
         """Record the evaluation of the last committed model, in its round's report.
@@ -350,7 +373,10 @@ class Ledger:
 
     def _write(self, **changes: Any) -> None:
         with self._lock:
-            page = replace(self._page, **changes)
+            self._put(replace(self._page, **changes))
+
+    def _put(self, page: Page) -> None:
+        with self._lock:
             write_durably(self.path, encode_page(page), _NOT_WRITTEN)
             # Only once the disk has it: after a write that failed, memory and file still agree.
             self._page = page
@@ -371,9 +397,15 @@ class _KnowsDigest(Protocol):
 class _GuardedStore:
     """A store that records the intent of each commit in a ledger."""
 
-    def __init__(self, store: ModelStore, ledger: Ledger) -> None:
+    def __init__(
+        self,
+        store: ModelStore,
+        ledger: Ledger,
+        expected: Callable[[], Mapping[str, ClientRecord] | None],
+    ) -> None:
         self._store = store
         self._ledger = ledger
+        self._expected = expected
 
     def open(self) -> ModelSource:
         return self._store.open()
@@ -384,7 +416,7 @@ class _GuardedStore:
         def commit(progress: Progress | None) -> None:
             digest = sink.digest() if isinstance(sink, _KnowsDigest) else None
             # Write-ahead: a kill between the two lines leaves an intent whose round is run again.
-            self._ledger.intend(digest or "")
+            self._ledger.intend(digest or "", self._expected())
             sink.commit(progress)
 
         return CommitSink(sink, commit)

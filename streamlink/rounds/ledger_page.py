@@ -82,6 +82,10 @@ class Page:
     """The clients that the round that began last asks, under its number; empty: all of them."""
     stopped: str = ""
     """Why the job ended early; empty: it did not."""
+    records: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """What is known of each client; see ``clients``."""
+    expected: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """What will be known once the intended model is committed."""
 
     @property
     def is_finished(self) -> bool:
@@ -92,12 +96,19 @@ class Page:
         """Return the page after its intent is settled; None: it does not know model ``present``."""
         intent = self.intent
         if intent is not None and present == intent.replaces:  # killed before the commit
-            return replace(self, intent=None)
+            return replace(self, intent=None, expected={})
         # Killed after it. A store that cannot tell its digest before the commit has left the intent
         # without one: then any model but the old one must be the new one.
         if intent is not None and present == (intent.digest or present):
-            return replace(self, intent=None, done=self.done + 1, digest=present)
+            return self.committed(present)
         return self if intent is None and present == (self.digest or present) else None
+
+    def committed(self, digest: str) -> Page:
+        """Return the page after the intended model was committed."""
+        return replace(
+            self, intent=None, done=self.done + 1, digest=digest,
+            records=self.expected, expected={},
+        )  # fmt: skip
 
 
 def encode_page(page: Page) -> bytes:

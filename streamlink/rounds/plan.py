@@ -15,6 +15,7 @@ from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
 from streamlink.rounds.aggregate.combiner import Step
 from streamlink.rounds.aggregate.state import StateKeeper
+from streamlink.rounds.clients import ClientBook
 from streamlink.rounds.events import EventKind, RoundEvent
 from streamlink.rounds.job_state import JobTracker
 from streamlink.rounds.report import RoundReport
@@ -46,6 +47,8 @@ class Plan:
     """Has the state of the aggregator, if it keeps one."""
     clock: Clock = field(kw_only=True)
     tracker: JobTracker = field(kw_only=True)
+    book: ClientBook = field(kw_only=True)
+    """What is known of the clients, for the choice of those of the next round."""
     stop: StopSignal = field(default_factory=StopSignal)
 
     def weigh(self, peer_name: str, given: float) -> float:
@@ -98,6 +101,7 @@ class Plan:
         event = RoundEvent(kind, attempt, peer_name, detail, report)
         # Noted first: the state shows how far the round was, whatever ends it here.
         self.tracker.note(event)
+        self.book.note(event)
         # Where the round is over already, done or failed, the order takes effect at the next event.
         if kind not in _PAST:
             self.stop.check()

@@ -17,6 +17,7 @@ from streamlink.errors import CorruptStore, RoundError, StoreError, StoreFull
 from streamlink.link.server import Server
 from streamlink.model.copy import copy_model
 from streamlink.model.interfaces import ModelSource, ModelStore
+from streamlink.rounds.clients import ClientRecord
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.ledger import Ledger, model_id
 from streamlink.rounds.report import RoundReport
@@ -119,6 +120,22 @@ def test_a_model_that_was_committed_before_the_kill_is_a_round_that_is_done(
     assert (again.next_round, again.rounds, len(again.reports)) == (2, 2, 1)
     place.run(again, 1)
     assert place.ledger().is_finished
+
+
+def test_what_is_known_of_the_clients_changes_with_the_model_and_with_nothing_else(
+    place: Place,
+) -> None:
+    known, later = ({"site-1": ClientRecord("site-1", rounds)} for rounds in (1, 2))
+    ledger = place.ledger()
+    copy_model(model(1), ledger.guard(place.store, lambda: known).begin(ODD))
+    ledger.complete(report(0))
+    assert ledger.records == place.ledger().records == known
+    ledger.intend("1234", later)
+    assert ledger.records == place.ledger().records == known  # killed before the commit
+    copy_model(model(2), ledger.guard(place.store, lambda: later).begin(ODD))
+    assert place.ledger().records == later  # killed right after it
+    ledger.complete(report(1))
+    assert ledger.records == later
 
 
 @pytest.mark.parametrize("place", ["none", "zstd"], indirect=True)

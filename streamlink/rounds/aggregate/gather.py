@@ -93,6 +93,10 @@ class GatherRules:
     keeper: StateKeeper | None = None
     """Has the aggregator's state; None: it keeps none."""
 
+    on_whole: Callable[[Gather], None] = lambda _: None
+    """Called once all updates are whole, so that their weights and metrics are known, and before
+    the commit."""
+
     on_step: Callable[[Step], None] = lambda _: None
     """Called at each step, in the gathering's thread; what it raises fails the round."""
 
@@ -203,6 +207,7 @@ class Gather:
         for source in self._sources:
             self._wait(source, source.finish)
             self._check_metrics(source)
+        self._rules.on_whole(self)
         with self._notifying(lambda each: each.committing()):
             self._rules.on_step(Step.AGGREGATED)
         self._commit()

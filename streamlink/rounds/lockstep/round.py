@@ -202,6 +202,12 @@ class Lockstep:
                 non_finite=rules.non_finite,
                 aggregator=self._plan.aggregator,
                 keeper=self._plan.keeper,
+                on_whole=lambda gather: self._plan.book.expect(
+                    scatter.attempt.round,
+                    gather.weights,
+                    gather.client_metrics,
+                    rule.missing(gather.weights),
+                ),
                 on_step=lambda step: self._plan.emit_step(step, scatter.attempt),
                 downstream=downstream,
                 check=self._plan.stop.check,

@@ -256,14 +256,16 @@ class SpooledRound:
                 self._forget(failed.peer_name, failed, spool, rule)
         for name in spool.arrived:
             self._close(name)
-        missing = {name: str(error) for name, error in self._failures.items()}
         seconds = self._clock() - began
         recovered = {each.peer_name for each in self._recovered} & gather.weights.keys()
         return RoundReport(
             self._attempt.round, max(self._attempts.values(), default=1), seconds, gather.weights,
-            gather.metrics, missing, self._metadata, tuple(sorted(recovered)),
+            gather.metrics, self._missing(), self._metadata, tuple(sorted(recovered)),
             gather.client_metrics,
         )  # fmt: skip
+
+    def _missing(self) -> dict[str, str]:
+        return {name: str(error) for name, error in self._failures.items()}
 
     def _combined(self, source: ModelSource, spool: Spool) -> Gather:
         arrived = spool.arrived.items()
@@ -274,6 +276,9 @@ class SpooledRound:
             non_finite=self._plan.rules.non_finite,
             aggregator=self._plan.aggregator,
             keeper=self._plan.keeper,
+            on_whole=lambda gather: self._plan.book.expect(
+                self._attempt.round, gather.weights, gather.client_metrics, self._missing()
+            ),
             on_step=lambda step: self._plan.emit_step(step, self._attempt),
             check=lambda: self._check(updates),
         )
