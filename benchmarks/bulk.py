@@ -21,21 +21,13 @@ from benchmarks.arrays import (
     make_target,
     tune_allocator,
 )
-from benchmarks.peers import (
-    COLUMNS,
-    PEERS,
-    PLAIN,
-    Peer,
-    Run,
-    row,
-    runs_json,
-    runs_of,
-)
-from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave
+from benchmarks.peers import PEERS, PLAIN, Peer
+from benchmarks.side_by_side import Claim, side_by_side
+from benchmarks.stats import MIN_PAIRS, Comparison, Result
 from benchmarks.worker import Port
 from streamlink.stores import ArrayModel
 
-__all__ = ["STREAMLINK", "run", "streamlink_receiver", "streamlink_sender"]
+__all__ = ["STREAMLINK", "is_met", "run", "streamlink_receiver", "streamlink_sender"]
 
 AT_LEAST = 0.85  # of plain grpcio, same bytes, same machine
 
@@ -123,41 +115,13 @@ def link_config(plan: Load, *files: str) -> streamlink.LinkConfig:
 
 def run(quick: bool) -> Result:
     """Measure streamlink and all peers in turn, and compare pair by pair."""
-    load = Load(total_bytes=GiB if quick else 4 * GiB)
-    present = [STREAMLINK, *(peer for peer in PEERS if not peer.missing)]
-    results = interleave(runs_of(present, load), pairs=1 if quick else MIN_PAIRS)
-    ratios = ratios_to_peers(results)
-    skipped = [peer.missing for peer in PEERS if peer.missing]
-    return Result(
-        name="bulk",
-        claim=f"one stream moves at least {AT_LEAST:.2f} x plain grpcio",
-        columns=(*COLUMNS, "streamlink is"),
-        rows=tuple((*row(name, runs), _ratio(ratios, name)) for name, runs in results.items())
-        + tuple((words, "", "", "", "", "") for words in skipped),
-        facts={
-            "load": load.as_json(),
-            "runs": runs_json(results),
-            "ratios": {name: list(found.ratios) for name, found in ratios.items()},
-            "skipped": skipped,
-        },
-        met=None if quick else is_met(ratios),
+    claim = Claim(
+        "bulk", f"one stream moves at least {AT_LEAST:.2f} x plain grpcio", STREAMLINK, is_met
     )
-
-
-def ratios_to_peers(results: dict[str, list[Run]]) -> dict[str, Comparison]:
-    """Return streamlink's rate over each peer's, pair by pair."""
-    ours = [run.rate for run in results[STREAMLINK.name]]
-    return {
-        name: compare(STREAMLINK.name, ours, name, [run.rate for run in runs])
-        for name, runs in results.items()
-        if name != STREAMLINK.name
-    }
+    load = Load(total_bytes=GiB if quick else 4 * GiB)
+    return side_by_side(claim, (STREAMLINK, *PEERS), load, pairs=1 if quick else MIN_PAIRS)
 
 
 def is_met(ratios: dict[str, Comparison]) -> bool:
     """Tell whether the median reaches the bound against plain grpcio as it comes."""
     return ratios[PLAIN.name].summary.median >= AT_LEAST
-
-
-def _ratio(ratios: dict[str, Comparison], name: str) -> str:
-    return f"{ratios[name]}, {ratios[name].verdict}" if name in ratios else ""

@@ -10,11 +10,12 @@ from typing import Any
 
 from benchmarks.arrays import GiB, Load
 from benchmarks.bulk import STREAMLINK, streamlink_receiver
-from benchmarks.peers import COLUMNS, FLIGHT, PLAIN_TUNED, Peer, Run, row, runs_json, runs_of
-from benchmarks.stats import MIN_PAIRS, Comparison, Result, compare, interleave
+from benchmarks.peers import FLIGHT, PLAIN_TUNED, Peer
+from benchmarks.side_by_side import Claim, side_by_side
+from benchmarks.stats import MIN_PAIRS, Comparison, Result
 from benchmarks.worker import Port
 
-__all__ = ["AT_LEAST", "PEERS", "grpc_receiver", "ratios_of", "run", "tcp_receiver"]
+__all__ = ["AT_LEAST", "OVER_TCP", "PEERS", "grpc_receiver", "is_met", "run", "tcp_receiver"]
 
 RAW = "raw TCP"
 _SENDER = "benchmarks.peer_socket:sender"
@@ -22,9 +23,9 @@ _RAW_PEERS = (
     Peer(RAW, "benchmarks.peer_socket:receiver", _SENDER),
     Peer(f"{RAW}, MSG_WAITALL", "benchmarks.peer_socket:waiting_receiver", _SENDER),
 )
-_OVER_TCP = Peer("streamlink, tcp", "benchmarks.carriers:tcp_receiver", STREAMLINK.sender, True)
+OVER_TCP = Peer("streamlink, tcp", "benchmarks.carriers:tcp_receiver", STREAMLINK.sender, True)
 _OVER_GRPC = Peer("streamlink, grpc", "benchmarks.carriers:grpc_receiver", STREAMLINK.sender, True)
-PEERS = (_OVER_TCP, _OVER_GRPC, *_RAW_PEERS, FLIGHT, PLAIN_TUNED)
+PEERS = (OVER_TCP, _OVER_GRPC, *_RAW_PEERS, FLIGHT, PLAIN_TUNED)
 
 AT_LEAST = {RAW: 0.75, FLIGHT.name: 1.5, PLAIN_TUNED.name: 1.2}
 """What streamlink over TCP reaches, as a multiple of each."""
@@ -42,35 +43,11 @@ def grpc_receiver(port: Port, load: dict[str, Any]) -> None:
 
 def run(quick: bool) -> Result:
     """Measure all in turn: 4 GiB each (quick: 256 MiB, once)."""
-    load = Load(total_bytes=GiB // 4 if quick else 4 * GiB)
-    present = [peer for peer in PEERS if not peer.missing]
-    results = interleave(runs_of(present, load), pairs=1 if quick else MIN_PAIRS)
-    ratios, skipped = ratios_of(results), [peer.missing for peer in PEERS if peer.missing]
     said = ", ".join(f"{least:g} x {name}" for name, least in AT_LEAST.items())
-    return Result(
-        name="carriers",
-        claim=f"one stream over TCP, hash and acks on, moves at least {said}",
-        columns=(*COLUMNS, "streamlink over tcp is"),
-        rows=tuple((*row(name, runs), str(ratios.get(name, ""))) for name, runs in results.items())
-        + tuple((words, "", "", "", "", "") for words in skipped),
-        facts={
-            "load": load.as_json(),
-            "runs": runs_json(results),
-            "ratios": {name: list(found.ratios) for name, found in ratios.items()},
-            "skipped": skipped,
-        },
-        met=None if quick else is_met(ratios),
-    )
-
-
-def ratios_of(results: dict[str, list[Run]]) -> dict[str, Comparison]:
-    """Return the rate over TCP over each other's, pair by pair."""
-    ours = [run.rate for run in results[_OVER_TCP.name]]
-    return {
-        name: compare(_OVER_TCP.name, ours, name, [run.rate for run in runs])
-        for name, runs in results.items()
-        if name != _OVER_TCP.name
-    }
+    words = f"one stream over TCP, hash and acks on, moves at least {said}"
+    load = Load(total_bytes=GiB // 4 if quick else 4 * GiB)
+    claim = Claim("carriers", words, OVER_TCP, is_met)
+    return side_by_side(claim, PEERS, load, pairs=1 if quick else MIN_PAIRS)
 
 
 def is_met(ratios: dict[str, Comparison]) -> bool:

@@ -10,12 +10,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 
 from benchmarks.arrays import GiB, Load
-from benchmarks.bulk import AT_LEAST, STREAMLINK, is_met, ratios_to_peers
-from benchmarks.peers import COLUMNS, PLAIN, PLAIN_TUNED, Peer, row, runs_json, runs_of
-from benchmarks.stats import MIN_PAIRS, Result, interleave
+from benchmarks.bulk import AT_LEAST, STREAMLINK, is_met
+from benchmarks.peers import PLAIN, PLAIN_TUNED, Peer
+from benchmarks.side_by_side import Claim, side_by_side
+from benchmarks.stats import Result
 
 __all__ = ["make_certificates", "run"]
 
@@ -48,18 +48,10 @@ def make_certificates(folder: str) -> None:
 
 def compare_with_tls(load: Load, pairs: int, peers: Sequence[Peer] = PEERS) -> Result:
     """Move ``load`` by each means in turn; fewer than ``MIN_PAIRS`` pairs judge nothing."""
-    results = interleave(runs_of(list(peers), load), pairs=pairs)
-    ratios = ratios_to_peers(results)
-    shown = {name: f"{found}, {found.verdict}" for name, found in ratios.items()}
-    return Result(
-        name="tls",
-        claim=f"one stream with TLS moves at least {AT_LEAST:.2f} x plain grpcio with TLS",
-        columns=(*COLUMNS, "streamlink is"),
-        rows=tuple((*row(name, runs), shown.get(name, "")) for name, runs in results.items()),
-        facts={
-            "load": replace(load, certificates="made for the run").as_json(),
-            "runs": runs_json(results),
-            "ratios": {name: list(found.ratios) for name, found in ratios.items()},
-        },
-        met=is_met(ratios) if pairs >= MIN_PAIRS else None,
+    claim = Claim(
+        "tls",
+        f"one stream with TLS moves at least {AT_LEAST:.2f} x plain grpcio with TLS",
+        STREAMLINK,
+        is_met,
     )
+    return side_by_side(claim, peers, load, pairs)

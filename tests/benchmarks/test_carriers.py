@@ -8,6 +8,7 @@ from benchmarks import carriers
 from benchmarks.__main__ import PROGRAMS
 from benchmarks.peers import Run
 from benchmarks.processes import Usage
+from benchmarks.side_by_side import ratios_to
 
 NOTHING = Usage(0, 0, 0.0, 0)
 
@@ -38,4 +39,4 @@ def test_it_can_be_asked_for_by_name() -> None:
     ],
 )
 def test_each_bound_has_to_be_reached(slower: dict[str, float], is_met: bool) -> None:
-    assert carriers.is_met(carriers.ratios_of(results(**slower))) is is_met
+    assert carriers.is_met(ratios_to(carriers.OVER_TCP, results(**slower))) is is_met

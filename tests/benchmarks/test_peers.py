@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.arrays import Load, MiB, make_source
-from benchmarks.bulk import STREAMLINK, is_met, ratios_to_peers
+from benchmarks.bulk import STREAMLINK, is_met
 from benchmarks.peers import FLIGHT, PLAIN, PLAIN_TUNED, TCP, Peer, Run, measure
 from benchmarks.processes import Usage
+from benchmarks.side_by_side import ratios_to
 
 ODD = 3 * MiB + 8 * 1001  # no multiple of the message size: the last message is short
 
@@ -50,7 +51,6 @@ def _runs(rate: float) -> list[Run]:
 
 @pytest.mark.parametrize(("plain_rate", "met"), [(2.0, True), (4.0, False)])
 def test_the_claim_is_judged_against_plain_grpcio_as_it_comes(plain_rate: float, met: bool) -> None:
-    ratios = ratios_to_peers(
-        {STREAMLINK.name: _runs(3.0), PLAIN.name: _runs(plain_rate), PLAIN_TUNED.name: _runs(9.0)}
-    )
+    runs = {PLAIN.name: _runs(plain_rate), PLAIN_TUNED.name: _runs(9.0)}
+    ratios = ratios_to(STREAMLINK, {STREAMLINK.name: _runs(3.0), **runs})
     assert is_met(ratios) is met
