@@ -15,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 __all__ = [
     "DEFAULT_SCHEME",
+    "LARGEST_PORT",
     "host_of",
     "is_answered",
     "is_proxied",
@@ -28,6 +29,9 @@ __all__ = [
 
 DEFAULT_SCHEME = "grpc"
 """The carrier of an address that names none."""
+
+LARGEST_PORT = 65535
+
 # ``unix:///PATH`` is no carrier's name, but one of gRPC's ways to write a socket.
 _SCHEME = re.compile(r"(?!unix)([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _FILE, _ABSTRACT = "unix:", "unix-abstract:"
@@ -82,7 +86,7 @@ def require_address(address: str) -> None:
         _require_socket(address)
         return
     host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not host or not port.isascii() or not port.isdigit() or int(port) > LARGEST_PORT:
         raise ValueError(f"{address!r} is not of the form HOST:PORT or unix:PATH")
 
 

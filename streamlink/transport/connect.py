@@ -17,7 +17,13 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.protocol.frames import DataPort, Request
-from streamlink.transport.addresses import DEFAULT_SCHEME, is_unix, named, split_scheme
+from streamlink.transport.addresses import (
+    DEFAULT_SCHEME,
+    LARGEST_PORT,
+    is_unix,
+    named,
+    split_scheme,
+)
 from streamlink.transport.carrier_modules import (
     DataModule,
     control_module,
@@ -44,7 +50,6 @@ __all__ = [
 ]
 
 _CARRIER_ABOVE = "tcp"
-_LARGEST_PORT = 65535
 
 
 class Dial(Protocol):
@@ -188,7 +193,7 @@ def _port_of(offered: DataPort, address: str) -> int:
     if is_unix(address):
         return 0
     port = int(address.rpartition(":")[2]) + offered.above
-    return port if port <= _LARGEST_PORT else 0
+    return port if port <= LARGEST_PORT else 0
 
 
 def check_listening(address: str, config: LinkConfig) -> None:

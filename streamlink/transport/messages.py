@@ -26,6 +26,7 @@ from streamlink.protocol.limits import (
     MAX_TEXT_BYTES,
 )
 from streamlink.transport._generated import streamlink_pb2 as pb
+from streamlink.transport.addresses import LARGEST_PORT
 from streamlink.transport.chunks import CHUNK_START, decode_chunk, encode_header
 from streamlink.transport.framing import DamagedFrame, check_size
 
@@ -35,7 +36,6 @@ _NUMBER = struct.Struct("<Q")
 
 _MAX_TEXT = MAX_TEXT_BYTES
 _MAX_ENTRIES = MAX_ENTRIES
-_LARGEST_PORT = 65535
 _MAX_REASON_BYTES, _MAX_TRACEBACK_BYTES = 4 * 1024, 8 * 1024  # fit any message limit
 
 
@@ -199,7 +199,7 @@ def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
         )
     for each in ports:
         is_named = 0 < len(each.carrier) <= MAX_CARRIER_NAME
-        if not is_named or not 0 < each.port <= _LARGEST_PORT or each.above > _LARGEST_PORT:
+        if not is_named or not 0 < each.port <= LARGEST_PORT or each.above > LARGEST_PORT:
             raise RemoteProtocolError(
                 f"received a data port that is not valid: {each.carrier[:MAX_CARRIER_NAME]!r} at "
                 f"{each.port}"

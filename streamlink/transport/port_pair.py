@@ -11,7 +11,7 @@ import socket
 from contextlib import suppress
 
 from streamlink.errors import AddressInUse, SecurityError
-from streamlink.transport.addresses import host_of
+from streamlink.transport.addresses import LARGEST_PORT, host_of
 from streamlink.transport.carrier_modules import ControlModule, DataModule
 from streamlink.transport.carriers import Listener
 from streamlink.transport.hub import Hub
@@ -25,7 +25,6 @@ ABOVE = 1
 """The data port is so many above that of sessions."""
 
 _TRIES = 16
-_LARGEST_PORT = 65535
 
 
 class PortPair:
@@ -67,7 +66,7 @@ class PortPair:
         return listener
 
     def _listen_above(self, port: int, hub: Hub) -> Listener:
-        if port + ABOVE > _LARGEST_PORT:
+        if port + ABOVE > LARGEST_PORT:
             raise AddressInUse("there is no port above it")
         return self._data.new_data_listener(f"{self._host}:{port + ABOVE}", hub)
 
