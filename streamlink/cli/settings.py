@@ -71,6 +71,7 @@ ROUNDS = (
     "rounds.wait_time_after_min_received",
     "rounds.train_task_name",
     "rounds.gather",
+    "rounds.take_first",
     "rounds.weights",
     "rounds.non_finite",
     "rounds.aggregator",

@@ -49,6 +49,11 @@ class RoundConfig(Settings):
     ``spool`` stores each one and can end without stragglers; ``auto`` is spool if a spool directory
     is set and more than ``min_clients`` clients are connected, else lockstep."""
 
+    take_first: int = Field(default=0, ge=0, le=MAX_CLIENTS)
+    """How many updates a spooled round counts: the first that arrive, and no other (count). The
+    round ends with the last of them. 0: all that arrive in time. It needs ``gather: spool``, and
+    at least ``min_clients``."""
+
     weights: Literal["given", "equal"] = "given"
     """The weights in the mean: those that the clients give, such as numbers of samples, or equal
     weights."""
@@ -127,6 +132,23 @@ class RoundConfig(Settings):
             )
         if self.patience and not self.best_metric:
             raise ValueError("patience needs best_metric, the metric to watch (--best-metric)")
+        return self
+
+    @model_validator(mode="after")
+    def _can_take_the_first(self) -> Self:
+        if not self.take_first:
+            return self
+        if self.gather != "spool":
+            raise ValueError(
+                f"take_first is {self.take_first}, and gather is {self.gather!r}: only a round "
+                "that stores its updates can leave some out; set gather to spool (--gather spool "
+                "--spool DIR)"
+            )
+        if self.take_first < self.min_clients:
+            raise ValueError(
+                f"take_first is {self.take_first}, but a round needs min_clients = "
+                f"{self.min_clients} updates; raise take_first, or lower min_clients"
+            )
         return self
 
     @model_validator(mode="after")

@@ -97,6 +97,7 @@ class SpooledRound:
                 self._directory, source.spec, part, self._attempt,
                 store_at=store_at, clock=self._clock, clients=len(peers),
                 run=self._run, recovered=self._recovered,
+                take_first=self._plan.rules.take_first,
                 expiry=self._server.config.timeouts.partial_expiry,
             )  # fmt: skip
             is_interrupted = False
@@ -132,7 +133,8 @@ class SpooledRound:
         self, peers: Sequence[Peer], source: ModelSource, spool: Spool, rule: SpoolRule
     ) -> None:
         logger.info("%s: offered to %s", self._attempt, ", ".join(peer.name for peer in peers))
-        for peer in peers:
+        # A resumed round may have all that it counts: nobody trains for nothing then.
+        for peer in () if rule.is_full else peers:
             self._ask(peer, source, spool, rule)
         while (left := rule.seconds_left(now=self._clock())) > 0:
             spool.wait(min(left, _POLL_SECONDS))

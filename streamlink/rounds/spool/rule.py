@@ -6,9 +6,10 @@
       │
       └─────▶ away ──▶ asked          it was lost, and came back within the grace time
 
-The round is over when no client is asked or away any more; or when ``min_clients`` have arrived and
-the grace time has passed since then; or at ``train_timeout``; or when ``min_clients`` can no longer
-arrive. Pure: no clock, no threads, no streams; times are passed in.
+The round is over when no client is asked or away any more; or when ``take_first`` have arrived, and
+no other counts then; or when ``min_clients`` have arrived and the grace time has passed since then;
+or at ``train_timeout``; or when ``min_clients`` can no longer arrive. Pure: no clock, no threads,
+no streams; times are passed in.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class SpoolRule:
     # --- events -----------------------------------------------------------------------
 
     def arrive(self, name: str, *, now: float) -> None:
-        """Its whole update is stored."""
+        """Its whole update is stored; of more than ``take_first`` the spool stores none."""
         self.asked.discard(name)
         self.arrived.add(name)
         # Only the first quorum: if each later update began the grace time anew, a trickle of
@@ -75,6 +76,12 @@ class SpoolRule:
         """Whether ``min_clients`` have arrived."""
         return len(self.arrived) >= self._rules.min_clients
 
+    @property
+    def is_full(self) -> bool:
+        """Whether ``take_first`` have arrived."""
+        first = self._rules.take_first
+        return bool(first) and len(self.arrived) >= first
+
     def is_late(self, *, now: float) -> bool:
         """Whether ``train_timeout`` has passed."""
         return self._deadline is not None and now >= self._deadline
@@ -82,6 +89,8 @@ class SpoolRule:
     def why_over(self, *, now: float) -> str:
         """Return why the round ended for the clients that are still asked, for messages."""
         grace, least = self._rules.wait_time_after_min_received, self._rules.min_clients
+        if self.is_full:
+            return f"the first {len(self.arrived)} updates had arrived (take_first)"
         if self._enough_since is not None and now >= self._enough_since + grace:
             return (
                 f"the round's rule was met: {len(self.arrived)} updates, min_clients is {least}, "
@@ -96,7 +105,7 @@ class SpoolRule:
         away = self.away(now=now)
         # As many as can still arrive; if they are too few, waiting for them is of no use.
         possible = len(self.arrived) + len(self.asked) + len(away)
-        if (not self.asked and not away) or possible < self._rules.min_clients:
+        if self.is_full or (not self.asked and not away) or possible < self._rules.min_clients:
             return 0.0
         grace = self._rules.wait_time_after_min_received
         ends = [self._away[name] + grace for name in away]

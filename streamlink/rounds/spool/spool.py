@@ -80,6 +80,8 @@ class Spool:
         clients: the disk must have room for so many updates at once.
         run: the run that stored updates belong to, where the job has a ledger.
         recovered: updates that are stored already (see ``recovery``).
+        take_first: no more than so many updates are stored, the recovered ones included; whichever
+            is whole later is refused. 0: no limit.
         expiry: directories that have not changed for so long are removed first (seconds).
 
     Raises:
@@ -99,6 +101,7 @@ class Spool:
         clients: int,
         run: Run = Run(),
         recovered: Sequence[StoredUpdate] = (),
+        take_first: int = 0,
         expiry: float = math.inf,
     ) -> None:
         self._directory = Path(directory)
@@ -111,7 +114,7 @@ class Spool:
         self._partials: dict[str, StoredPartial] = {}
         self._failed: dict[str, StreamlinkError] = {}
         self._fault: Exception | None = None
-        self._run = run
+        self._run, self._take_first = run, take_first
         self._recovered = {each.peer_name: each for each in recovered}
         self._paths: list[Path] = [each.path for each in recovered]
         self._threads: list[threading.Thread] = []
@@ -335,6 +338,20 @@ class Spool:
         check_metrics(entry.peer_name, entry.answer.model.metrics)
         with self._changed:
             entry.require_wanted()
+            # Before anything of it is durable: a server that is killed and resumed finds no more
+            # updates than count, and so aggregates the same ones.
+            self._require_place(entry)
+            entry.has_place = True
+
+    def _require_place(self, entry: _Entry) -> None:
+        """Refuse an update that is whole after the first ones; under the lock."""
+        taken = len(self._recovered) + sum(each.has_place for each in self._entries.values())
+        if self._take_first and taken >= self._take_first:
+            reason = (
+                f"the update of {entry.peer_name} came too late: the first {taken} had arrived "
+                "(take_first)"
+            )
+            raise StreamAborted(AbortCode.STALE_ATTEMPT, reason, by_peer=False)
 
     def _keep(self, entry: _Entry, store: ModelStore) -> None:
         """Write the manifest of an update that is durable; the acknowledgement follows."""
@@ -438,6 +455,8 @@ class _Entry:
     partial: StoredPartial | None = None
     """What is kept of the update if its client is lost now."""
     stored: StoredUpdate | None = None
+    has_place: bool = False
+    """Whether it is one of the first that are whole: it counts, and is made durable."""
     is_over: bool = False
     is_dropped: bool = False
 

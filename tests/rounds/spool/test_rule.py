@@ -130,6 +130,41 @@ def test_what_ended_a_round_is_told_in_words() -> None:
     assert failed.why_over(now=1.0) == "too few clients were left for min_clients=3"
 
 
+@given(
+    order=st.permutations(NAMES),
+    seconds=st.lists(st.floats(0.0, 30.0), min_size=3, max_size=3),
+    first=st.integers(1, 3),
+)
+def test_a_round_ends_with_the_first_that_it_takes_and_not_before(
+    order: list[str], seconds: list[float], first: int
+) -> None:
+    rules = RoundConfig(
+        min_clients=first, take_first=first, gather="spool", wait_time_after_min_received=1e9
+    )
+    rule, now = SpoolRule(rules, NAMES, now=0.0), 0.0
+    for count, (name, wait) in enumerate(zip(order, seconds, strict=True)):
+        now += wait
+        if count == first:
+            break
+        assert not rule.is_full
+        assert rule.seconds_left(now=now) > 0
+        rule.arrive(name, now=now)
+    assert rule.seconds_left(now=now) == 0.0
+    assert rule.arrived == set(order[:first])
+    assert rule.why_over(now=now) == f"the first {first} updates had arrived (take_first)"
+
+
+def test_a_place_that_becomes_free_is_given_to_the_next() -> None:
+    rules = RoundConfig(min_clients=2, take_first=2, gather="spool")
+    rule = SpoolRule(rules, NAMES, now=0.0)
+    rule.arrive("site-1", now=1.0)
+    rule.arrive("site-2", now=2.0)
+    rule.forget("site-2")
+    assert rule.seconds_left(now=2.0) > 0
+    rule.arrive("site-3", now=3.0)
+    assert rule.seconds_left(now=3.0) == 0.0
+
+
 FATES = st.sampled_from(["arrive", "out", "away", "back"])
 
 
