@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +16,7 @@ from typing import Self
 import pytest
 
 import streamlink as sl
+from streamlink.errors import StoreError
 from streamlink.executors import TaskOutcome
 from streamlink.link import Assignment
 from streamlink.stores import ArrayModel
@@ -227,6 +228,16 @@ def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
         assert job.finish(job.server()) == undisturbed, job.log
 
 
+def whole_slots(state: Path, step: int) -> list[str]:
+    """Return the slots of a step whose models can be opened."""
+    (place,) = state.glob(f"step-{step}-*")
+    found = []
+    for slot in place.iterdir():
+        with suppress(StoreError), closing(sl.open_model(slot)):
+            found.append(slot.name)
+    return found
+
+
 Outcome = tuple[str, dict[str, str]]
 
 
@@ -241,7 +252,11 @@ def with_adam(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Ou
 @pytest.mark.parametrize("gather", ["lockstep", "spool"])
 @pytest.mark.parametrize("number", [0, LAST])
 @pytest.mark.parametrize(
-    "point", ["offering", "aggregating", "computed", "intended", "committed", "between rounds"]
+    "point",
+    [
+        *("offering", "aggregating", "computed", "between slots", "intended", "committed"),
+        "between rounds",
+    ],
 )
 def test_a_killed_server_ends_with_the_state_of_an_undisturbed_run(
     forks: ForkServer, with_adam: Outcome, tmp_path: Path, point: str, number: int, gather: str
@@ -250,6 +265,8 @@ def test_a_killed_server_ends_with_the_state_of_an_undisturbed_run(
         doomed = job.doomed(RoundPoint(point, number))
         job.join()
         assert job.ended(doomed) == -9, job.log
+        if point == "between slots":
+            assert whole_slots(tmp_path / "state", number + 1) == ["momentum"]
         assert (job.finish(job.server()), job.state()) == with_adam, job.log
     assert set(with_adam[1]) == {"momentum", "second_moment"}
 

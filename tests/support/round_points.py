@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +33,15 @@ _EVENTS = {
     sl.rounds.EventKind.BEST_FOUND: "judged",
     sl.rounds.EventKind.BEST_KEPT: "kept",
 }
-POINTS = (*_EVENTS.values(), "stored", "aggregating", "intended", "copied", "all done")
+POINTS = (
+    *_EVENTS.values(),
+    *("stored", "aggregating", "between slots", "intended", "copied", "all done"),
+)
 """Where a server dies.
 
 *offering*: a client was asked. *stored*: an update is in the spool, its client does not know.
 *arrived*: and may know. *aggregating*: a part of the mean is computed, *computed*: all of it.
+*between slots*: one slot of the aggregator's state is durable, the next is about to be.
 *intended*: the ledger knows that the store's commit is next. *committed*: it was; the ledger does
 not know. *between rounds*: it does, and nothing is under way. *evaluating*: no client has answered.
 *judged*: the ledger knows that the model is the best. *copied*: its copy is about to be committed.
@@ -56,6 +61,8 @@ class RoundPoint:
         killer = _Killer(self)
         if self.point == "stored":  # its commit is about to leave
             KillPoint("server", "up done", self.round * job["rules"]["min_clients"] + 1).arm()
+        if self.point == "between slots":
+            sys.addaudithook(killer.audit)
         store = _Store(sl.open_store(job["store"]), killer)
         with sl.Server(job["listen"], sl.LinkConfig.model_validate(job["link"])) as server:
             rounds = sl.ScatterAndGather(
@@ -89,6 +96,11 @@ class _Killer:
     def hear(self, event: sl.RoundEvent) -> None:
         self._round = event.attempt.round
         self.reach(_EVENTS.get(event.kind, ""), self._round)
+
+    def audit(self, event: str, facts: tuple[Any, ...]) -> None:
+        # Slots are committed in their order, and a commit ends with a file that gets its name.
+        if event == "os.rename" and "second_moment" in str(facts[1]):
+            self.reach("between slots", self._round)
 
     def filter(self, tensor: sl.TensorSpec, start: int, values: Array) -> Array:
         if tensor.name == ODD.tensors[-1].name:  # the others are averaged
