@@ -36,7 +36,7 @@ SETTINGS = (
     *("--set", "stream.chunk_bytes=4KiB", "--set", "stream.min_chunk_bytes=1KiB"),
     *("--set", "stream.window_bytes=16KiB", "--set", "stream.initial_window_bytes=8KiB"),
     *("--set", "timeouts.heartbeat_interval=0.2", "--set", f"timeouts.session_timeout={WAIT}"),
-    *("--set", f"timeouts.reconnect_timeout={WAIT}", "--min-clients", "2", "--num-rounds", "2"),
+    *("--set", f"timeouts.reconnect_timeout={WAIT}", "--num-rounds", "2"),
 )
 JUDGED = {"evaluate_every": 1, "best_metric": "accuracy"}
 LAST = 1
@@ -104,7 +104,9 @@ class Job:
         *,
         is_judged: bool = False,
         aggregator: str = "mean",
+        choose: str = "all",
     ) -> None:
+        self._choose, self._least = choose, 2 if choose == "all" else 1
         self._forks, self._folder, self._gather = forks, folder, gather
         self._aggregator = aggregator
         self._is_judged = is_judged
@@ -122,7 +124,9 @@ class Job:
             "link": LINK.model_dump(mode="json"),
             "rules": {
                 "gather": self._gather,
-                "min_clients": 2,
+                "min_clients": self._least,
+                "wait_for_clients": 2,
+                "choose": self._choose,
                 "num_rounds": 2,
                 "aggregator": self._aggregator,
                 **(JUDGED if self._is_judged else {}),
@@ -137,6 +141,8 @@ class Job:
         """Start the server, with ``--resume``."""
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
+        words = (*words, "--choose", self._choose, "--wait-for-clients", 2)
+        words = (*words, "--set", f"rounds.min_clients={self._least}")
         words = (*words, "--aggregator", self._aggregator, "--state", self._folder / "state")
         if self._is_judged:
             settings = [f"--set=rounds.{name}={value}" for name, value in JUDGED.items()]
@@ -226,6 +232,29 @@ def test_a_killed_server_ends_with_the_model_of_an_undisturbed_run(
         job.join()
         assert job.ended(doomed) == -9, job.log
         assert job.finish(job.server()) == undisturbed, job.log
+
+
+HALF = "fraction:share=0.5,seed=3"
+
+
+@pytest.fixture(scope="module")
+def with_half(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    with Job(forks, tmp_path_factory.mktemp("half"), "spool", choose=HALF) as job:
+        job.join()
+        return job.finish(job.server())
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+@pytest.mark.parametrize("number", [0, LAST])
+@pytest.mark.parametrize("point", ["choosing", "offering"])
+def test_a_server_that_is_killed_at_its_choice_makes_the_same_again(
+    forks: ForkServer, with_half: str, tmp_path: Path, point: str, number: int, gather: str
+) -> None:
+    with Job(forks, tmp_path, gather, choose=HALF) as job:
+        doomed = job.doomed(RoundPoint(point, number))
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        assert job.finish(job.server()) == with_half, job.log
 
 
 def whole_slots(state: Path, step: int) -> list[str]:

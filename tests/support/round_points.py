@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import streamlink as sl
 from streamlink.model.commit import CommitSink
 from streamlink.model.interfaces import ModelSink, ModelSource, Progress
+from streamlink.rounds.choice import Choice, choice_of
 from tests.support.kill_points import KillPoint
 from tests.support.peers import ODD, Array
 
@@ -35,10 +36,11 @@ _EVENTS = {
 }
 POINTS = (
     *_EVENTS.values(),
-    *("stored", "aggregating", "between slots", "intended", "copied", "all done"),
+    *("choosing", "stored", "aggregating", "between slots", "intended", "copied", "all done"),
 )
 """Where a server dies.
 
+*choosing*: the choice is known, and not recorded.
 *offering*: a client was asked. *stored*: an update is in the spool, its client does not know.
 *arrived*: and may know. *aggregating*: a part of the mean is computed, *computed*: all of it.
 *between slots*: one slot of the aggregator's state is durable, the next is about to be.
@@ -65,10 +67,14 @@ class RoundPoint:
             sys.addaudithook(killer.audit)
         store = _Store(sl.open_store(job["store"]), killer)
         with sl.Server(job["listen"], sl.LinkConfig.model_validate(job["link"])) as server:
+            rules = sl.RoundConfig.model_validate(job["rules"])
+            is_choosing = self.point == "choosing"
+            choice = killer.choosing(choice_of(rules.choose)) if is_choosing else None
             rounds = sl.ScatterAndGather(
                 server,
                 store,
-                sl.RoundConfig.model_validate(job["rules"]),
+                rules,
+                choose=choice,
                 spool=job["spool"],
                 state=job["state"],
                 filters_up=[killer.filter],
@@ -96,6 +102,16 @@ class _Killer:
     def hear(self, event: sl.RoundEvent) -> None:
         self._round = event.attempt.round
         self.reach(_EVENTS.get(event.kind, ""), self._round)
+
+    def choosing(self, choice: Choice) -> Choice:
+        def choose(
+            number: int, clients: Sequence[sl.rounds.ClientRecord]
+        ) -> Collection[sl.rounds.ClientRecord | str]:
+            chosen = choice(number, clients)
+            self.reach("choosing", number)
+            return chosen
+
+        return choose
 
     def audit(self, event: str, facts: tuple[Any, ...]) -> None:
         # Slots are committed in their order, and a commit ends with a file that gets its name.
