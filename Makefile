@@ -77,9 +77,11 @@ fuzz: venv ## hostile frames, openings and connections: a million into the core,
 
 soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow line, the kill matrix
 	$(BIN)/python -m benchmarks cuts --json benchmarks/results/cuts.json
+	$(BIN)/python -m benchmarks cuts --carrier tcp --json benchmarks/results/cuts-tcp.json
 	$(BIN)/python -m benchmarks flips --json benchmarks/results/flips.json
 	$(BIN)/python -m benchmarks slow --json benchmarks/results/slow.json
 	$(BIN)/python -m tests.scenarios.kills --json benchmarks/results/kills.json
+	$(BIN)/python -m tests.scenarios.kills --carrier tcp --json benchmarks/results/kills-tcp.json
 	$(BIN)/python -m benchmarks soak --json benchmarks/results/soak.json
 
 # Their own tests only: others start threads, which Python 3.11 cannot trace without a race.
