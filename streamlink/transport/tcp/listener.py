@@ -105,8 +105,8 @@ class TcpListener:
                 logger.debug("%s comes too late: %s", call.peer, error)
             except (OSError, EOFError, NotProven) as error:
                 # Scanners knock at any port, and a client that was cut off comes again. What we cut
-                # ourselves is no news.
-                if not self._is_stopped.is_set():
+                # ourselves is no news, nor what a client leaves unfinished that was told the end.
+                if not (self._is_stopped.is_set() or self._hub.registry.is_closing):
                     text = "%s: no stream comes of this: %s"
                     self._hub.log.warning(text, call.peer, _said(error))
             finally:

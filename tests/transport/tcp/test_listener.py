@@ -109,6 +109,25 @@ def test_strangers_hear_nothing(lab: Lab, said: Callable[[Lab], bytes]) -> None:
     assert lab.answer_to(said(lab)) == b""
 
 
+def knocked(lab: Lab) -> None:
+    """Connect, leave without a word, and wait until the port has let go."""
+    with lab.connect() as stranger:
+        stranger.shutdown(socket.SHUT_WR)
+        assert everything(stranger) == b""
+
+
+def test_a_connection_that_says_nothing_is_news_only_until_the_server_ends(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "streamlink.server"):
+        knocked(lab)
+        assert "no stream comes of this: it was closed" in caplog.text
+        caplog.clear()
+        lab.hub.registry.close("over", has_failed=True, most=0.0)
+        knocked(lab)
+        assert not caplog.records
+
+
 def test_a_port_says_nothing_first_and_the_oldest_stranger_makes_room(lab: Lab) -> None:
     strangers = [lab.connect() for _ in range(MOST_STRANGERS + 1)]
     assert everything(strangers[0]) == b""  # closed, and nothing said
