@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
@@ -390,8 +390,9 @@ class ReceiveTransfer(Transfer[ReceivePump]):
 def put_chunk(sink: ModelSink, chunk: Chunk) -> None:
     """Write a chunk to the sink, or notify the sink that it was read into its memory."""
     if chunk.is_in_place:
-        assert isinstance(sink, Lending)
-        sink.filled(chunk.offset, chunk.nbytes)
+        # Only a sink that lends has chunks in place. A cast, since Python 3.11 walks all attributes
+        # of a protocol for each ``isinstance``: here once for each chunk, in the carrier's reader.
+        cast("Lending", sink).filled(chunk.offset, chunk.nbytes)
         return
     offset = chunk.offset
     for view in chunk.payload:
