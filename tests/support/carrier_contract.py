@@ -274,6 +274,9 @@ class DataCarrierContract:
     A carrier of streams alone needs ``Line.offering``, so that no stream falls back unseen.
     """
 
+    def test_streams_have_no_other_way(self, line: Line) -> None:
+        assert line.is_offering or not line.hub.data_ports, "they would go to the data port"
+
     def test_a_model_arrives_whole(self, line: Line) -> None:
         moving = Moving(line, *line.joined())
         moving.start()
