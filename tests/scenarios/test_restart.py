@@ -49,6 +49,7 @@ class Site:
         self.asked: list[int] = []
         self.opens, self.reached = threading.Event(), threading.Event()
         self.opens.set()
+        self.held_from = LAST
         self.error: BaseException | None = None
         self.evaluated: list[int] = []
         self._work = sl.StreamingExecutor(self._function, evaluate=self._evaluate)
@@ -77,7 +78,7 @@ class Site:
             raise self.error
 
     def _function(self, tensor: sl.TensorSpec, start: int, values: Array) -> Array:
-        if tensor.name == "bf16" and self.asked[-1] == LAST:
+        if tensor.name == "bf16" and self.asked[-1] >= self.held_from:
             self.reached.set()
             self.opens.wait(WAIT)
         return self._train(tensor, start, values)
@@ -105,8 +106,10 @@ class Job:
         is_judged: bool = False,
         aggregator: str = "mean",
         choose: str = "all",
+        take_first: int = 0,
     ) -> None:
-        self._choose, self._least = choose, 2 if choose == "all" else 1
+        self._choose, self._take_first = choose, take_first
+        self._least = 2 if choose == "all" and not take_first else 1
         self._forks, self._folder, self._gather = forks, folder, gather
         self._aggregator = aggregator
         self._is_judged = is_judged
@@ -127,6 +130,7 @@ class Job:
                 "min_clients": self._least,
                 "wait_for_clients": 2,
                 "choose": self._choose,
+                "take_first": self._take_first,
                 "num_rounds": 2,
                 "aggregator": self._aggregator,
                 **(JUDGED if self._is_judged else {}),
@@ -142,6 +146,7 @@ class Job:
         command = ("server", "--store", self._folder / "model", "--listen", self.address)
         rules = ("--gather", self._gather, "--spool", self._folder / "spool", *SETTINGS)
         words = (*words, "--choose", self._choose, "--wait-for-clients", 2)
+        words = (*words, "--take-first", self._take_first)
         words = (*words, "--set", f"rounds.min_clients={self._least}")
         words = (*words, "--aggregator", self._aggregator, "--state", self._folder / "state")
         if self._is_judged:
@@ -316,6 +321,32 @@ def test_an_update_that_was_spooled_whole_is_not_asked_for_again(
     assert one.asked == [0, 1]
     assert other.asked == [0, 1, 1]
     assert "the update of site-1" in job.log
+
+
+def of_one_site() -> str:
+    """Return the digest after two rounds in which the update of the first site alone counts."""
+    arrays, train = initial(), trained(1)
+    for tensor in ODD.tensors:
+        for _ in range(2):
+            values = train(tensor, 0, arrays[tensor.name].ravel())
+            arrays[tensor.name] = values.reshape(tensor.shape)
+    return sl.digest_of(ArrayModel(arrays))
+
+
+@pytest.mark.parametrize("point", ["stored", "aggregating", "computed", "intended", "committed"])
+def test_a_killed_server_that_took_the_first_update_counts_no_other(
+    forks: ForkServer, tmp_path: Path, point: str
+) -> None:
+    with Job(forks, tmp_path, "spool", take_first=1) as job:
+        doomed = job.doomed(RoundPoint(point, LAST))
+        one, other = job.sites
+        other.held_from = 0
+        other.opens.clear()
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        other.opens.set()  # its update could be whole in the resumed round, if that asked for it
+        assert job.finish(job.server()) == of_one_site(), job.log
+    assert one.asked == [0, 1]
 
 
 @pytest.mark.parametrize("point", ["between rounds", "evaluating", "judged", "copied", "kept"])
