@@ -58,6 +58,14 @@ def test_time_stands_still_while_a_thread_works() -> None:
         assert clock() == 3600.0
 
 
+def test_time_stands_still_while_a_thread_that_does_not_count_is_joined() -> None:
+    clock = VirtualClock(0.0)
+    outsider = start(lambda: until(lambda: clock.waiting == 1))  # it ends in real time
+    with clock.running():
+        clock.join(outsider)
+        assert clock() == 0.0
+
+
 def test_who_is_notified_goes_on_at_that_time() -> None:
     with VirtualClock(0.0).running() as clock:
         queue, changed, taken = list[int](), clock.condition(), list[tuple[int, float]]()

@@ -169,6 +169,9 @@ class VirtualClock:
         if self._outsiders is None or self._wake_joiners():
             return
         waiting = {each.thread for each in self._asleep}
+        # Who joins an outsider that does not wait here waits for what takes no virtual time.
+        if any(each.joins in self._outsiders - waiting for each in self._asleep):
+            return
         if all(each in waiting for each in threading.enumerate() if each not in self._outsiders):
             due = min((each.until for each in self._asleep), default=self.now)
             self._pass_to(min(due, self._ends))
