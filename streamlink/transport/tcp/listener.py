@@ -103,12 +103,14 @@ class TcpListener:
                 self._serve(call)
             except _TooLate as error:
                 logger.debug("%s comes too late: %s", call.peer, error)
-            except (OSError, EOFError, NotProven) as error:
-                # Scanners knock at any port, and a client that was cut off comes again. What we cut
-                # ourselves is no news, nor what a client leaves unfinished that was told the end.
-                if not (self._is_stopped.is_set() or self._hub.registry.is_closing):
+            # No news: a client that was closed meanwhile leaves so, as does one that we have cut,
+            # and scanners knock at any port.
+            except (EOFError, ConnectionError):
+                logger.debug("%s left before it had proven anything", call.peer)
+            except (OSError, NotProven) as error:  # such as no certificate, or a bad one
+                if not self._is_stopped.is_set():
                     text = "%s: no stream comes of this: %s"
-                    self._hub.log.warning(text, call.peer, _said(error))
+                    self._hub.log.warning(text, call.peer, error)
             finally:
                 self._let_go(call)
 
@@ -233,10 +235,6 @@ def _listening(address: str) -> socket.socket:
             f"cannot listen at tcp://{address}: {error.strerror or error}; is the port taken, or "
             "the address not this machine's?"
         ) from error
-
-
-def _said(error: Exception) -> str:
-    return str(error) or "it was closed"
 
 
 def _start(run: Callable[[], None], name: str) -> threading.Thread:
