@@ -62,7 +62,7 @@ class ClientBook:
         return self._expected
 
     def of(self, names: Collection[str]) -> list[ClientRecord]:
-        """Return what is known of each of ``names``, in their order."""
+        """Return what is known of each of ``names``, in alphabetical order."""
         return [self._known.get(name, ClientRecord(name)) for name in sorted(names)]
 
     def note(self, event: RoundEvent) -> None:
@@ -91,12 +91,12 @@ class ClientBook:
             failures: clients that were asked and do not contribute, and why.
         """
         now = self._clock()
-        # In lockstep nobody's update ends before the slowest one: none has arrived by itself.
+        # In lockstep all updates end with the slowest one, so there is no event for each.
         seconds = {name: now - began for name, began in self._offered.items()} | self._seconds
         self._expected = updated(self._known, number, weights, metrics, failures, seconds)
 
     def advance(self) -> None:
-        """Note that the model is committed: from now on the next choice sees what was expected."""
+        """The model is committed: what was expected is known from now on."""
         self._known = self._expected
 
 
@@ -124,7 +124,7 @@ def updated(
 
 
 def _few(metrics: Mapping[str, float]) -> dict[str, float]:
-    # Names are the clients' texts, and the ledger is written several times a round.
+    # Clients choose these names, and the ledger keeps them: it is written several times a round.
     names = sorted(name for name in metrics if len(name) <= _NAME_WIDTH)
     return {name: metrics[name] for name in names[:_METRICS_KEPT]}
 

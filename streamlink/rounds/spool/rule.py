@@ -36,7 +36,7 @@ class SpoolRule:
     # --- events -----------------------------------------------------------------------
 
     def arrive(self, name: str, *, now: float) -> None:
-        """Its whole update is stored; of more than ``take_first`` the spool stores none."""
+        """Its whole update is stored. The spool refuses those that come after ``take_first``."""
         self.asked.discard(name)
         self.arrived.add(name)
         # Only the first quorum: if each later update began the grace time anew, a trickle of
