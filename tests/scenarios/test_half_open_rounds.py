@@ -30,7 +30,9 @@ FOUR = ModelSpec(tuple(TensorSpec(f"t{n}", "F32", (1 << 16,)) for n in range(4))
 
 Way = Literal["up", "down"]
 NEAR, FAR = 0, 1
-SILENCE, RECONNECT = 1.0, 0.9
+SILENCE, RECONNECT = 4.0, 2.5
+"""So long that a busy machine lets the near client, which keeps the same deadlines, be heard."""
+
 TIMEOUTS = {
     "heartbeat_interval": 0.2,
     "session_timeout": SILENCE,
