@@ -23,7 +23,9 @@ __all__ = [
 
 logger = logging.getLogger("streamlink.rounds")
 
-_REPLY_SECONDS = 1.0  # a client's reply is on another stream than the end of its update
+# A client's reply is on another call than the end of its update. A busy one formats a traceback
+# first, and a round that does not wait for it has no facts of that client, or no cause of its end.
+_REPLY_SECONDS = 10.0
 _TRACEBACK_LINES, _TRACEBACK_WIDTH = 100, 500  # most of a client's traceback that is logged
 
 
