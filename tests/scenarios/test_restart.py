@@ -28,9 +28,14 @@ from tests.support.round_points import RoundPoint
 pytestmark = pytest.mark.processes
 
 # A killed server resets its connections, and its successor knows none of its sessions: none of this
-# waits for a timeout. Short ones would end the session of a site that a busy machine starves.
+# waits for a timeout. Short ones would end the session of a site that a busy machine starves, or
+# the site before its server listens.
 LINK = config(
-    heartbeat_interval=0.2, session_timeout=WAIT, reconnect_timeout=WAIT, rejoin_timeout=WAIT
+    heartbeat_interval=0.2,
+    connect_timeout=WAIT,
+    session_timeout=WAIT,
+    reconnect_timeout=WAIT,
+    rejoin_timeout=WAIT,
 )
 SETTINGS = (
     *("--set", "stream.chunk_bytes=4KiB", "--set", "stream.min_chunk_bytes=1KiB"),
