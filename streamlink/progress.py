@@ -82,7 +82,7 @@ class LinkProgress:
     def update(
         self, peer_name: str, phase: str, done: int, total: int, *, direction: str = ""
     ) -> None:
-        """Report the progress of ``peer``. Any thread may call it, at any rate.
+        """Report the progress of a peer. Any thread may call it, at any rate.
 
         Args:
             peer_name: the peer's name; it is escaped before it is shown.
@@ -113,7 +113,7 @@ class LinkProgress:
             _log.info("%s", line)
 
     def forget(self, peer_name: str) -> None:
-        """Remove the bars of ``peer``, which is no longer reported. Any thread may call it."""
+        """Remove the bars of a peer that is no longer reported. Any thread may call it."""
         with self._lock:
             for key in [key for key in self._lanes if key[0] == peer_name]:
                 del self._lanes[key]

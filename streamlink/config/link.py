@@ -228,16 +228,15 @@ class LimitsConfig(Settings):
     each."""
 
     max_streams: int = Field(default=32, ge=4)
-    """Server: most streams of one client that may move at the same time (count). A quarter of them
-    is for what it is sent when it asks, one for what it sends then, and one for what the server
-    asks of it; models wait for a place there. The last is for streams that are ending. Price: two
-    threads each."""
+    """Server: most active streams of one client (count), in four equal shares: answers to its
+    requests, models that it sends with those, requests of the server, and streams that are ending.
+    A model waits for a place in its share. Price: two threads each."""
 
     max_handlers: int = Field(default=32, ge=1)
-    """Server: most requests of clients that are handled at the same time (count), a quarter of
-    ``max_streams`` of any one client, and beyond that one of each client that has none (at most
-    ``grpc.max_clients``); others wait. It holds for each way to answer by itself: to send a model,
-    to receive one, and to reply without. Price: a thread each."""
+    """Server: most requests of clients that are handled at the same time (count): so many that are
+    answered with a model, so many that bring one, and so many without. At most ``max_streams`` / 4
+    are of one client; a client that has none is always given one. Others wait. Price: a thread
+    each."""
 
     max_waiting_requests: int = Field(default=512, ge=1)
     """Server: most requests of clients that wait for a handler (count), over all clients, and for

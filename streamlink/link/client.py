@@ -275,7 +275,7 @@ class ClientLink(Closing):
         self._clock.join(self._keeper, _LAST_SECONDS)
 
     def _wait_committed(self, until: float) -> None:
-        """Let the server hear of the models that this client has; it would take them for failed."""
+        """Wait until the server knows of our commits: a goodbye could overtake them."""
         with self._changed:
             committed = list(self._committed)
         for transfer in committed:

@@ -31,11 +31,11 @@ class Crew:
 
     Args:
         name: of its threads.
-        most: so many work at the same time.
-        most_each: so many of them for one peer.
-        spare: so many more, for peers that have none: whatever the others do, the first work of a
-            peer does not wait.
-        most_waiting: so much work waits for a thread.
+        most: threads at a time (count).
+        most_each: threads at a time for one peer (count).
+        spare: threads beyond ``most``, for peers that have none, so that the first task of a peer
+            never waits (count).
+        most_waiting: tasks that wait for a thread (count).
     """
 
     def __init__(

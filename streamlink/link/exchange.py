@@ -1,8 +1,8 @@
 """``Exchange``: what a server has asked one client, as a future that moves both models itself.
 
-It has a thread of its own while it runs, and a second one while a model goes each way. Whoever
-fails first, of the two streams, the request and the user, ends the others; his reason is the
-exchange's. Exchanges know nothing of one another.
+It has a thread of its own while it runs, and a second one while a model goes each way. The first
+failure, of a stream, the request or the user's code, ends the rest and is the exchange's error.
+Exchanges know nothing of one another.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Exchange(LoopFuture[ExchangeResult]):
         return True
 
     def _note_cancel(self) -> None:
-        """Wake who waits in ``concurrent.futures.wait``: an executor would, for its futures."""
+        """Notify ``concurrent.futures.wait``, as an executor does for its own futures."""
         with self._lock:
             is_first, self._is_cancel_noted = not self._is_cancel_noted, True
         if is_first:  # a second call is an error

@@ -1,4 +1,4 @@
-"""Facts of ours among the small facts of a request or a reply, told apart by their names."""
+"""Our own facts among the metadata of a request or a reply, told apart by a prefix."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SENDS, RETURNS = f"{_OURS}sends", f"{_OURS}returns"
 OMITS = f"{_OURS}omits"
 """Which streams of the request the answering end has not opened: ``sends``, ``returns``, both."""
 BUSY = f"{_OURS}busy"
-"""There, where a request was refused only because there is no room for it just now."""
+"""Present if a request was refused only because there is no room for it just now."""
 UNSERVED = f"{_OURS}unserved"
-"""There, where the server answers no requests of that topic."""
+"""Present if the server answers no requests of that topic."""
 _METRIC = f"{_OURS}metric."
 
 

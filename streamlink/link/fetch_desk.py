@@ -1,4 +1,4 @@
-"""``FetchDesk``: admits so many fetchers at a time, and knows when a served model is done with."""
+"""``FetchDesk``: limits how many fetch at a time, and waits until all that were wanted have."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ class Peer:
         self._server = server
         self._on_transfer = on_transfer
         self._cancel = cancel or CancelToken()
-        # Each may have two streams; as many again may still be ending, and clients ask, too.
+        # Two streams each, in a quarter of ``max_streams``: the rest is for what the client asks,
+        # and for streams that are ending.
         most = max(1, session.config.limits.max_streams // 8)
         self._crew = Crew(f"exchange-{self.name}", most=most, most_each=most)
         self.known = KnownSpecs(session.config.limits.max_tensors)

@@ -183,7 +183,7 @@ class Server:
 
     @property
     def wire_bytes(self) -> tuple[int, int]:
-        """Bytes of gRPC messages sent and received by this server's transfers so far."""
+        """Bytes of frames that all transfers have sent and received so far, over every carrier."""
         return self._hub.wire.sent, self._hub.wire.received
 
     def wait_for_peers(

@@ -1,4 +1,4 @@
-"""How often is done what work could cause a thousand times a second: progress reports, and checks.
+"""Rate limits for what work could cause a thousand times a second: progress reports and checks.
 
 Both are throttles, with different rules. A report is due once per fixed interval. A check of the
 source has a cost that depends on the model, so it gets a fixed share of the time instead.

@@ -128,7 +128,7 @@ class ObjectClient(Closing):
             UnknownObject: the server does not have it: it was started again, or has released it.
             ObjectExpired: its time is over.
             ObjectRefused: it is meant for others, no read is left, or the reference is forged.
-            InvalidReference: the text is none.
+            InvalidReference: the text is not a reference.
             ChecksumError: it is not what was put.
             ModelError: ``into`` has other tensors, or nothing can be received into it.
             StoreError: this end's disk is full or broken.
@@ -191,7 +191,7 @@ class ObjectClient(Closing):
             UnknownObject: the server does not have it: it was started again, or has released it.
             ObjectExpired: its time is over; also for each read after that.
             ObjectRefused: it is meant for others, no read is left, or the reference is forged.
-            InvalidReference: the text is none.
+            InvalidReference: the text is not a reference.
             SpecMismatch: the server sends another model than the reference states.
             StreamlinkError: the server was lost for too long.
         """

@@ -72,7 +72,7 @@ class Reference:
         """Return the reference that ``text`` is.
 
         Raises:
-            InvalidReference: it is none. Only one text stands for each reference.
+            InvalidReference: it is not a reference. Only one text stands for each reference.
         """
         if not isinstance(text, str):
             raise InvalidReference(f"a reference is a text, not a {type(text).__name__}")

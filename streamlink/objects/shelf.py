@@ -90,7 +90,7 @@ class Lease(Generic[T]):
 
     @property
     def has_all(self) -> bool:
-        """Whether its reader has got every byte; one that reads in crumbs is taken to have."""
+        """Whether its reader has got every byte; assumed of one that reads many small ranges."""
         nbytes = self.held.reference.nbytes
         return len(self.had) > _MOST_RANGES or (nbytes > 0 and self.had.is_complete(nbytes))
 

@@ -96,7 +96,7 @@ class Facts:
 
     @property
     def reference(self) -> Reference:
-        """The reference to the object; a text that is none raises ``InvalidReference``."""
+        """The reference to the object; any other text raises ``InvalidReference``."""
         return Reference.parse(self._text("ref"))
 
     @property

@@ -343,7 +343,7 @@ class Welcome:
     data_ports: tuple[DataPort, ...] = ()
     """The best first; a client uses one that it knows, or none."""
     max_open_requests: int = 0
-    """Of the client, at once; 0: not told."""
+    """Of the client, at once; 0: not stated."""
     data_key: bytes = field(default=b"", repr=False)
     """With it a connection to a data port proves that it is this session's; b"": none has to."""
 

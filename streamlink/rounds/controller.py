@@ -112,10 +112,9 @@ class ScatterAndGather:
         RoundError: the ledger is of another job, or of one that was interrupted while ``resume`` is
             not set; or the model in the store is none that the ledger knows; or the state of its
             last round is missing.
-        ValueError: no aggregator or schedule of that name; ``gather="spool"`` without a directory,
-            or an aggregator that keeps a state;
-            ``best`` without ``best_metric``; or the job waits for more clients than the server
-            admits.
+        ValueError: no aggregator or schedule of that name; no directory for ``gather="spool"``, or
+            for the state that an aggregator keeps; ``best`` without ``best_metric``; or the job
+            waits for more clients than the server admits.
     """
 
     def __init__(
@@ -273,7 +272,9 @@ class ScatterAndGather:
             JobAborted: an operator has ended the job.
             Cancelled: the token was.
             StoreError: the model cannot be read or stored.
+            RoundError: a schedule or the choice of clients failed, or no attempt succeeded.
             RuntimeError: the server does not listen.
+            Exception: what a filter or ``on_event`` raised.
         """
         began, first = self._server.clock(), Attempt(self._plan.job, number, 1)
         self._plan.emit(EventKind.ROUND_STARTED, first)

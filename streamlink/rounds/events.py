@@ -23,7 +23,8 @@ class EventKind(Enum):
     UPDATE_ARRIVED = "update arrived"
     """Of ``peer``, whole. Only where updates are spooled: in lockstep all end together."""
     CLIENT_DROPPED = "client dropped"
-    """``peer`` takes no part any more; ``detail`` says why."""
+    """``peer`` failed or was lost; ``detail`` says why. Through a spool a lost client may come
+    back: then ``TASK_OFFERED`` follows."""
     BEFORE_AGGREGATION = "before aggregation"
     AFTER_AGGREGATION = "after aggregation"
     BEFORE_PERSIST = "before persist"

@@ -200,7 +200,9 @@ class ControlCarrier(DataCarrier, Protocol):
 
 
 class Caller(Protocol):
-    """Who has opened a call, and how to end that. Its methods may be called from any thread.
+    """The other end of a call at the server: its address, its certificate, and how to cut it.
+
+    Its methods may be called from any thread.
 
     That is all ``Hub.attach`` needs of a carrier which reads and writes in its own way, such as one
     over sockets that reads payloads into memory which a sink lends.

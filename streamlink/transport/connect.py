@@ -1,9 +1,9 @@
 """Which carrier an address stands for: the hub of a server there, the dialer of a client.
 
 An address may begin with a scheme, as in ``memory://lab``; without one it is gRPC's. The scheme
-names the carrier of sessions, which carries their streams, too. Beside it a server may name
-carriers for streams alone (``data``), each with a port of its own: its welcome tells the client,
-which uses the first that it knows and goes back to the first carrier where that brings nothing.
+names the control carrier, which carries sessions, and can carry their streams, too. A server may
+offer data carriers beside it, each on a port of its own; its welcome says which. The client uses
+the first of them that it knows, and the control carrier where that does not work.
 """
 
 from __future__ import annotations

@@ -47,6 +47,6 @@ def largest_received(grpc: GrpcConfig, stream: StreamConfig) -> int:
     """Return the largest message gRPC has to let in (bytes).
 
     No honest one is larger than a chunk or a page. There is room for more, so that a peer whose
-    chunk is too large is told so in words, not cut off.
+    chunk is too large gets an abort with the reason, and is not just cut off.
     """
     return min(grpc.max_message_bytes, 2 * (stream.chunk_bytes + MAX_PAGE_BYTES))

@@ -1,4 +1,4 @@
-"""The server's middle, whatever carries its calls: greets, admits, and joins calls to streams.
+"""``Hub``: the server's side of any carrier. It admits clients, and joins calls to their streams.
 
 A carrier accepts calls and hands each to ``session_call`` or ``transfer_call``; what those yield it
 sends. A carrier that reads messages in its own way, say into memory that the sink lends, asks
@@ -241,7 +241,7 @@ class Hub:
             yield
 
     def first(self, call: ServerCall, decode: Callable[[bytes], T]) -> T:
-        """Return the first message of a call, which has only so long, and a place among so many.
+        """Return the first message of a call: within a time, and one of a bounded number of calls.
 
         Raises:
             DamagedFrame: it is not what was sent.

@@ -222,7 +222,7 @@ def abort_for(error: StreamlinkError) -> Abort:
 
 
 def _require_gone(session: Session, hello: Hello) -> None:
-    # The same process greets anew where it has not heard its welcome, or for too long nothing else.
+    # The same process may say hello again: it missed its welcome, or heard nothing for too long.
     is_same_process = session.instance == hello.instance
     if not (session.is_disconnected or session.is_leaving or is_same_process):
         what = f"a client named {hello.name!r} is already connected; names must be unique"

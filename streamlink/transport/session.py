@@ -51,7 +51,7 @@ from streamlink.transport.traffic import TrafficCounter
 logger = logging.getLogger("streamlink.session")
 
 GOODBYE_SECONDS = 5.0
-"""What the end of a client, whose process may be about to end, waits for a goodbye (seconds)."""
+"""How long a client that closes waits for the answer to its goodbye (seconds)."""
 
 _REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused with the reason
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
@@ -129,7 +129,7 @@ class Session:
         """Say goodbye, and end after ``seconds`` without an answer."""
         self.leave(reason)
         self.clock.join(self._thread, seconds)
-        # No effect after an answer; without one nobody shall wait for it a second time.
+        # No effect after an answer; without one it ends the session, so that nobody waits again.
         self._pump.abort(AbortCode.GOODBYE, reason)
 
     @property

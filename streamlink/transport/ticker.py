@@ -87,7 +87,8 @@ class Ticker:
             try:
                 pump.tick()
             except Exception:
-                logger.exception("a clock failed")  # the other streams still need theirs
+                # And no more than that: the other streams still need theirs.
+                logger.exception("the deadlines of a stream could not be checked")
             if pump.is_over:
                 with self._lock:
                     if pump.is_over:  # looked at again: a new call may have come for its abort

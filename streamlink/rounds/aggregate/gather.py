@@ -41,7 +41,7 @@ _OURSELVES = "the server"
 
 
 class TrainTimeout(RoundError):
-    """``train_timeout`` passed while the loop waited for ``peer``."""
+    """``train_timeout`` passed while the loop waited for ``peer_name``."""
 
     def __init__(self, peer_name: str, seconds: float, done: int, total: int) -> None:
         self.peer_name = peer_name

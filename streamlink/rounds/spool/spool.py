@@ -184,7 +184,7 @@ class Spool:
     # --- actions ---------------------------------------------------------------------
 
     def start(self, peer_name: str, answer: Answer) -> None:
-        """Begin to receive the update of ``peer``, in a thread of its own; returns at once.
+        """Begin to receive the update of a client, in a thread of its own; return at once.
 
         Args:
             peer_name: the client; what it sent before no longer counts.
@@ -238,10 +238,10 @@ class Spool:
         self._is_closed.set()
         kept = {each.path for each in self.arrived.values()} if keeps_whole else set()
         with self._changed:
-            peers = [name for name, each in self._entries.items() if each.path not in kept]
-            peers += self._partials
-        for peer in peers:
-            self.drop(peer, "the spool is closed")
+            names = [name for name, each in self._entries.items() if each.path not in kept]
+            names += self._partials
+        for name in names:
+            self.drop(name, "the spool is closed")
         # Before anything is removed: their threads may still write there.
         for thread in self._threads:
             self._clock.join(thread)
