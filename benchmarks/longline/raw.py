@@ -19,7 +19,7 @@ __all__ = ["Measured", "Raw", "measure", "offer", "take"]
 
 PIECE_BYTES = 256 << 10
 CONNECT_SECONDS = 120.0  # a busy machine takes its time to start the other process
-MORE_SECONDS = 60.0  # a process is waited for so much longer than it measures
+MORE_SECONDS = 300.0  # a process is waited for so much longer than it measures
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.process_guard import report_start
+from tests.support.waiting import WAIT
 
 __all__ = ["Fork", "Forks", "serve_forks"]
 
@@ -86,7 +87,7 @@ class Forks:
 
     def _begun(self) -> socket.socket:
         line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line.settimeout(60)
+        line.settimeout(WAIT)
         with theirs:
             command = [*self._command, str(theirs.fileno())]
             process = subprocess.Popen(command, pass_fds=[theirs.fileno()], cwd=self._folder)

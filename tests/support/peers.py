@@ -32,12 +32,10 @@ from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.stores.memory import MemoryStore, spec_of
 from streamlink.transport.connect import Dial, dial
+from tests.support.waiting import WAIT as WAIT
 
 Array = npt.NDArray[Any]
 KiB = 1 << 10
-
-WAIT = 60.0
-"""Seconds any test may wait for something that must happen."""
 
 STREAM = StreamConfig(
     chunk_bytes=4 * KiB,

@@ -32,6 +32,7 @@ from rich.table import Table
 
 from benchmarks.stats import commit
 from tests.support.commands import REPOSITORY, environment
+from tests.support.waiting import WAIT_SETTING
 
 __all__ = ["Keeper", "Tally", "run", "summarize"]
 
@@ -212,6 +213,7 @@ def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
     command += ["-o", "timeout=600", "-o", "faulthandler_timeout=590"]  # much slower, and no hang
     env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(rounds)}
+    env[WAIT_SETTING] = "240"
     subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
 
 

@@ -14,6 +14,7 @@ import streamlink as sl
 from tests.support.commands import REPOSITORY
 from tests.support.forkserver import Child, ForkServer
 from tests.support.kill_points import KillPoint
+from tests.support.waiting import WAIT
 
 __all__ = ["CLIENTS", "ROLES", "Supervised"]
 
@@ -34,7 +35,7 @@ _WORK = REPOSITORY / "tests" / "support" / "work.py"
 CLIENTS = {"streaming": ("--task", f"{_WORK}:shift"), "whole": ("--executor", f"{_WORK}:whole")}
 ROLES = ("server", *CLIENTS)
 ROUNDS = 3
-MOST_SECONDS = 60.0
+MOST_SECONDS = WAIT
 _NOBODY, _CLOSING = "no server answers", "left: the job is done"
 
 
