@@ -64,7 +64,7 @@ def send(
         name: this end's name at the receiver; by default the host and the process.
         config: settings of this end.
         retry: how long to try again without any progress (seconds); 0: the first failure is final.
-        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        progress: called as ``progress(peer_name, phase, done, total)``, in bytes.
         guard: read the whole model once before connecting, and compare each block that is sent with
             it. A change is then noticed in any model, and a new process resumes the transfer of
             equal arrays. Price: one more read, a copy of each block, and 16 bytes of memory per
@@ -122,7 +122,7 @@ def receive(
         config: settings of this end.
         on_listening: called with the port, once senders can connect.
         timeout: how long to wait while no sender is connected (seconds); None: without a limit.
-        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        progress: called as ``progress(peer_name, phase, done, total)``, in bytes.
         cancel: ends the transfer from another thread; what has arrived is kept for a resume, where
             the target can.
         on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.
@@ -180,7 +180,7 @@ def serve(
         config: settings of this end.
         on_listening: called with the port, once fetchers can connect.
         timeout: how long to wait while nobody fetches (seconds); None: without a limit.
-        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        progress: called as ``progress(peer_name, phase, done, total)``, in bytes.
         guard: read the whole model once before listening, and compare each block that is sent with
             it; see ``send``.
         cancel: ends it from another thread; what each fetcher has is kept there for a resume.
@@ -238,7 +238,7 @@ def fetch(
         name: this end's name at the server; by default the host and the process.
         config: settings of this end.
         retry: how long to try again without any progress (seconds); 0: the first failure is final.
-        progress: called as ``progress(peer, phase, done, total)``, in bytes.
+        progress: called as ``progress(peer_name, phase, done, total)``, in bytes.
         cancel: ends the transfer from another thread; what has arrived is kept for a resume, where
             the target can.
         on_transfer: called with the facts of each finished attempt; see ``TransferFacts``.

@@ -84,7 +84,7 @@ def run_job(acme: AcmeCallback, rounds: int, memory_bytes: int) -> MemoryStore:
             streamlink.RoundConfig(min_clients=SITES),
             filters_up=[clip, FilterFactory(noise)],
             on_event=lambda event: acme.events.update([event.kind.value]),
-            metadata=lambda attempt, peer: {"rate": str(rate)},
+            metadata=lambda attempt, peer_name: {"rate": str(rate)},
         )
         if job.peak_bytes(SITES) > memory_bytes:
             sys.exit(f"not admitted: the job may take {job.peak_bytes(SITES) >> 20} MiB")

@@ -11,7 +11,7 @@
     │  └─ RequestRefused (metadata)  the peer does not do what it was asked for
     │     ├─ ServerBusy              it has no room for another request just now
     │     └─ TopicNotServed          it has no handler for that
-    ├─ ExchangeFailed (peer, topic, cause, timeout)   of ``Peer.ask``
+    ├─ ExchangeFailed (peer_name, topic, cause, timeout)   of ``Peer.ask``
     ├─ StreamTimeout, also a TimeoutError
     │  ├─ OpenTimeout                the peer never opened or accepted the stream
     │  ├─ AckTimeout                 ``streaming_ack_wait``: the peer does not acknowledge

@@ -125,7 +125,7 @@ class ExchangeFailed(StreamlinkError):
     """An exchange with a client failed, or was not complete within its ``timeout``.
 
     Attributes:
-        peer: the client's name.
+        peer_name: the client's name.
         topic: what it was asked for.
         cause: why; None: ``timeout`` has passed.
         timeout: what was given for the whole exchange (seconds), if that has passed.
@@ -136,7 +136,7 @@ class ExchangeFailed(StreamlinkError):
 
     def __init__(
         self,
-        peer: str,
+        peer_name: str,
         topic: str,
         *,
         cause: BaseException | None,
@@ -145,17 +145,17 @@ class ExchangeFailed(StreamlinkError):
         sends_bytes: int = 0,
         received_bytes: int = 0,
     ) -> None:
-        self.peer, self.topic = peer, topic
+        self.peer_name, self.topic = peer_name, topic
         self.cause, self.timeout = cause, timeout
         self.sent_bytes, self.sends_bytes = sent_bytes, sends_bytes
         self.received_bytes = received_bytes
         self.code = AbortCode.COMMUNICATION_TIMEOUT
         if cause is not None:
             self.code = code_of(cause)
-        super().__init__(peer, topic)
+        super().__init__(peer_name, topic)
 
     def __str__(self) -> str:
-        what = f"the exchange {self.topic!r} with {self.peer}"
+        what = f"the exchange {self.topic!r} with {self.peer_name}"
         sent = f"{self.sent_bytes} of {self.sends_bytes} bytes sent"
         far = f"with {sent} and {self.received_bytes} received"
         if self.cause is None:

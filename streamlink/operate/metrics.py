@@ -93,9 +93,9 @@ class MetricsCollector:
             "From sending a chunk to receiving its acknowledgement",
             labels=("peer",),
         )
-        for (peer, direction), total in totals.items():
+        for (name, direction), total in totals.items():
             if direction == "sent":
-                family.add_metric((peer,), _buckets(total.ack_times), total.ack_times.seconds)
+                family.add_metric((name,), _buckets(total.ack_times), total.ack_times.seconds)
         return family  # type: ignore[no-any-return]
 
     @staticmethod

@@ -95,17 +95,17 @@ class TransferOperator(_Operator):
         self._now = peer_name, phase, done, total
 
     def _progress(self, totals: _Moved, rates: _Rates) -> dict[str, Any]:
-        peer, phase, done, total = self._now
-        moved = sum((each for key, each in totals.items() if key[0] == peer), Totals())
+        name, phase, done, total = self._now
+        moved = sum((each for key, each in totals.items() if key[0] == name), Totals())
         if phase == "receiving" and not moved.streams:
             phase = "waiting for the next sender"  # the last one disconnected
         return {
             "phase": phase,
             "since": self._since,
-            "peer_name": peer,
+            "peer_name": name,
             "received_bytes": done,
             "receive_total_bytes": total,
-            "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == peer)),
+            "receiving_rate": round(sum(rate for key, rate in rates.items() if key[0] == name)),
             "resumes": moved.resumes,
             "repairs": moved.repairs,
             "damaged": moved.damaged,

@@ -96,7 +96,7 @@ class ScatterAndGather:
         filters_up: applied to each update before it is averaged.
         on_event: called with each event, in the thread that runs the rounds; an exception fails
             the round, and the old model stays.
-        metadata: ``metadata(attempt, peer)`` returns small facts to send with a client's task.
+        metadata: ``metadata(attempt, peer_name)`` returns small facts to send with a client's task.
         ledger: a file that records which rounds are done, so that a server that was killed can
             resume the job; or a ``Ledger`` over ``store``. None: nothing is recorded.
         resume: continue after the last round in the ledger, with what is in the spool; if there is

@@ -19,11 +19,11 @@ class EventKind(Enum):
 
     ROUND_STARTED = "round started"
     TASK_OFFERED = "task offered"
-    """To ``peer``."""
+    """To ``peer_name``."""
     UPDATE_ARRIVED = "update arrived"
-    """Of ``peer``, whole. Only where updates are spooled: in lockstep all end together."""
+    """Of ``peer_name``, whole. Only where updates are spooled: in lockstep all end together."""
     CLIENT_DROPPED = "client dropped"
-    """``peer`` failed or was lost; ``detail`` says why. Through a spool a lost client may come
+    """``peer_name`` failed or was lost; ``detail`` says why. Through a spool a lost client may come
     back: then ``TASK_OFFERED`` follows."""
     BEFORE_AGGREGATION = "before aggregation"
     AFTER_AGGREGATION = "after aggregation"
@@ -36,9 +36,9 @@ class EventKind(Enum):
     EVALUATION_STARTED = "evaluation started"
     """Of the round's new model, where ``evaluate_every`` wants it; after ``ROUND_DONE``."""
     CLIENT_EVALUATED = "client evaluated"
-    """``peer`` has answered with its metrics."""
+    """``peer_name`` has answered with its metrics."""
     CLIENT_NOT_EVALUATED = "client not evaluated"
-    """``peer`` was asked in vain; ``detail`` says why."""
+    """``peer_name`` was asked in vain; ``detail`` says why."""
     EVALUATED = "evaluated"
     """``report`` has the result, too."""
     BEST_FOUND = "best model found"

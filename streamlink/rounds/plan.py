@@ -27,7 +27,7 @@ __all__ = ["Metadata", "Plan"]
 logger = logging.getLogger("streamlink.rounds")
 
 Metadata = Callable[[Attempt, str], Mapping[str, str]]
-"""``metadata(attempt, peer)`` returns the small facts that go with a client's task."""
+"""``metadata(attempt, peer_name)`` returns the small facts that go with a client's task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Plan:
     stop: StopSignal = field(default_factory=StopSignal)
 
     def weigh(self, peer_name: str, given: float) -> float:
-        """Return the weight that counts for ``peer``, whose update declares ``given``."""
+        """Return the weight that counts for a client whose update declares ``given``."""
         if self.rules.weights == "equal":
             return 1.0
         # The table of this server first: what a client declares counts only where it has no entry.
         return (self.weights or {}).get(peer_name, given)
 
     def facts(self, attempt: Attempt, peer_name: str) -> Mapping[str, str]:
-        """Return the small facts that go with the task of ``peer``, the scheduled ones first.
+        """Return the small facts that go with the task of a client, the scheduled ones first.
 
         A fact for one client (``metadata``) replaces a scheduled one of the same name.
 

@@ -133,8 +133,8 @@ def log_traceback(exchange: PeerRequest, error: BaseException | None) -> None:
         exchange: the request that has failed.
         error: what ended its update here.
     """
-    # No reply follows what this end refused, or has waited for in vain. A client aborts both streams:
-    # where the model's comes first, our own sender aborts the update's.
+    # No reply follows what this end refused, or has waited for in vain. A client aborts both
+    # streams; if the abort of the model's comes first, our own sender aborts the update's.
     errors = error, exchange.outgoing.error
     is_told = any(isinstance(each, StreamAborted) and each.by_peer for each in errors)
     try:

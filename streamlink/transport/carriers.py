@@ -9,7 +9,7 @@ to ``largest_message``, and may end a call that announces a larger one.
 Security is the carrier's own work: nobody above it encrypts, or proves who is at the other end. The
 refusal of plain text beyond loopback holds for carriers that ask for it (``require_loopback``), and
 for carriers of streams alone without ``SECURED_BY``. Where ``security.ca`` is set, the hub
-compares a client's name with ``Caller.certified_names``, and refuses None; where it is not, whoever
+compares a client's name with ``Caller.x509_names``, and refuses None; where it is not, whoever
 reads a session's id on the way can take over its streams.
 
 The client's end has two small interfaces, since sessions and bulk bytes may travel differently:
@@ -213,10 +213,10 @@ class Caller(Protocol):
         """The carrier's name, for reports."""
 
     @property
-    def peer(self) -> str:
+    def remote(self) -> str:
         """Where the call comes from, for logs."""
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         """Return the names in the client's verified certificate; None: there is no certificate."""
 
     def vouch(self) -> None:

@@ -329,7 +329,7 @@ class Hub:
             raise ProtocolError("a transfer begins with attach")
         session = self.registry.find(attach.session_id)
         # With every call: to know a session's id must not be enough to take over its streams.
-        self._guard.check_name(session.peer_name, call.certified_names())
+        self._guard.check_name(session.peer_name, call.x509_names())
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
@@ -346,17 +346,17 @@ class Hub:
 
     def _give_up(self, call: ServerCall, damage: DamagedFrame) -> None:
         """End a call whose first frame is damaged: the client will open another."""
-        self.log.warning("%s began a call that was damaged on the way, %s", call.peer, damage)
+        self.log.warning("%s began a call that was damaged on the way, %s", call.remote, damage)
         call.break_off("its first frame arrived damaged")
 
     # --- greeting ---------------------------------------------------------------------
 
     def _check_greeting(self, first: f.Frame, call: ServerCall) -> None:
         try:
-            self._guard.check_greeting(first, call.certified_names())
+            self._guard.check_greeting(first, call.x509_names())
         except StreamAborted as error:
             name = first.name if isinstance(first, f.Hello) else "a client"
-            self.log.warning("refused %.130r at %s: %.500s", name, call.peer, error.reason)
+            self.log.warning("refused %.130r at %s: %.500s", name, call.remote, error.reason)
             raise
 
     def _pump_for(self, first: f.Frame) -> tuple[Pump[SessionMachine], bool]:

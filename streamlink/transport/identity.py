@@ -43,12 +43,12 @@ class Guard:
         if path := security.tokens:
             self._tokens = Reloading("the list of tokens", [path], lambda: read_tokens(security))
 
-    def check_greeting(self, first: Frame, certified: frozenset[str] | None) -> None:
+    def check_greeting(self, first: Frame, names: frozenset[str] | None) -> None:
         """Check who greets, for a new session or one that is resumed.
 
         Args:
             first: the first frame of a session's call.
-            certified: names in the certificate of its connection; None: there is no certificate.
+            names: names in the certificate of its connection; None: there is no certificate.
 
         Raises:
             StreamAborted: it is not who it claims to be; the code is ``UNAUTHENTICATED``.
@@ -57,11 +57,11 @@ class Guard:
             if self._wants_certificate or self._tokens is not None:
                 raise _refused("a session begins with hello")
             return  # the session machine reports what is wrong with it
-        self.check_name(first.name, certified)
+        self.check_name(first.name, names)
         if self._tokens is not None:
             _check_token(first, self._tokens.get())
 
-    def check_name(self, name: str, certified: frozenset[str] | None) -> None:
+    def check_name(self, name: str, names: frozenset[str] | None) -> None:
         """Check that a call may act for the session of ``name``.
 
         The certificate has to carry that name. Not the same bytes: it may have been renewed since.
@@ -71,10 +71,10 @@ class Guard:
         """
         if not self._wants_certificate:
             return
-        if certified is None:
+        if names is None:
             raise _refused("this server asks for a certificate, and none was shown")
-        if name not in certified:
-            whose = " or ".join(sorted(certified)) or "nobody"
+        if name not in names:
+            whose = " or ".join(sorted(names)) or "nobody"
             raise _refused(
                 f"the certificate is that of {whose}, not of {name!r}; a client acts only under "
                 "the name in its certificate (--name)"

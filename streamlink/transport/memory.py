@@ -102,7 +102,7 @@ class _Way:
 class _Call:
     """Both directions, and how the call ends."""
 
-    peer = "memory"
+    remote = "memory"
 
     def __init__(self, clock: Clock) -> None:
         self._changed = clock.condition()
@@ -158,7 +158,7 @@ class _Call:
 
     carrier = "memory"
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         return None
 
     def vouch(self) -> None:

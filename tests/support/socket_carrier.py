@@ -50,14 +50,14 @@ class _Line:
     def __init__(self, connection: socket.socket, stream: StreamConfig) -> None:
         self._connection = connection
         self._most = largest_message(stream)
-        self.peer = str(connection.getsockname())
+        self.remote = str(connection.getsockname())
         self.has_ended = False
 
     # --- as the hub sees who calls: see ``Caller`` ------------------------------------------
 
     carrier = "socket"
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         return None
 
     def vouch(self) -> None:

@@ -65,12 +65,12 @@ def test_chunks_of_the_default_size_fit_a_data_carrier() -> None:
 class Wire:
     """One who has opened a call, as a carrier over sockets would describe it: no messages."""
 
-    peer, carrier = "10.0.0.7:5000", "socket"
+    remote, carrier = "10.0.0.7:5000", "socket"
 
     def __init__(self) -> None:
         self.is_vouched, self.is_cut = False, threading.Event()
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         return None
 
     def vouch(self) -> None:

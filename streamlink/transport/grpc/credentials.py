@@ -16,7 +16,7 @@ from streamlink.transport.identity import is_loopback, require_loopback
 from streamlink.transport.reloading import Reloading, read_file
 from streamlink.transport.x509_names import names_in
 
-__all__ = ["Connector", "certified_names", "server_credentials"]
+__all__ = ["Connector", "server_credentials", "x509_names"]
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def server_credentials(
     )
 
 
-def certified_names(context: Any) -> frozenset[str] | None:
+def x509_names(context: Any) -> frozenset[str] | None:
     """Return the names in the caller's certificate; None: no certificate was asked for.
 
     They are the common name and every alternative name. gRPC has verified it by then.

@@ -11,7 +11,7 @@ from streamlink.errors import AddressInUse, StreamlinkError
 from streamlink.transport.addresses import is_answered, is_unix
 from streamlink.transport.budget import budget_for
 from streamlink.transport.grpc import health
-from streamlink.transport.grpc.credentials import certified_names, server_credentials
+from streamlink.transport.grpc.credentials import server_credentials, x509_names
 from streamlink.transport.grpc.options import server_options
 from streamlink.transport.grpc.strangers import Strangers
 from streamlink.transport.grpc.workers import Workers
@@ -142,15 +142,15 @@ class _GrpcCall:
 
     def __init__(self, requests: Iterator[bytes], context: Any, strangers: Strangers) -> None:
         self.raws = requests
-        self.peer: str = context.peer()
+        self.remote: str = context.peer()
         self._context = context
         self._strangers = strangers
 
-    def certified_names(self) -> frozenset[str] | None:
-        return certified_names(self._context)
+    def x509_names(self) -> frozenset[str] | None:
+        return x509_names(self._context)
 
     def vouch(self) -> None:
-        self._strangers.vouch(self.peer)
+        self._strangers.vouch(self.remote)
 
     def cut(self) -> None:
         self._context.cancel()

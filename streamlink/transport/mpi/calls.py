@@ -71,7 +71,7 @@ class MpiCall:
     ) -> None:
         self._ranks, self._other, self.number = ranks, other, number
         self._is_client, self._most, self._forget = is_client, most, forget
-        self.peer = f"rank {other}"
+        self.remote = f"rank {other}"
         self.raws = self._frames()
         self.end: CallEnd | None = None
         """How it ended, as its client sees it; None: it has not, here."""
@@ -267,7 +267,7 @@ class MpiCall:
 
     carrier = "mpi"
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         """MPI has no certificates."""
         return None
 

@@ -65,7 +65,7 @@ class MpiListener:
         try:
             _start(run, "mpi-serve")
         except RuntimeError as error:  # there is no thread for it: the client comes again
-            self._hub.log.warning("cannot serve a call of %s: %s", call.peer, error)
+            self._hub.log.warning("cannot serve a call of %s: %s", call.remote, error)
             self._let_go(call)
 
     def _let_go(self, call: MpiCall) -> None:

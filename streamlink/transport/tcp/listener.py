@@ -89,28 +89,28 @@ class TcpListener:
                     self._hub.log.warning("the data port cannot accept a connection: %s", error)
                     self._hub.clock.wait(self._is_stopped, _PAUSE_SECONDS)
                 continue
-            peer = f"{where[0]}:{where[1]}"
+            remote = f"{where[0]}:{where[1]}"
             try:
-                self._begin(_Call(connected_by(connected, self._tls), peer))
+                self._begin(_Call(connected_by(connected, self._tls), remote))
             # Reset meanwhile; or there is no thread for it. The client comes again.
             except (OSError, ValueError, RuntimeError) as error:
                 connected.close()
-                self._hub.log.warning("cannot serve a connection of %s: %s", peer, error)
+                self._hub.log.warning("cannot serve a connection of %s: %s", remote, error)
 
     def _begin(self, call: _Call) -> None:
         def run() -> None:
             try:
                 self._serve(call)
             except _TooLate as error:
-                logger.debug("%s comes too late: %s", call.peer, error)
+                logger.debug("%s comes too late: %s", call.remote, error)
             # No news: a client that was closed meanwhile leaves so, as does one that we have cut,
             # and scanners knock at any port.
             except (EOFError, ConnectionError):
-                logger.debug("%s left before it had proven anything", call.peer)
+                logger.debug("%s left before it had proven anything", call.remote)
             except (OSError, NotProven) as error:  # such as no certificate, or a bad one
                 if not self._is_stopped.is_set():
                     text = "%s: no stream comes of this: %s"
-                    self._hub.log.warning(text, call.peer, error)
+                    self._hub.log.warning(text, call.remote, error)
             finally:
                 self._let_go(call)
 
@@ -186,9 +186,9 @@ class _Call:
 
     carrier = "tcp"
 
-    def __init__(self, connection: Socket, peer: str) -> None:
-        self.connection, self.peer = connection, peer
-        self.certified_names = connection.certified_names
+    def __init__(self, connection: Socket, remote: str) -> None:
+        self.connection, self.remote = connection, remote
+        self.x509_names = connection.x509_names
         self.cut = connection.cut
 
     def vouch(self) -> None:

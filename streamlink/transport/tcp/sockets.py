@@ -48,7 +48,7 @@ class Socket:
             OSError: the connection has ended, or a certificate is no good.
         """
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         """Return the names in the peer's verified certificate; None: it has shown none."""
         return None
 
@@ -163,7 +163,7 @@ class TlsSocket(Socket):
         """See ``Socket``."""
         self._when_ready(self._tls.do_handshake)
 
-    def certified_names(self) -> frozenset[str] | None:
+    def x509_names(self) -> frozenset[str] | None:
         """See ``Socket``."""
         certificate = self._tls.getpeercert(binary_form=True)
         if certificate is None:
