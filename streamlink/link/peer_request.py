@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import ExitStack
 from dataclasses import replace
 
 from streamlink.cancel import CancelToken
-from streamlink.errors import AbortCode, Cancelled, OpenTimeout, StreamAborted, StreamlinkError
+from streamlink.errors import AbortCode, Cancelled, StreamAborted, StreamlinkError
 from streamlink.link.facts import own
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.link.send_transfer import SendTransfer
@@ -38,7 +38,8 @@ class PeerRequest:
         self._session = session
         self._pending = pending
         self._cancel_reason: str | None = None
-        self._replied_at: float | None = None
+        # The reply ends the stage *processing*: from then on the client's stream is due.
+        pending.add_done_callback(self._expect_update)
         self._until_closed = ExitStack()
         if cancel is not None:
             self._until_closed.enter_context(cancel.calling(self._cancelled))
@@ -72,35 +73,14 @@ class PeerRequest:
 
     @property
     def failure(self) -> StreamlinkError | None:
-        """Why this request has failed, if it has: session, deadline, or the client's task.
-
-        Also that the client has replied and has not opened the stream of its update since. This
-        begins to count where it is seen here first, so whoever waits for the update asks often.
-        """
+        """Why this request has failed, if it has: session, deadline, or the client's task."""
         # For these ``exception()`` would wait, or raise CancelledError.
         if not self._pending.done() or self._pending.cancelled():
             return None
         error = self._pending.exception()
         if error is None and (reason := self._pending.result().error):
             error = StreamAborted(AbortCode.TASK_FAILED, reason, by_peer=True, who=self.peer_name)
-        return error if isinstance(error, StreamlinkError) else self._overdue()
-
-    def _overdue(self) -> StreamlinkError | None:
-        # The reply ends the stage *processing*, and a stream that was never opened has no deadline.
-        if self.incoming.is_announced or self.incoming.error is not None:
-            return None
-        now, seconds = self._session.clock(), self._session.config.timeouts.open_timeout
-        if self._replied_at is None or self._session.is_disconnected:
-            self._replied_at = now
-        if now - self._replied_at < seconds:
-            return None
-        return OpenTimeout(
-            who=self.peer_name,
-            stream="the stream of its update, after its reply",
-            seconds=seconds,
-            bytes_done=0,
-            setting="open_timeout",
-        )
+        return error if isinstance(error, StreamlinkError) else None
 
     def is_good_for(self, peer: object) -> bool:
         """Whether the request was sent to ``peer``, and neither it nor its streams have failed."""
@@ -126,6 +106,10 @@ class PeerRequest:
             self.outgoing.abort(AbortCode.CANCELLED, reason)
         for transfer in (self.outgoing, self.incoming):
             transfer.hand_to(self._session.withdraw)
+
+    def _expect_update(self, pending: Future[Reply]) -> None:
+        if not pending.cancelled() and pending.exception() is None:
+            self.incoming.hand_to(self._session.expect)
 
     def _cancelled(self, reason: str) -> None:
         # First: ``wait_reply`` looks for it as soon as the future is cancelled.

@@ -81,6 +81,8 @@ class ReceiveStream(ChunkReceiver):
         self._travels = Extent(0, 0)  # known once it is announced
         self._committing = 0
         self._commit: Commit | None = None
+        self._is_expected = False
+        self._may_be_opened = True
 
     # --- the owner reads -----------------------------------------------------------
 
@@ -215,6 +217,28 @@ class ReceiveStream(ChunkReceiver):
 
     # --- channels come and go ----------------------------------------------------
 
+    def expect(self, *, now: float) -> None:
+        """Note that the sender has replied: from now on it has ``open_timeout`` for this stream."""
+        self._is_expected = True
+        self._watch_opening(now)
+
+    def offer(self, *, now: float) -> None:
+        """Note that the sender can open this stream, after ``retract_offer``."""
+        self._may_be_opened = True
+        self._watch_opening(now)
+
+    def retract_offer(self) -> None:
+        """Note that the sender cannot open this stream now: ``offer`` follows when it can."""
+        self._may_be_opened = False
+        if not self._channels:
+            self._timers.stop(OPEN_TIMER)
+
+    def _watch_opening(self, now: float) -> None:
+        """Give the sender ``open_timeout``, if the stream is due and no channel has a handshake."""
+        is_due = self._is_expected and self._may_be_opened and self.opened is None
+        if is_due and not self._channels and not self.is_closed:
+            self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
+
     def _attach(self, channel: Channel, now: float) -> None:
         # Also when done: the commit may have been in flight when the call broke, and is repeated.
         if len(self._channels) == 1:
@@ -253,6 +277,8 @@ class ReceiveStream(ChunkReceiver):
         elif self._channels:
             self.state = State.AWAITING_OPEN
             self._timers.start(OPEN_TIMER, self.config.timeouts.open_timeout, now=now)
+        else:
+            self._watch_opening(now)
 
     # --- frames of the sender --------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections import deque
 from typing import ClassVar
 
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode
+from streamlink.errors import AbortCode, StreamAborted
 from streamlink.protocol.events import PeerHeld
 from streamlink.protocol.frames import Frame, Held
 from streamlink.protocol.limits import ATTACH_BURST, ATTACHES_PER_SECOND, TokenBucket
@@ -163,6 +163,12 @@ class StreamMachine(Machine):
         """Whether it has been without a channel for longer than that."""
         lost_at = self._outage.deadline(self.grace_seconds)
         return lost_at is not None and lost_at < now
+
+    @property
+    def ended_as(self) -> str:
+        """What a peer is told that opens it after its end: its name, and why it ended."""
+        reason = self.error.reason if isinstance(self.error, StreamAborted) else self.error
+        return f"{self.name}, which has ended" + (f": {reason}" if reason else "")
 
     def is_waiting(self, *, now: float) -> bool:
         """Whether it has had no working channel for so long that its owner should report it."""

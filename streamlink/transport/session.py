@@ -37,8 +37,6 @@ from streamlink.protocol.events import (
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request, Welcome
 from streamlink.protocol.handshake import agree_open_requests
 from streamlink.protocol.liveness import extra_grace_seconds
-from streamlink.protocol.receiver import ReceiveStream
-from streamlink.protocol.sender import SendStream
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
@@ -297,12 +295,19 @@ class Session:
                 with pump.locked() as (machine, now):
                     machine.offer(now=now)
 
+    def expect(self, pump: ReceivePump) -> None:
+        """Give the peer ``open_timeout`` to open a stream of its own, from when it is here on."""
+        with self._pump.locked() as (session, _), pump.locked() as (machine, now):
+            machine.expect(now=now)
+            if session.is_disconnected:
+                machine.retract_offer()
+
     def withdraw(self, pump: StreamPump) -> None:
         """Forget an ended stream, but for how it ended and a commit that may be repeated."""
         stream = pump.stream
         with self._lock:
             self._streams.pop(stream.stream_id, None)
-            _keep(self._withdrawn, stream.stream_id, _epitaph(stream), most=_REMEMBERED)
+            _keep(self._withdrawn, stream.stream_id, stream.ended_as, most=_REMEMBERED)
             if isinstance(pump, ReceivePump) and pump.stream.is_committed:
                 _keep(self._committed, stream.stream_id, pump, most=_REPEATABLE)
 
@@ -436,20 +441,20 @@ class Session:
                 machine.note_stream_progress(now=now)
 
     def _pause_offers(self) -> None:
-        """Stop the clocks of offered streams: without a session the peer cannot open them."""
+        """Stop the clocks of streams not yet opened: without a session the peer cannot."""
         for pump in self._offered():
             with pump.locked() as (machine, _):
                 machine.retract_offer()
 
     def _renew_offers(self) -> None:
-        """Give the peer its time again to open what was offered: it may hear of it only now."""
+        """Give the peer its time again to open streams: it may hear of an offer only now."""
         for pump in self._offered():
             with pump.locked() as (machine, now):
                 machine.offer(now=now)
 
-    def _offered(self) -> list[SendPump]:
+    def _offered(self) -> list[StreamPump]:
         with self._lock:
-            return [pump for pump in self._streams.values() if isinstance(pump, SendPump)]
+            return list(self._streams.values())
 
     def _own_goodbye(self) -> StreamAborted:
         return StreamAborted(AbortCode.GOODBYE, self.left_because, by_peer=False)
@@ -485,13 +490,6 @@ class Session:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer_name} ended: {why}")
         if self._on_closed is not None:
             self._on_closed(self)
-
-
-def _epitaph(stream: SendStream | ReceiveStream) -> str:
-    """Return what a client gets to read that opens a stream too late."""
-    error = stream.error
-    reason = error.reason if isinstance(error, StreamAborted) else error
-    return f"{stream.name}, which has ended" + (f": {reason}" if reason else "")
 
 
 def _keep(kept: dict[int, T], number: int, what: T, *, most: int) -> None:

@@ -90,6 +90,44 @@ def test_a_sender_that_never_opens_is_named_after_the_open_timeout() -> None:
     assert isinstance(receiver.error, OpenTimeout)
 
 
+def test_a_sender_that_has_replied_has_the_open_timeout_for_its_stream() -> None:
+    receiver = a_receiver()
+    assert receiver.next_deadline() is None
+    receiver.expect(now=1.0)
+    receiver.handle_timer(now=1.0 + OPEN)
+    assert isinstance(receiver.error, OpenTimeout)
+
+
+def test_the_time_to_open_does_not_run_while_the_sender_cannot() -> None:
+    receiver = a_receiver()
+    receiver.retract_offer()
+    receiver.expect(now=0.0)
+    assert receiver.next_deadline() is None
+    receiver.offer(now=5.0)
+    assert receiver.next_deadline() == 5.0 + OPEN
+    receiver.retract_offer()
+    assert receiver.next_deadline() is None
+
+
+def test_a_channel_that_is_lost_before_the_open_leaves_the_time_for_another() -> None:
+    receiver = a_receiver()
+    receiver.expect(now=0.0)
+    receiver.attach(now=1.0)
+    receiver.detach(now=2.0)
+    receiver.handle_timer(now=2.0 + OPEN)
+    assert isinstance(receiver.error, OpenTimeout)
+
+
+def test_a_stream_that_was_opened_is_not_expected_any_more() -> None:
+    receiver = a_receiver()
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(), now=0.0)
+    receiver.expect(now=0.0)
+    receiver.offer(now=0.0)
+    receiver.handle_timer(now=OPEN)
+    assert receiver.error is None
+
+
 def test_while_our_owner_decides_nobody_is_blamed() -> None:
     receiver = a_receiver()
     receiver.attach(now=0.0)
