@@ -118,6 +118,18 @@ def test_a_document_names_files_that_are_there(path: Path) -> None:
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
+@pytest.mark.parametrize("part", ["protocol", "transport", "link", "rounds", "objects"])
+def test_the_design_page_has_a_place_for_each_module(part: str) -> None:
+    named = re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "design.md").read_text("utf-8"))
+    packages = {"grpc", "tcp", "mpi", "_generated"}  # one line each, as a whole
+    modules = {
+        path.name
+        for path in (PACKAGE / part).rglob("*.py")
+        if path.name != "__init__.py" and path.parent.name not in packages
+    }
+    assert not modules - {name.rpartition("/")[2] for name in named}
+
+
 def test_tests_use_public_names_and_patch_nothing_of_ours() -> None:
     assert not broken(), "use public names (CONTRIBUTING.md)"
 

@@ -109,8 +109,14 @@ KNOW_PUMPS = ("transport", "link/transfer.py", "link/send_transfer.py", "link/re
 # and for nothing else; no line may be added.
 TIMED = ("transport", "link", "objects", "rounds", "executors")
 THREADS = {"thread", "sender", "keeper", "session_thread"}  # what ours are called
-TIMES = {"time.time", "time.monotonic", "time.perf_counter", "time.sleep"}
-WAITS = {f"threading.{name}" for name in ("Condition", "Event", "Timer", "Barrier", "Semaphore")}
+TIMES = {
+    *(f"time.{name}{ns}" for name in ("time", "monotonic", "perf_counter") for ns in ("", "_ns")),
+    *("time.sleep", "datetime.now", "datetime.datetime.now", "datetime.utcnow"),
+}
+WAITS = {
+    f"threading.{name}"
+    for name in ("Condition", "Event", "Timer", "Barrier", "Semaphore", "BoundedSemaphore")
+}
 CLOCKS_OF_OTHERS = {
     "transport/diagnosis.py": {"time.monotonic"},  # timeouts of a socket are the kernel's
     "transport/grpc/client.py": {  # gRPC's own thread, and its callbacks
@@ -126,6 +132,10 @@ EDGES = {"link/client.py", "link/oneshot.py", "link/receive_slot.py", "link/serv
 EDGES |= {"transport/traffic.py", "executors/client.py"}
 EDGES |= {"objects/client.py", "objects/server.py"}
 EDGES |= {"link/pull.py", "link/fetch_desk.py"}
+
+# The rules of the rounds decide, and do nothing else: they know the settings and the errors.
+RULES = ("rounds/lockstep/rule.py", "rounds/spool/rule.py")
+RULES_KNOW = {"config", "errors"}
 
 # What a part of rounds/ must not know: the two ways to gather know nothing of each other, the
 # aggregation knows neither. Nobody else knows how an update is resumed within its round.
@@ -181,7 +191,14 @@ def clocks_used(tree: ast.Module) -> set[str]:
         for node in nodes(tree)
         if isinstance(node, ast.Attribute) and (id(node) in called or dotted(node) in TIMES)
     }
-    return (used | set(imports(tree))) & (TIMES | WAITS) | joins_with_time(tree)
+    faults = (used | set(imports(tree))) & (TIMES | WAITS) | joins_with_time(tree)
+    return faults | {
+        f"line {node.lineno}: import {alias.name} as {alias.asname}"  # under which nothing is found
+        for node in nodes(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.name in ("time", "threading", "datetime") and alias.asname
+    }
 
 
 def joins_with_time(tree: ast.Module) -> set[str]:
@@ -239,6 +256,21 @@ def test_a_pure_module_does_not_touch_the_world(path: Path) -> None:
     assert not touched
 
 
+@every("streamlink/rounds/lockstep", "streamlink/rounds/spool")
+def test_a_rule_of_the_rounds_is_pure(path: Path) -> None:
+    if path.relative_to(PACKAGE).as_posix() in RULES:
+        assert not {name for name in imported_by(path) if is_under(name, *_WORLD)}
+        assert parts_in(imported_by(path)) <= RULES_KNOW
+
+
+@every("streamlink/rounds")
+def test_only_lockstep_knows_of_models_that_are_sent_early(path: Path) -> None:
+    name = path.relative_to(PACKAGE).as_posix()
+    if name not in ("rounds/lockstep/duplex.py", "rounds/lockstep/round.py"):
+        early = ("streamlink.rounds.lockstep.duplex", "streamlink.rounds.lockstep.fan_out")
+        assert not [each for each in imported_by(path) if is_under(each, *early)]
+
+
 @every("streamlink")
 def test_only_the_grpc_carrier_knows_grpc(path: Path) -> None:
     if path.relative_to(PACKAGE).parent.as_posix() != GRPC_FOLDER:
@@ -266,7 +298,10 @@ def test_only_the_encoding_of_frames_knows_protobuf(path: Path) -> None:
         assert not [name for name in imported_by(path) if is_under(name, *PROTOBUF)]
 
 
-@every("streamlink/link", "streamlink/rounds", "streamlink/operate", "streamlink/cli")
+@every(
+    *("streamlink/link", "streamlink/rounds", "streamlink/operate", "streamlink/cli"),
+    *("streamlink/objects", "streamlink/executors", "streamlink/integrations"),
+)
 def test_the_pump_of_a_transfer_is_private(path: Path) -> None:
     if not path.relative_to(PACKAGE).as_posix().startswith(KNOW_PUMPS):
         assert not reaches_through(read(path)), "ask the transfer, or add to what it answers"

@@ -13,7 +13,7 @@ from streamlink.errors import (
     ReadTimeout,
     RemoteProtocolError,
 )
-from streamlink.protocol.events import Opened, PeerHeld, SpecReceived
+from streamlink.protocol.events import Delivered, Opened, PeerHeld, SpecReceived
 from streamlink.protocol.frames import (
     Abort,
     Accept,
@@ -26,6 +26,7 @@ from streamlink.protocol.frames import (
     Update,
 )
 from streamlink.protocol.limits import MAX_ENCODINGS
+from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.states import State
 from tests.support.machines import (
     OPEN,
@@ -456,3 +457,16 @@ def test_an_owner_can_see_that_bytes_come_next() -> None:
     assert not receiver.has_piece
     fed(receiver, a_chunk(0))
     assert receiver.has_piece
+
+
+def test_an_encoding_may_say_all_without_a_payload() -> None:
+    receiver = ReceiveStream(SMALL, stream_id=1, peer_name="site-1", encodings=("unchanged",))
+    receiver.attach(now=0.0)
+    receiver.receive(an_open(encodings=("unchanged",)), now=0.0)
+    receiver.accept(wants_spec=False, now=0.0)
+    events(receiver)
+    receiver.receive(Chunk(0, 0, (), encoding=1, nbytes=4 * KiB), now=0.0)
+    (delivered,) = events(receiver)
+    assert isinstance(delivered, Delivered)
+    assert receiver.received == 4 * KiB  # of the model; none of it was on the wire
+    assert receiver.stats.saved_bytes == 4 * KiB
