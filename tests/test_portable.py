@@ -70,7 +70,7 @@ with ControlServer(path, dict):
 
 def run(program: str, folder: Path) -> None:
     command = [sys.executable, "-c", LACKS + program, str(folder)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -65,7 +65,6 @@ def clash_in(site: Path, **files: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
     )
     return done.stdout.splitlines()
 
@@ -133,7 +132,7 @@ class Environment:
         """Run pip in here; not while the outer packages are in sight, or it would count them."""
         (self.site / "outer.pth").unlink(missing_ok=True)
         command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "--quiet"]
-        subprocess.run([*command, *map(str, words)], check=True, timeout=100)
+        subprocess.run([*command, *map(str, words)], check=True)
         (self.site / "outer.pth").write_text(f"{OUTER}\n")
 
     def install(self, *wheels: Path, again: bool = False) -> None:
@@ -149,7 +148,6 @@ class Environment:
             env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             capture_output=True,
             text=True,
-            timeout=100,
         )
 
 

@@ -17,6 +17,7 @@ from streamlink.model.copy import copy_model
 from streamlink.model.spec import ModelSpec
 from streamlink.stores import CompressedStore, SafetensorsStore
 from tests.support.models import float_spec, pattern_model
+from tests.support.waiting import WAIT
 
 CRASH_SPEC = float_spec(5, 700_000, 3)
 """The model that a crashing process was writing."""
@@ -32,7 +33,7 @@ def disk_store(path: Path) -> CompressedStore | SafetensorsStore:
 def crash_at(path: Path, call: str, count: int, *, after: bool) -> None:
     """Let a process replace the model at ``path`` and be killed at its ``count``-th ``os.call``."""
     command = [sys.executable, "-m", "tests.support.disk", str(path), call, str(count), str(after)]
-    done = subprocess.run(command, check=False, cwd=Path(__file__).parents[2], timeout=60)
+    done = subprocess.run(command, check=False, cwd=Path(__file__).parents[2], timeout=WAIT)
     assert done.returncode == -signal.SIGKILL
 
 

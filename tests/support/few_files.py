@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.support.commands import environment
+from tests.support.waiting import WAIT
 
 __all__ = ["run_with_few_files", "with_few_files"]
 
@@ -20,6 +21,6 @@ def with_few_files(command: Sequence[str], soft: int, hard: int | None = None) -
 def run_with_few_files(program: str, soft: int, hard: int | None = None) -> str:
     """Run a program in Python and return what it printed; it must end well."""
     command = with_few_files([sys.executable, "-c", program], soft, hard)
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=WAIT)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
