@@ -132,6 +132,11 @@ def test_a_streams_memory_is_its_window_and_four_chunks() -> None:
     assert config.stream_bytes == 12 << 20
 
 
+def test_encodings_take_two_chunks_more() -> None:
+    config = StreamConfig(chunk_bytes="1MiB", window_bytes="8MiB", encodings=("zstd",))
+    assert config.stream_bytes == 14 << 20
+
+
 def test_a_session_outlives_a_lost_heartbeat() -> None:
     assert TimeoutConfig(session_timeout=10, heartbeat_interval=5).session_timeout == 10
     with pytest.raises(ValidationError, match="a live peer looks dead"):

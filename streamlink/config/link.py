@@ -53,10 +53,11 @@ class StreamConfig(Settings):
     where that does not work. The error for an unknown carrier lists the known ones."""
 
     encodings: Names = ()
-    """Encodings that models are sent in where the receiver knows them, the best first, such as
-    ``zstd``; each range that does not shrink travels plain. Worth it where the line is slower than
-    this end's processor encodes. What is received needs no setting. Price: one more chunk at each
-    end, and what an encoder keeps (zstd: about 2 MiB)."""
+    """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
+    (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
+    travels plain. ``auto``: ``planes``, where what the line carries and this end's processor
+    encodes shows that a range arrives sooner so. What is received needs no setting. Price: two more
+    chunks at each end, and what an encoder keeps (about 2 MiB)."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""
@@ -90,9 +91,10 @@ class StreamConfig(Settings):
         """The most memory of one stream at one end (bytes): its window and four chunks.
 
         The four: one being serialized, one inside the carrier, one being read, one being consumed.
-        With encodings a fifth: one that is encoded, or decoded, beside its other form.
+        With encodings two more: one that is encoded, or decoded, beside its other form, and its
+        byte planes.
         """
-        return self.window_bytes + (4 + bool(self.encodings)) * self.chunk_bytes
+        return self.window_bytes + (4 + 2 * bool(self.encodings)) * self.chunk_bytes
 
 
 class TimeoutConfig(Settings):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
 from streamlink.encodings.codec import Codec
 from streamlink.errors import UnknownCodec
 
-__all__ = ["known_encodings", "new_codec", "require_known"]
+__all__ = ["AUTO", "known_encodings", "new_codec", "offered", "require_known"]
+
+AUTO = "auto"
+"""In place of names: encodings that suit most models, where the line is slow enough for them."""
+
+_AUTO_ENCODINGS = ("planes",)
 
 # "module:class" by the name that travels. A module is imported when its encoding is first used, so
 # that it costs nothing where it is not.
 _CODECS = {
     "zstd": "streamlink.encodings.zstd:Zstd",
+    "planes": "streamlink.encodings.planes:Planes",
 }
 
 
@@ -34,15 +40,23 @@ def new_codec(name: str) -> Codec:
     return cast("Codec", getattr(import_module(module), kind)())
 
 
-def require_known(names: Iterable[str]) -> None:
+def offered(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the encodings that the setting ``stream.encodings`` stands for."""
+    return _AUTO_ENCODINGS if AUTO in names else tuple(names)
+
+
+def require_known(names: Sequence[str]) -> None:
     """Check the names of encodings.
 
     Raises:
-        UnknownCodec: there is none of one of these names; says which there are.
+        UnknownCodec: there is none of one of these names, or ``auto`` has others beside it; says
+            what to write.
     """
-    for name in names:
+    if AUTO in names and len(names) > 1:
+        raise UnknownCodec(f"stream.encodings ({', '.join(names)}): {AUTO} stands alone")
+    for name in offered(names):
         if name not in _CODECS:
             raise UnknownCodec(
-                f"stream.encodings: there is no encoding {name!r}; write one or more of "
+                f"stream.encodings: there is no encoding {name!r}; write {AUTO}, or one or more of "
                 f"{', '.join(_CODECS)}"
             )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from streamlink.encodings.codec import Codec, Place
 from streamlink.encodings.registry import known_encodings, new_codec, require_known
+from streamlink.encodings.worth import Worth
 from streamlink.errors import RemoteProtocolError
 from streamlink.model.interfaces import Payload, payload_bytes
 from streamlink.model.spec import ModelSpec
@@ -25,6 +26,7 @@ class Encoder:
     Args:
         names: encodings to send in, the best first.
         spec: the model.
+        worth: decides which ranges are encoded at all; None: each.
         codec_for: gives a codec by its name.
 
     Raises:
@@ -36,10 +38,12 @@ class Encoder:
         names: Sequence[str],
         spec: ModelSpec,
         *,
+        worth: Worth | None = None,
         codec_for: Callable[[str], Codec] = new_codec,
     ) -> None:
         require_known(names)
         self.names = tuple(names)
+        self._worth = worth
         self._codec_for = codec_for
         self._spec = spec
         self._codecs: dict[str, Codec] = {}
@@ -52,6 +56,15 @@ class Encoder:
             payload: the plain bytes; their views must not change until they are received.
             agreed: the encodings that the receiver decodes, too, in the order that numbers them.
         """
+        if self._worth is None:
+            return self._encode(offset, payload, agreed)
+        if not agreed or not self._worth.is_worth_it():
+            return _PLAIN, payload
+        number, encoded = self._encode(offset, payload, agreed)
+        self._worth.note(nbytes=payload_bytes(payload), encoded_bytes=payload_bytes(encoded))
+        return number, encoded
+
+    def _encode(self, offset: int, payload: Payload, agreed: Sequence[str]) -> tuple[int, Payload]:
         nbytes = payload_bytes(payload)
         place = Place(self._spec, offset, nbytes)
         for number, name in enumerate(agreed, start=1):

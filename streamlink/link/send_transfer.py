@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
+from streamlink.encodings.registry import AUTO, offered
 from streamlink.encodings.stream import Encoder
+from streamlink.encodings.worth import Worth
 from streamlink.errors import LocalProtocolError
 from streamlink.extent import Extent
 from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
@@ -50,8 +52,6 @@ class SendTransfer(Transfer[SendPump]):
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
-        # None where nothing is set: then encodings cost a chunk no call.
-        encode = Encoder(names, spec).encode if names else None
         stream = SendStream(
             config,
             stream_id=stream_id,
@@ -62,10 +62,15 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
-            encodings=names,
+            encodings=offered(names),
             peer_name=peer_name,
             name=name,
         )
+        # None where nothing is set: then encodings cost a chunk no call.
+        encode = None
+        if names:
+            worth = Worth(stream, clock) if AUTO in names else None
+            encode = Encoder(offered(names), spec, worth=worth).encode
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec

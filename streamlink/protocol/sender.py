@@ -149,6 +149,16 @@ class SendStream(AckReceiver):
         return self._is_control_channel(channel)
 
     @property
+    def rate(self) -> float:
+        """What the link has delivered lately (bytes on the wire per second); 0: not known yet."""
+        return self._window.rate
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether something was sent that the receiver has not acknowledged."""
+        return self._buffer.is_in_flight
+
+    @property
     def stats(self) -> StreamStats:
         """A snapshot for logs and progress bars."""
         return StreamStats(

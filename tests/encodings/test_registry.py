@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.encodings.registry import known_encodings, new_codec, require_known
+from streamlink.encodings.registry import known_encodings, new_codec, offered, require_known
 from streamlink.errors import UnknownCodec
 
 
@@ -19,7 +19,17 @@ def test_every_encoding_is_made_by_name_and_has_a_contract_test(name: str) -> No
 
 
 def test_an_unknown_encoding_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(UnknownCodec, match=r"no encoding 'zstf'; write one or more of .*zstd"):
+    with pytest.raises(
+        UnknownCodec, match=r"no encoding 'zstf'; write auto, or one or more of .*zstd"
+    ):
         require_known(("zstd", "zstf"))
     with pytest.raises(UnknownCodec):
         new_codec("")
+
+
+def test_auto_stands_for_encodings_that_there_are_and_stands_alone() -> None:
+    require_known(("auto",))
+    assert set(offered(("auto",))) <= set(known_encodings())
+    assert offered(("zstd", "planes")) == ("zstd", "planes")
+    with pytest.raises(UnknownCodec, match=r"\(auto, zstd\): auto stands alone"):
+        require_known(("auto", "zstd"))

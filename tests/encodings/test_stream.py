@@ -8,6 +8,7 @@ import pytest
 
 from streamlink.encodings.codec import Place
 from streamlink.encodings.stream import Decoder, Encoder
+from streamlink.encodings.worth import Worth
 from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.model.interfaces import Payload
 from streamlink.model.spec import ModelSpec, TensorSpec
@@ -82,3 +83,17 @@ def test_a_codec_sees_which_tensors_a_range_cuts() -> None:
     segments = list(Place(spec, 8, 6).segments())
     assert segments == list(spec.segments(8, 6))
     assert len(segments) == 2
+
+
+class FastLine:
+    """A line that carries more than any encoder encodes."""
+
+    rate, is_in_flight = 1e15, True
+
+
+def test_what_is_not_worth_it_travels_plain_and_is_not_tried_again() -> None:
+    times = iter(range(2))
+    encoder = Encoder(("zstd",), SPEC, worth=Worth(FastLine(), lambda: float(next(times))))
+    assert encoder.encode(0, ZEROS, ()) == (0, ZEROS)  # the receiver knows none: nothing to try
+    assert encoder.encode(0, ZEROS, ("zstd",))[0] == 1
+    assert [encoder.encode(0, ZEROS, ("zstd",)) for _ in range(100)] == [(0, ZEROS)] * 100

@@ -1,0 +1,86 @@
+"""Whether to encode the next range, from what the line carries and what encoding has saved so far.
+
+A line of ``rate`` bytes a second takes ``1 / rate`` seconds for a plain byte. Encoded at ``speed``
+bytes a second, to ``share`` of its length, a byte takes ``1 / speed + share / rate``, if nothing of
+that overlaps. So to encode is worth it where ``rate < speed * (1 - share)``. In truth much of it
+overlaps, so this errs towards plain: it costs a slow line some of the gain, and a fast one nothing.
+
+Two things are not known before they are tried. A range is encoded now and then though it seems not
+worth it, since the next tensor may shrink by more; but not where even a share of 0 would not pay.
+And the rate of a line that waits for its encoder is the encoder's: where all that was sent has
+arrived, the next range travels plain, and shows what the line can do.
+
+Compare AdOC, which adapts its compression to the length of the queue in front of the line (Jeannot,
+Knutsson and Björkman, "Adaptive Online Data Compression", HPDC 2002).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Line", "Worth"]
+
+TRY_EVERY = 32
+"""One of so many ranges is encoded though it seems not worth it (count)."""
+
+_LATEST = 0.125  # the part of the last range in what is known of them
+
+
+class Line(Protocol):
+    """What carries the ranges: a stream."""
+
+    @property
+    def rate(self) -> float:
+        """What it has delivered lately (bytes on the wire per second); 0: not known yet."""
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether something was sent that has not arrived."""
+
+
+class Worth:
+    """Decides for one stream, range by range.
+
+    Args:
+        line: carries the ranges.
+        clock: gives the time (seconds).
+    """
+
+    def __init__(self, line: Line, clock: Callable[[], float]) -> None:
+        self._line, self._clock = line, clock
+        self._seconds_per_byte = 0.0
+        self._share = 0.0
+        self._is_tried = False
+        self._plain = 0
+        self._began = 0.0
+
+    def is_worth_it(self) -> bool:
+        """Return whether the next range is to be encoded: now, and then ``note`` follows."""
+        if not self._line.is_in_flight or not self._line.rate:
+            return False
+        if self._pays(self._share) or (self._is_due() and self._pays(0.0)):
+            self._plain, self._began = 0, self._clock()
+            return True
+        self._plain += 1
+        return False
+
+    def note(self, *, nbytes: int, encoded_bytes: int) -> None:
+        """Take what a range has shown that was just encoded.
+
+        Args:
+            nbytes: its length.
+            encoded_bytes: what travels for it; ``nbytes`` where that is plain after all.
+        """
+        seconds = self._clock() - self._began
+        weight = _LATEST if self._is_tried else 1.0
+        self._is_tried = True
+        self._share += weight * (encoded_bytes / nbytes - self._share)
+        self._seconds_per_byte += weight * (seconds / nbytes - self._seconds_per_byte)
+
+    def _is_due(self) -> bool:
+        return self._plain >= TRY_EVERY - 1
+
+    def _pays(self, share: float) -> bool:
+        # Multiplied out: the first time nothing is known, neither speed nor share, and it pays.
+        return self._line.rate * self._seconds_per_byte < 1.0 - share
