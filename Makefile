@@ -79,6 +79,7 @@ soak: venv ## half an hour of rounds with faults, 100 cuts, 1,000 flips, a slow 
 	$(BIN)/python -m benchmarks cuts --json benchmarks/results/cuts.json
 	$(BIN)/python -m benchmarks cuts --carrier tcp --json benchmarks/results/cuts-tcp.json
 	$(BIN)/python -m benchmarks flips --json benchmarks/results/flips.json
+	$(BIN)/python -m benchmarks flips --carrier tcp --json benchmarks/results/flips-tcp.json
 	$(BIN)/python -m benchmarks slow --json benchmarks/results/slow.json
 	$(BIN)/python -m tests.scenarios.kills --json benchmarks/results/kills.json
 	$(BIN)/python -m tests.scenarios.kills --carrier tcp --json benchmarks/results/kills-tcp.json

@@ -113,7 +113,7 @@ def main(
         float | None,
         typer.Option(min=1, help="How long each run on a long line measures; a trial is short."),
     ] = None,
-    carrier: Annotated[str, typer.Option(help="Carries the models of cuts: grpc or tcp.")] = "grpc",
+    carrier: Annotated[str, typer.Option(help="Of cuts and flips: grpc or tcp.")] = "grpc",
 ) -> None:
     """Measure what streamlink claims; ends with status 1 when a claim was not met."""
     names = (
@@ -126,7 +126,7 @@ def main(
         measure = PROGRAMS[name]
         if name == "soak":
             measure = partial(soak.run, minutes=minutes)
-        elif name == "cuts" and carrier != "grpc":
+        elif name in ("cuts", "flips") and carrier != "grpc":
             measure = partial(measure, carrier=carrier)
         elif name == "strategies" and json_file is not None:
             measure = partial(measure, keep=partial(_keep, json_file, results))

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import streamlink
-from benchmarks.hits import IN_MESSAGES, OUTCOMES, Hit, OneByOne, Outcome
+from benchmarks.hits import GRPC, IN_MESSAGES, OUTCOMES, TCP, Hit, OneByOne, Outcome
 from benchmarks.models import GrowingStore, Layout
 from benchmarks.passing import Passed, listening, pass_model
 from benchmarks.stats import Result
@@ -100,20 +100,20 @@ def _count(hits: Sequence[Hit]) -> dict[Outcome, int]:
     return {outcome: counted[outcome] for outcome in OUTCOMES}
 
 
-def run(quick: bool) -> Result:
+def run(quick: bool, carrier: str = "grpc") -> Result:
     """Flip 1,000 bits of messages (quick: 20), and a fifth of all flips elsewhere."""
     flips, layout = (QUICK_FLIPS, QUICK) if quick else (FLIPS, LAYOUT)
-    found = flip(flips, layout, SEED)
+    found = flip(flips, layout, SEED, carrier)
     return Result(
         name="flips",
-        claim=f"{flips} bits of messages flipped one by one, and more around them: each in a "
-        "message is found, none gets through, no transfer fails",
+        claim=f"{flips} bits of messages flipped one by one ({carrier}), and more around them: "
+        "each in a message is found, none gets through, no transfer fails",
         columns=("where", "flips", *OUTCOMES),
         rows=tuple(
             (label, str(sum(row.values())), *(str(row[outcome]) for outcome in OUTCOMES))
             for label, row in found.table.items()
         ),
-        facts={"layout": layout.as_json(), "seed": SEED, **found.as_json()},
+        facts={"layout": layout.as_json(), "seed": SEED, "carrier": carrier, **found.as_json()},
         met=None if quick else is_met(found, flips),
     )
 
@@ -126,8 +126,10 @@ def is_met(found: Found, flips: int) -> bool:
     return sum(ours.values()) >= flips and is_found and is_right
 
 
-def flip(flips: int, layout: Layout, seed: int) -> Found:
+def flip(flips: int, layout: Layout, seed: int, carrier: str = "grpc") -> Found:
     """Send models over a line that flips bits, until it has hit so many in messages.
+
+    With ``tcp`` the line is that of the models' connections alone.
 
     Raises:
         StreamlinkError: a transfer failed.
@@ -135,10 +137,11 @@ def flip(flips: int, layout: Layout, seed: int) -> Found:
     store = GrowingStore(layout, 1.0)
     passed: list[Passed] = []
     with listening() as heard:
-        flipping = OneByOne(random.Random(seed), heard.lines, flips)
+        wire = TCP if carrier == "tcp" else GRPC
+        flipping = OneByOne(random.Random(seed), heard.lines, flips, wire=wire)
         while not flipping.is_done:
             model = layout.model(store.models + 1.0)
-            passed.append(pass_model(model, store, SETTINGS, tap=flipping))
+            passed.append(pass_model(model, store, SETTINGS, tap=flipping, carrier=carrier))
             flipping.end_line()
     return Found(
         hits=tuple(flipping.hits),

@@ -5,7 +5,7 @@ byte of that kind that the lot falls on, and then watches the line and the log f
 
     repaired        the chunk was asked for again: a repair with its very number, on its own call
     damaged         an end said so in its log, and gave the call up
-    broken          HTTP/2 or gRPC ended the call, or the connection: another was opened
+    broken          the call or its connection ended, by HTTP/2, gRPC or an end: another was opened
     silent          a call brought nothing more, and was given up
     not delivered   a message whose call ended, and nobody had said why: it was not read
     without effect  none of these, while messages went on both ways
@@ -24,31 +24,56 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from benchmarks.http2 import Message, Reader, Span
+from benchmarks import http2, tcp_messages
+from benchmarks.http2 import MessageLike, Span, SpanReader
 from benchmarks.pipes import Direction
 
-__all__ = ["IN_MESSAGES", "OUTCOMES", "Hit", "OneByOne", "Outcome", "Place"]
+__all__ = ["GRPC", "IN_MESSAGES", "OUTCOMES", "TCP", "Hit", "OneByOne", "Outcome", "Place", "Wire"]
 
-Place = Literal[
-    "chunk payload", "chunk header", "other message", "grpc prefix", "frame header", "frame"
-]
+Place = Literal["chunk payload", "chunk header", "other message", "prefix", "frame header", "frame"]
 IN_MESSAGES: tuple[Place, ...] = ("chunk payload", "chunk header", "other message")
 Outcome = Literal["repaired", "damaged", "broken", "silent", "not delivered", "without effect"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
-AIMS: dict[tuple[Direction, Place], float] = {
+Aims = Mapping[tuple[Direction, Place], float]
+
+AIMS: Aims = {
     ("up", "chunk payload"): 30,
     ("up", "chunk header"): 15,
     ("up", "other message"): 10,
     ("down", "other message"): 25,
-    ("up", "grpc prefix"): 3,
-    ("down", "grpc prefix"): 3,
+    ("up", "prefix"): 3,
+    ("down", "prefix"): 3,
     ("up", "frame header"): 4,
     ("down", "frame header"): 4,
     ("up", "frame"): 3,
     ("down", "frame"): 3,
 }
 """How often each kind of place is aimed at: four of five times a message of ours."""
+
+
+@dataclass(frozen=True)
+class Wire:
+    """How a line is read, and what is worth hitting there.
+
+    Attributes:
+        reader: reads one direction of one connection; from the client: True.
+        calls: how many calls a model takes while nothing fails (count).
+        aims: how often a bit is flipped in each place, in relation to the others.
+    """
+
+    reader: Callable[[bool], SpanReader]
+    calls: int
+    aims: Aims
+
+
+GRPC = Wire(lambda from_client: http2.Reader(from_client=from_client), 2, AIMS)
+# A line of data connections alone: a frame there is an opening or an answer, once each.
+TCP = Wire(
+    lambda from_client: tcp_messages.Reader(from_client=from_client),
+    1,
+    {**AIMS, ("up", "frame header"): 1, ("down", "frame header"): 0},
+)
 
 CHUNK_BYTES = 4096  # no other message is as long, where models have few tensors
 CHUNK_HEADER_BYTES = 48
@@ -94,7 +119,7 @@ class Hit:
             return self.span.frame.name if self.span.kind == "other" else "preface"
         return self.place
 
-    def is_answered_by(self, connection: int, direction: Direction, message: Message) -> bool:
+    def is_answered_by(self, connection: int, direction: Direction, message: MessageLike) -> bool:
         """Tell whether ``message`` asks for what it hit."""
         number = _number_to_repair(message)
         if number is None or direction == self.direction:
@@ -114,7 +139,7 @@ class OneByOne:
         rng: decides where.
         lines: what both ends log, as it comes.
         most: how many have to hit messages.
-        aims: how often a bit is flipped in each place, in relation to the others.
+        wire: what travels on the line.
         clock: seconds.
     """
 
@@ -124,13 +149,13 @@ class OneByOne:
         lines: Sequence[str],
         most: int,
         *,
-        aims: Mapping[tuple[Direction, Place], float] = AIMS,
+        wire: Wire = GRPC,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.hits: list[Hit] = []
         self._clock = clock
         self._rng, self._lines, self._most = rng, lines, most
-        self._aims = aims
+        self._wire = wire
         self._lock = threading.Lock()
         self._left = most
         self._calls = self._connections = 0
@@ -159,7 +184,7 @@ class OneByOne:
             reader = self._readers.get((connection, direction))
             if reader is None:
                 self._connections = max(self._connections, connection)
-                reader = Reader(from_client=direction == "up")
+                reader = self._wire.reader(direction == "up")
                 self._readers[connection, direction] = reader
             if self._flight is not None and (outcome := self._judge(self._flight, now)):
                 self._settle(outcome)
@@ -182,7 +207,7 @@ class OneByOne:
     # --- flipping -------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._readers: dict[tuple[int, Direction], Reader] = {}
+        self._readers: dict[tuple[int, Direction], SpanReader] = {}
         self._flight: Hit | None = None
         self._with_chunks = set[int]()
         self._ended = set[tuple[int, int]]()  # calls, by connection and stream
@@ -191,7 +216,7 @@ class OneByOne:
 
     def _aim(self) -> None:
         ((self._at_direction, self._at_place),) = self._rng.choices(
-            list(self._aims), weights=list(self._aims.values())
+            list(self._wire.aims), weights=list(self._wire.aims.values())
         )
         is_rare = self._at_direction == "down" or self._at_place in ("other message", "frame")
         self._skips = self._rng.randrange(3 if is_rare else 30)
@@ -241,10 +266,9 @@ class OneByOne:
         frame, message, hit = span.frame, span.message, self._flight
         is_call_over = False
         if span.kind == "header" and frame.is_known:
-            is_headers = frame.name == "HEADERS"
-            self._calls += is_headers and direction == "up"
+            self._calls += frame.begins_call and direction == "up"
             is_call_over = frame.name == "RST_STREAM" or (
-                is_headers and direction == "down" and frame.ends_stream
+                frame.begins_call and direction == "down" and frame.ends_stream
             )
         if message is not None and message.length >= CHUNK_BYTES:
             self._with_chunks.add(connection)
@@ -292,9 +316,9 @@ class OneByOne:
         return any(words in line for line in self._lines[hit.lines :])
 
     def _is_anew(self, hit: Hit) -> bool:
-        """Tell whether a call or connection was opened since, beside the two that a model takes."""
-        calls = self._calls > max(2, hit.calls)
-        return calls or self._connections > max(2, hit.connections)
+        """Tell whether a call or connection was opened since, beside those that a model takes."""
+        most = self._wire.calls
+        return self._calls > max(most, hit.calls) or self._connections > max(most, hit.connections)
 
     def _settle(self, outcome: Outcome) -> None:
         hit, self._flight = self._flight, None
@@ -311,7 +335,7 @@ def _places(span: Span) -> Iterator[tuple[Place, int, int]]:
     """Yield the kinds of place in a span, each with its first byte and the one behind its last."""
     message = span.message
     if span.kind == "prefix":
-        yield "grpc prefix", span.start, span.stop
+        yield "prefix", span.start, span.stop
     elif span.kind == "header":
         yield "frame header", span.start, span.stop
     elif span.kind != "message" or message is None:
@@ -326,7 +350,7 @@ def _places(span: Span) -> Iterator[tuple[Place, int, int]]:
             yield "chunk payload", border, span.stop
 
 
-def _number_to_repair(message: Message) -> bytes | None:
+def _number_to_repair(message: MessageLike) -> bytes | None:
     """Return the number of the chunk that a message asks for again; None: it asks for none."""
     head = bytes(message.head)
     if head.startswith(REPAIR_OF_FIRST):

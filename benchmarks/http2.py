@@ -9,9 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-__all__ = ["HEAD_BYTES", "PREFACE", "Frame", "Kind", "Message", "Reader", "Span"]
+__all__ = [
+    "HEAD_BYTES",
+    "PREFACE",
+    "Frame",
+    "Kind",
+    "Message",
+    "MessageLike",
+    "Reader",
+    "Span",
+    "SpanReader",
+]
 
 Kind = Literal["preface", "header", "prefix", "message", "other"]
 """``prefix`` is gRPC's, before a message; ``other`` is what a frame carries that is not DATA."""
@@ -53,6 +63,11 @@ class Frame:
         return is_last or self.name == "RST_STREAM"
 
     @property
+    def begins_call(self) -> bool:
+        """Whether a client begins a call with it."""
+        return self.name == "HEADERS"
+
+    @property
     def stream(self) -> int:
         """Which stream it is of; 0: the connection."""
         return int.from_bytes(self.head[5:9], "big") & 0x7FFFFFFF
@@ -84,6 +99,34 @@ class Message:
         return self.has_prefix and self.passed == self.length
 
 
+class FrameLike(Protocol):
+    """What judges of a span need to know of the frame around it, in any protocol."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_known(self) -> bool: ...
+    @property
+    def ends_stream(self) -> bool: ...
+    @property
+    def begins_call(self) -> bool: ...
+    @property
+    def stream(self) -> int: ...
+
+
+class MessageLike(Protocol):
+    """The same of a message (lengths in bytes)."""
+
+    @property
+    def stream(self) -> int: ...
+    @property
+    def head(self) -> bytearray: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def is_whole(self) -> bool: ...
+
+
 class Span(NamedTuple):
     """Some bytes of a piece, from ``start`` to ``stop``, that are of one kind.
 
@@ -93,9 +136,16 @@ class Span(NamedTuple):
     start: int
     stop: int
     kind: Kind
-    frame: Frame
-    message: Message | None
+    frame: FrameLike
+    message: MessageLike | None
     at: int
+
+
+class SpanReader(Protocol):
+    """One direction of one connection, in any protocol."""
+
+    def feed(self, piece: bytes) -> Iterator[Span]:
+        """Yield what the bytes of ``piece`` are, in order and without gaps."""
 
 
 class Reader:

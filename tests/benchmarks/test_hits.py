@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from benchmarks import hits
-from benchmarks.hits import AIMS, IN_MESSAGES, OneByOne, Outcome, Place
+from benchmarks.hits import AIMS, GRPC, IN_MESSAGES, OneByOne, Outcome, Place
 from benchmarks.http2 import PREFACE
 from benchmarks.pipes import Direction
 
@@ -49,7 +50,8 @@ class Line:
         self.now = -1.0  # before zero nothing is flipped: the calls open undamaged
         self.log: list[str] = []
         aims = {(direction, place): 1.0}
-        self.tap = OneByOne(First(1), self.log, most, aims=aims, clock=lambda: self.now)
+        wire = replace(GRPC, aims=aims)
+        self.tap = OneByOne(First(1), self.log, most, wire=wire, clock=lambda: self.now)
         self.flipped = 0
         self.up(PREFACE, connection=1)
         self.up(PREFACE)
@@ -163,7 +165,7 @@ def test_a_flip_outside_messages_is_broken_when_a_call_is_made_anew() -> None:
     [("nothing arrives on its call", "silent"), ("nothing was heard", "silent"), (LINE, "damaged")],
 )
 def test_a_flip_outside_messages_is_what_the_log_says(words: str, outcome: Outcome) -> None:
-    line = Line("up", "grpc prefix")
+    line = Line("up", "prefix")
     line.up(message(1, b"an ack"))
     line.log.append(words)
     assert line.after(0.0) == [outcome]
