@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from streamlink.cancel import CancelToken
 from streamlink.config import LimitsConfig, LinkConfig
-from streamlink.errors import ModelError, StoreError
+from streamlink.errors import ModelError, StoreError, TooManySideFiles
 from streamlink.link import oneshot, pull
 from streamlink.link.transfer import Receipt, TransferProgress, ignore_progress
 from streamlink.link.transfer_facts import OnTransfer
@@ -290,10 +290,10 @@ def copy_model(
 
     Raises:
         Cancelled: ``cancel`` was called; the target keeps what it had.
-        ModelError: ``source`` cannot be read, nothing can go into ``into``, or there are more than
-            64 small files, or they have more than 64 MiB.
+        ModelError: ``source`` cannot be read, or nothing can go into ``into``.
         SpecMismatch: source and target have different tensors.
         StoreError: there is no model to read, or the disk is full or broken.
+        TooManySideFiles: there are more than 64 small files, or they have more than 64 MiB.
         ValueError: ``piece_bytes`` is not positive.
     """
     if piece_bytes < 1:
@@ -328,9 +328,9 @@ def digest_of(
 
     Raises:
         Cancelled: ``cancel`` was called.
-        ModelError: ``source`` cannot be read as a model, or has more than 64 small files, or they
-            have more than 64 MiB.
+        ModelError: ``source`` cannot be read as a model.
         StoreError: there is no model at the path or in the store, or it cannot be read.
+        TooManySideFiles: there are more than 64 small files, or they have more than 64 MiB.
         ValueError: ``piece_bytes`` is not positive.
     """
     if piece_bytes < 1:
@@ -344,16 +344,15 @@ def with_files(source: ModelSource) -> ModelSource:
     """Return ``source`` with the small files beside it, if it has any.
 
     Raises:
-        ModelError: there are more than can be copied, or they were changed meanwhile.
+        TooManySideFiles: there are more than can be copied.
+        ModelError: they were changed meanwhile.
     """
     most = LimitsConfig()
     try:
         return with_beside(source, most)
-    except ModelError as error:
-        if "limits." not in str(error):
-            raise
-        # That text names settings of a transfer, which a call on this machine does not take.
-        raise ModelError(
+    except TooManySideFiles as error:
+        # Its text names settings of a transfer, which a call on this machine does not take.
+        raise TooManySideFiles(
             "more small files are beside the model than go with it (at most "
             f"{most.max_side_files}, of {most.max_side_bytes} bytes in all); "
             "leave them out (files=False, or export --no-files), or move those elsewhere that do "

@@ -16,7 +16,15 @@ import safetensors.numpy
 import torch
 
 import streamlink
-from streamlink.errors import ModelError, SpecMismatch, StoreError, StreamAborted
+from streamlink.errors import (
+    ModelError,
+    SourceChanged,
+    SpecMismatch,
+    StoreError,
+    StreamAborted,
+    TooManySideFiles,
+)
+from streamlink.model import Beside, SideLimits
 from streamlink.stores import ArrayModel
 from tests.support.peers import WAIT, until
 
@@ -189,3 +197,32 @@ def test_what_cannot_be_filled_is_refused_before_anybody_can_come() -> None:
     with pytest.raises(ModelError, match="no tensors to fill"):
         streamlink.receive({}, on_listening=lambda port: listening.set())
     assert not listening.is_set()
+
+
+class Configured(ArrayModel):
+    """A model with so many small files beside it."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(arrays())
+        self.files = {f"n{number}_config.json": b"{}" for number in range(count)}
+
+    def beside(self, limits: SideLimits) -> Beside:
+        return Beside(self.files)
+
+
+class Moved(Configured):
+    """One whose files were changed, in a directory that is called like a group of settings."""
+
+    def beside(self, limits: SideLimits) -> Beside:
+        raise SourceChanged("it was replaced", path="limits.d/config.json")
+
+
+def test_too_many_small_files_are_an_error_of_their_own_in_the_words_of_the_call() -> None:
+    assert streamlink.digest_of(Configured(64))
+    with pytest.raises(TooManySideFiles, match=r"at most 64, .* leave them out \(files=False"):
+        streamlink.digest_of(Configured(65))
+
+
+def test_what_else_is_wrong_with_small_files_stays_as_it_is_whatever_its_path() -> None:
+    with pytest.raises(SourceChanged, match=r"limits\.d/config\.json: it was replaced"):
+        streamlink.digest_of(Moved(1))

@@ -22,7 +22,7 @@
     │  └─ TooFewDescriptors · MpiUnavailable
     ├─ SecurityError, also a ValueError
     ├─ ModelError, also a ValueError
-    │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel
+    │  ├─ SpecMismatch · UnsupportedDtype · UnknownCodec · TornModel · TooManySideFiles
     │  ├─ SourceChanged (path, tensor, inside)
     │  └─ NonFiniteUpdate (peer_name, tensor, index, setting)
     ├─ StoreError, also an OSError
@@ -51,6 +51,7 @@ from streamlink.errors.models import (
     SpecMismatch,
     StoreError,
     StoreFull,
+    TooManySideFiles,
     TornModel,
     UnknownCodec,
     UnsupportedDtype,
@@ -139,6 +140,7 @@ __all__ = [
     "StreamTimeout",
     "StreamlinkError",
     "TooFewDescriptors",
+    "TooManySideFiles",
     "TopicNotServed",
     "TornModel",
     "TransportClosed",

@@ -12,6 +12,7 @@ __all__ = [
     "SpecMismatch",
     "StoreError",
     "StoreFull",
+    "TooManySideFiles",
     "TornModel",
     "UnknownCodec",
     "UnsupportedDtype",
@@ -30,6 +31,10 @@ class SpecMismatch(ModelError):
 
 class UnsupportedDtype(ModelError):
     """An array's element type cannot travel (object, structured, big-endian, ...)."""
+
+
+class TooManySideFiles(ModelError):
+    """More small files are beside a model than may go with it, or they are too large together."""
 
 
 class UnknownCodec(ModelError):

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from streamlink.errors import ModelError
+from streamlink.errors import ModelError, TooManySideFiles
 from streamlink.model.spec import ModelSpec, TensorSpec
 
 __all__ = [
@@ -142,7 +142,7 @@ class HasBeside(Protocol):
         """Return them.
 
         Raises:
-            ModelError: there are more than ``limits`` allow; says what to do.
+            TooManySideFiles: there are more than ``limits`` allow; says what to do.
             SourceChanged: they belong to another model by now.
         """
 
@@ -221,14 +221,14 @@ def require_bounded(entries: Entries, limits: SideLimits, who: str, where: str =
         where: the limits are set, such as `` at the receiver``; empty: where ``who`` is.
 
     Raises:
-        ModelError: there are too many, or they are too large; says what to do.
+        TooManySideFiles: there are too many, or they are too large; says what to do.
     """
     for what, found, most, limit in (
         ("small files", len(entries.files), limits.max_side_files, "max_side_files"),
         ("bytes of small files", entries.nbytes, limits.max_side_bytes, "max_side_bytes"),
     ):
         if found > most:
-            raise ModelError(
+            raise TooManySideFiles(
                 f"{who} has {found} {what} beside the model, and limits.{limit}{where} is {most}; "
                 "raise it, or send the tensors alone, with limits.max_side_files=0 at the end that "
                 "has the model"

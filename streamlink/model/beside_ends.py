@@ -41,7 +41,8 @@ def with_beside(source: ModelSource, limits: SideLimits) -> ModelSource:
     """Return ``source`` with what is beside it, if it has anything and ``limits`` allow any.
 
     Raises:
-        ModelError: there is more than that.
+        TooManySideFiles: there is more than that.
+        ModelError: it was changed meanwhile.
     """
     if not limits.max_side_files or not isinstance(source, HasBeside):
         return source

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamlink.config import LimitsConfig
-from streamlink.errors import ModelError
+from streamlink.errors import ModelError, TooManySideFiles
 from streamlink.model.beside import (
     PREFIX,
     Beside,
@@ -213,10 +213,12 @@ def test_more_files_than_the_limits_are_refused_in_words() -> None:
 
     model = Directory({"w": np.zeros(3)})
     with pytest.raises(
-        ModelError, match=r"has 3 small files beside .* limits.max_side_files is 2; raise it"
+        TooManySideFiles, match=r"has 3 small files beside .* limits.max_side_files is 2; raise it"
     ):
         with_beside(model, LimitsConfig(max_side_files=2))
-    with pytest.raises(ModelError, match=r"bytes of small files .* limits.max_side_bytes is 9"):
+    with pytest.raises(
+        TooManySideFiles, match=r"bytes of small files .* limits.max_side_bytes is 9"
+    ):
         with_beside(model, LimitsConfig(max_side_bytes=9))
     assert with_beside(model, LimitsConfig(max_side_files=0)) is model
 

@@ -219,7 +219,7 @@ def read_beside(
         limits: which others go, how many there may be, and how large together.
 
     Raises:
-        ModelError: there are more; nothing more is read then.
+        TooManySideFiles: there are more; nothing more is read then.
         FileNotFoundError: one has got another name, or is gone, since they were listed.
     """
     paths = dict(_files_in(directory, brought, limits))

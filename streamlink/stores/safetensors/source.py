@@ -130,7 +130,7 @@ class SafetensorsSource:
         """Return the small files in the model's directory, and the metadata of its headers.
 
         Raises:
-            ModelError: there are more than ``limits`` allow.
+            TooManySideFiles: there are more than ``limits`` allow.
             SourceChanged: another model has replaced this one since it was opened.
         """
         if not self._path.is_dir():
