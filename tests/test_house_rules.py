@@ -57,6 +57,54 @@ def taken_from_thread(tree: ast.Module) -> set[str]:
     return stored & OF_THREAD
 
 
+def decided_by_text(tree: ast.Module) -> list[int]:
+    """Return the lines that look for words in the text of an error, instead of at its class."""
+    caught = {node.name for node in nodes(tree) if isinstance(node, ast.ExceptHandler)} | {"error"}
+    said = {
+        target.id
+        for node in nodes(tree)
+        if isinstance(node, ast.Assign) and is_text(node.value, caught, set())
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return [
+        node.lineno
+        for node in nodes(tree)
+        if isinstance(node, ast.Compare | ast.Call | ast.Match)
+        and any(is_text(each, caught, said) for each in looked_at(node))
+    ]
+
+
+def looked_at(node: ast.Compare | ast.Call | ast.Match) -> list[ast.expr]:
+    """Return the expressions whose content decides what ``node`` is."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            return [left, *others]
+        case ast.Match(subject=subject):
+            return [subject]
+        case ast.Call(func=ast.Attribute(ast.Name("re"))):
+            return node.args
+        case ast.Call(func=ast.Attribute(value, "startswith" | "endswith" | "find" | "count")):
+            return [value]
+    return []
+
+
+def is_text(node: ast.expr, caught: set[str | None], said: set[str]) -> bool:
+    """Tell whether ``node`` is the text of one of the errors ``caught``, or in a name ``said``."""
+    match node:
+        case ast.Call(ast.Name("str" | "repr"), [ast.Name(name) | ast.Attribute(attr=name)]):
+            return name in caught
+        case ast.FormattedValue(ast.Name(name)) | ast.Attribute(ast.Name(name), "args"):
+            return name in caught
+        case ast.Name(name):
+            return name in said
+        case ast.JoinedStr(values=parts):
+            return any(is_text(part, caught, said) for part in parts)
+        case ast.Subscript(value=value) | ast.Call(ast.Attribute(value, "lower" | "casefold")):
+            return is_text(value, caught, said)
+    return False
+
+
 @every("streamlink", "benchmarks", "examples", "tests")
 def test_nothing_is_pickled(path: Path) -> None:
     assert not pickling(read(path))
@@ -78,6 +126,11 @@ def test_a_module_is_no_longer_than_one_can_read(path: Path) -> None:
 @every("streamlink", "benchmarks", "examples", "tests")
 def test_a_thread_of_ours_takes_no_attribute_of_the_interpreters_own(path: Path) -> None:
     assert not taken_from_thread(read(path))
+
+
+@every("streamlink")
+def test_no_branch_depends_on_the_words_of_an_error(path: Path) -> None:
+    assert not decided_by_text(read(path)), "raise a class of its own there, and catch that"
 
 
 @every("streamlink", "benchmarks", "examples", "tests")
@@ -138,6 +191,26 @@ def test_an_attribute_that_hides_one_of_a_threads_is_noticed() -> None:
     text = "class T(threading.Thread):\n def __init__(self):\n  self._context, self._mine = 1, 2"
     assert taken_from_thread(ast.parse(text)) == {"_context"}
     assert not taken_from_thread(ast.parse(text.replace("threading.Thread", "object")))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_fault"),
+    [
+        ("if 'limits.' not in str(e): raise", True),
+        ("if 'full' in e.args[0].lower(): pass", True),
+        ("if f'{e}' == 'gone': pass", True),
+        ("if str(self.error).startswith('no'): pass", True),
+        ("if re.search('no', repr(e)): pass", True),
+        ("text = str(e)\n if 'no' in text: pass", True),
+        ("match str(e):\n  case 'no': pass", True),
+        ("raise OSError(str(e) or 'it failed') from e", False),
+        ("if e.reason == 'no': pass", False),
+        ("if 'limits.' in str(path): pass", False),
+    ],
+)
+def test_a_branch_on_the_words_of_an_error_is_noticed(line: str, is_fault: bool) -> None:
+    tree = ast.parse(f"try: pass\nexcept OSError as e:\n {line}")
+    assert bool(decided_by_text(tree)) is is_fault
 
 
 @pytest.mark.parametrize(
