@@ -19,6 +19,7 @@ from streamlink.model.interfaces import ChecksWriting, ModelStore
 from streamlink.model.part import require_part
 from streamlink.operate.control import require_short
 from streamlink.operate.metrics import require_metrics
+from streamlink.protocol.handshake import name_fault
 from streamlink.rounds.aggregate.aggregators import aggregator_of
 from streamlink.rounds.aggregate.state import check_state_directory
 from streamlink.rounds.choice import choice_of, require_choosable
@@ -35,6 +36,7 @@ __all__ = [
     "check_events",
     "check_job",
     "check_metrics",
+    "check_name",
     "check_offers",
     "check_report",
     "check_serving",
@@ -163,6 +165,16 @@ def check_metrics(address: str | None) -> None:
             f"--metrics {address!r} is a Unix socket, and Prometheus needs TCP; give HOST:PORT"
         )
     require_metrics()
+
+
+def check_name(name: str) -> None:
+    """Check the name that this end has at its server.
+
+    Raises:
+        CommandError: no server admits a client of that name.
+    """
+    if fault := name_fault(name):
+        raise CommandError(f"--name: {fault}")
 
 
 def check_offers(config: LinkConfig) -> None:

@@ -126,7 +126,7 @@ def send(
     If this command or the receiver is interrupted, run it again to resume: bytes that have arrived
     are not sent again.
     """
-    begin_visiting(to, metrics, retry)
+    begin_visiting(to, name, metrics, retry)
     model = open_model(source)
     if common.is_check:
         check_visiting(to, common.config)

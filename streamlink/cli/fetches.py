@@ -143,7 +143,7 @@ def fetch(
     The model becomes visible at PATH only when it is complete and verified. If this command or the
     server is interrupted, run it again to resume: bytes that have arrived are not sent again.
     """
-    begin_visiting(address, metrics, retry)
+    begin_visiting(address, name, metrics, retry)
     store = store_at(target, compress)
     check_store(store)
     if common.is_check:

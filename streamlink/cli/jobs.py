@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from streamlink.allocator import tune_allocator
-from streamlink.cli.checks import check_metrics, check_report, check_visiting
+from streamlink.cli.checks import check_metrics, check_name, check_report, check_visiting
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.job_server import ServerOptions, serve_job
 from streamlink.cli.paths import ADDRESS, COMPRESS, check_address
@@ -198,6 +198,7 @@ def client(
     """Take part in a job until the server ends it."""
     tune_allocator()
     check_address("--server", server)
+    check_name(name)
     check_metrics(metrics)
     make = maker_of(task, executor, weight, evaluate)
     if common.is_check:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streamlink.allocator import tune_allocator
-from streamlink.cli.checks import check_metrics
+from streamlink.cli.checks import check_metrics, check_name
 from streamlink.cli.command import Common
 from streamlink.cli.errors import CommandError, JobFailed, sentence
 from streamlink.cli.paths import COMPRESS, check_address, model_digest
@@ -68,10 +68,12 @@ Retry = Annotated[
 ]
 
 
-def begin_visiting(address: str, metrics: str | None, retry: float) -> None:
+def begin_visiting(address: str, name: str, metrics: str | None, retry: float) -> None:
     """Begin a command that connects: check what all of them are given."""
     tune_allocator()
     check_address("the address", address)
+    if name:  # else this process gets one
+        check_name(name)
     check_metrics(metrics)
     _require_seconds("--retry", retry)
 

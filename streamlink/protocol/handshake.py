@@ -37,6 +37,18 @@ FRAME_OVERHEAD_BYTES = 1024
 """Room that a chunk's frame needs beside its payload, rounded up generously (bytes)."""
 
 
+MAX_NAME_CHARACTERS = 128
+
+
+def name_fault(name: str) -> str:
+    """Return why no client can be called ``name``, as a sentence; empty: one can."""
+    if 0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable():
+        return ""
+    # A little more than fits: it shows that the name is too long, and a peer may have sent it.
+    shown = name[: MAX_NAME_CHARACTERS + 2]
+    return f"{shown!r} is not a valid name: use 1 to {MAX_NAME_CHARACTERS} printable characters"
+
+
 def agree_version(hello: Hello) -> int:
     """Return the newest version both sides speak.
 

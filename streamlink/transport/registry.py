@@ -17,6 +17,7 @@ from streamlink.errors import (
     to_raise,
 )
 from streamlink.protocol.frames import Abort, Hello
+from streamlink.protocol.handshake import name_fault
 from streamlink.transport.drain import Drain, leave, superseded
 from streamlink.transport.session import Session
 
@@ -165,10 +166,8 @@ class Registry:
         given the session up. One that is connected is not: of two clients with one name the later
         is refused, and may try again.
         """
-        if not hello.name or len(hello.name) > 128 or not hello.name.isprintable():
-            raise _refusal(
-                f"{hello.name[:130]!r} is not a valid name: use 1 to 128 printable characters"
-            )
+        if fault := name_fault(hello.name):
+            raise _refusal(fault)
         if self._closing is not None:
             self._wait_no_more(hello.name)
             raise to_raise(self._closing)

@@ -29,6 +29,8 @@ JUDGED = ["--best-metric", "accuracy", "--evaluate-every", "1"]
 SIMULATE = ["simulate", "--store", "g", *WORK]
 SEND = ["send", "g", "127.0.0.1:1"]
 RECEIVE = ["receive", "new"]
+SERVE = ["serve", "g"]
+FETCH = ["fetch", "127.0.0.1:1", "new"]
 
 
 @pytest.fixture
@@ -137,11 +139,15 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*CLIENT, *WORK, "--token", "tasks.py"], "security.token: tasks.py"),
         ([*CLIENT, *WORK, "--ca", "tasks.py"], "security.ca: tasks.py holds no certificates"),
         ([*CLIENT, *WORK, "--server", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
+        ([*CLIENT, *WORK, "--name", ""], "--name: '' is not a valid name: use 1 to 128 printable"),
+        ([*CLIENT, *WORK, "--name", "a\nb"], r"--name: 'a\nb' is not a valid name"),
         ([*SIMULATE, "--min-clients", "3"], "rounds.min_clients is 3, but there are only 2"),
         ([*SIMULATE, "--weight", "nan"], "--weight is nan; "),
         ([*SIMULATE, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         (["send", "absent", "127.0.0.1:1"], "absent: there is no model here"),
         ([*SEND, "--retry", "nan"], "--retry must be finite and not negative"),
+        ([*SEND, "--name", "x" * 200], "is not a valid name: use 1 to 128 printable characters"),
+        ([*FETCH, "--name", "x" * 129], "is not a valid name: use 1 to 128 printable characters"),
         (["receive", "tasks.py/new"], "no model can be stored here"),
         ([*RECEIVE, "--listen", "unix:no/s"], "there is no directory no for the socket"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from streamlink.errors import FrameTooLarge, ProtocolError, RemoteProtocolError
 from streamlink.protocol.frames import Accept, Attempt, Open, SpecPage, Update
-from streamlink.protocol.handshake import SendHandshake, SpecPages
+from streamlink.protocol.handshake import SendHandshake, SpecPages, name_fault
 from streamlink.protocol.limits import MAX_PAGE_BYTES, PAGE_OVERHEAD_BYTES, SMALLEST_CHUNK_BYTES
 from tests.support.machines import KiB, an_open
 
@@ -145,3 +145,17 @@ def test_pages_are_bounded_in_all_and_each() -> None:
 def test_an_encoding_that_was_not_offered_is_refused() -> None:
     with pytest.raises(RemoteProtocolError, match=r"not offered: .*'gzip'"):
         take(a_handshake(encodings=("zstd",)), Accept(0, SIZE, 4 * KiB, encodings=("gzip",)))
+
+
+@pytest.mark.parametrize("name", ["a", "site-1", "Zürich 2", "x" * 128])
+def test_a_client_may_be_called_what_can_be_printed(name: str) -> None:
+    assert not name_fault(name)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "bell\x07", "x" * 129])
+def test_a_name_that_no_client_may_have_is_refused_in_words(name: str) -> None:
+    assert name_fault(name) == (f"{name!r} is not a valid name: use 1 to 128 printable characters")
+
+
+def test_a_refusal_does_not_repeat_all_of_a_long_name() -> None:
+    assert len(name_fault("x" * 10_000)) < 200
