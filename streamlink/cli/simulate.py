@@ -16,7 +16,9 @@ from streamlink.cli.checks import (
     check_curves,
     check_events,
     check_job,
+    check_offers,
     check_report,
+    check_serving,
 )
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError
@@ -44,6 +46,8 @@ from streamlink.fleet import Fleet, Member, python_module
 from streamlink.rounds.ledger import Ledger
 
 __all__ = ["fitted", "show_usage", "simulate"]
+
+_LISTEN = "127.0.0.1:0"
 
 
 @command(*LINK, *ROUNDS)
@@ -78,6 +82,9 @@ def simulate(
     check_report(report)
     place = store_with_a_model(store, compress)
     check_job(place, config, spool, state)
+    # Here, and not only in the child that serves: a wrong setting is no failed job.
+    check_offers(config)
+    check_serving(_LISTEN, config)
     check_best(best, store, config.rounds)
     check_curves(tensorboard)
     check_events(events)
@@ -87,7 +94,7 @@ def simulate(
         return
     # A factory that fails should fail here, once, and not in each client behind the server's start.
     make("site-1")
-    server = ["server", "--store", str(store), "--listen", "127.0.0.1:0", "--job", job]
+    server = ["server", "--store", str(store), "--listen", _LISTEN, "--job", job]
     if compress is not None:
         server += ["--compress", compress]
     if spool is not None:

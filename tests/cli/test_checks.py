@@ -142,6 +142,8 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*CLIENT, *WORK, "--name", ""], "--name: '' is not a valid name: use 1 to 128 printable"),
         ([*CLIENT, *WORK, "--name", "a\nb"], r"--name: 'a\nb' is not a valid name"),
         ([*SIMULATE, "--min-clients", "3"], "rounds.min_clients is 3, but there are only 2"),
+        ([*SIMULATE, "--set", "stream.encodings=foo"], "there is no encoding 'foo'"),
+        ([*SIMULATE, "--set", "stream.data_listen=memory"], "write CARRIER://WHERE"),
         ([*SIMULATE, "--weight", "nan"], "--weight is nan; "),
         ([*SIMULATE, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         (["send", "absent", "127.0.0.1:1"], "absent: there is no model here"),
