@@ -6,6 +6,7 @@ The library refuses the same errors later; here they are reported first, each on
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
     "check_curves",
     "check_events",
     "check_job",
+    "check_log",
     "check_metrics",
     "check_name",
     "check_offers",
@@ -127,6 +129,22 @@ def check_events(path: Path | None) -> None:
 def _require_directory(option: str, path: Path) -> None:
     if not path.parent.is_dir():
         raise CommandError(f"{option} {path}: directory {path.parent} does not exist; create it")
+
+
+def check_log(path: Path | None) -> None:
+    """Check that the log can be appended to a file; its directory may be missing. None: no file.
+
+    Raises:
+        CommandError: it cannot be written.
+        StoreError: it cannot be created.
+    """
+    if path is None:
+        return
+    if not path.exists():
+        require_writable(path.parent, "the log cannot be written")
+    elif path.is_dir() or not os.access(path, os.W_OK, effective_ids=True):
+        why = "this is a directory" if path.is_dir() else "this user may not write it"
+        raise CommandError(f"--log-file {path}: {why}; name another file")
 
 
 def check_control(control: str | None) -> None:

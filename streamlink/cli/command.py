@@ -17,6 +17,7 @@ from rich.console import Console
 
 from streamlink import logs
 from streamlink.cancel import CancelToken
+from streamlink.cli.checks import check_log
 from streamlink.cli.errors import CommandError, JobFailed, exit_code, sentence, sentences
 from streamlink.cli.settings import config_from, flags
 from streamlink.config import JobConfig
@@ -128,13 +129,19 @@ def _common(names: tuple[str, ...], given: dict[str, Any], token: CancelToken) -
     console = Console(stderr=True, force_terminal=False if given["json_logs"] else None)
     if given["log_level"].lower() not in LEVELS:
         raise CommandError(f"--log-level is one of {', '.join(LEVELS)}, not {given['log_level']!r}")
-    logs.configure(
-        given["log_level"], given["log_file"], given["json_logs"], rich=console, site=_site(given)
-    )
+    is_check = given.get("check", False)
+    _begin_log(given, console, is_check=is_check)
     config = config_from(names, given) if names else JobConfig()
     options = {name: given[name] for name in _LOG_OPTIONS}
-    is_check = given.get("check", False)
     return Common(config, console, **options, is_check=is_check, cancel=token)
+
+
+def _begin_log(given: dict[str, Any], console: Console, *, is_check: bool) -> None:
+    file = given["log_file"]
+    if is_check:
+        check_log(file)
+        file = None  # to open it would create it, and its directory
+    logs.configure(given["log_level"], file, given["json_logs"], rich=console, site=_site(given))
 
 
 def _site(given: dict[str, Any]) -> str:

@@ -83,6 +83,12 @@ SITE = ["--ca", "c/site-1/ca.pem", "--token", "c/site-1/token"]
         [*SEND, "--server-name", "localhost"],
         RECEIVE,
         [*RECEIVE, "--compress", "zstd", "--listen", "127.0.0.1:0"],
+        SERVE,
+        [*SERVE, "--listen", "0.0.0.0:8470", *TLS, "--count", "3", "--control", "none"],
+        FETCH,
+        [*FETCH, "--compress", "zstd", *SITE, "--name", "site-1"],
+        [*SERVER, "--log-file", "logs/of/it.log"],
+        [*SEND, "--log-file", "tasks.py"],
     ],
 )
 def test_what_can_be_used_passes_and_nothing_is_changed(place: Path, words: list[str]) -> None:
@@ -93,10 +99,11 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         taken.setblocking(False)
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for words in ([*SERVER, "--listen", address], [*RECEIVE, "--listen", address]):
-            assert check(*words)[0] == 0  # a server could not listen there
-        for words in (["send", "g", address], [*CLIENT, *WORK, "--server", address]):
+        for words in (SERVER, RECEIVE, SERVE):
+            assert check(*words, "--listen", address)[0] == 0  # a server could not listen there
+        for words in (["send", "g", address], ["fetch", address, "new"]):
             assert check(*words)[0] == 0
+        assert check(*CLIENT, *WORK, "--server", address)[0] == 0
         with pytest.raises(BlockingIOError):
             taken.accept()
 
@@ -129,6 +136,8 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SERVER, "--events", "no/e.jsonl"], "--events no/e.jsonl: directory no does not exist"),
         ([*SERVER, "--report", "no/r.json"], "--report no/r.json: directory no does not exist"),
         ([*SERVER, "--report", "g"], "g: the report cannot be written: this is a directory"),
+        ([*SERVER, "--log-file", "g"], "--log-file g: this is a directory; name another file"),
+        ([*SEND, "--log-file", "tasks.py/s.log"], "tasks.py: the log cannot be written"),
         ([*SERVER, "--metrics", "unix:m"], "--metrics 'unix:m' is a Unix socket"),
         ([*SERVER, "--control", "x" * 120], "too long for a Unix socket"),
         ([*SERVER, "--control", "tasks.py/c"], "the operator's socket cannot be created"),
@@ -151,6 +160,18 @@ def test_nothing_listens_and_nothing_connects(place: Path) -> None:
         ([*SEND, "--name", "x" * 200], "is not a valid name: use 1 to 128 printable characters"),
         ([*FETCH, "--name", "x" * 129], "is not a valid name: use 1 to 128 printable characters"),
         (["receive", "tasks.py/new"], "no model can be stored here"),
+        (["serve", "absent"], "absent: there is no model here"),
+        ([*SERVE, "--listen", "0.0.0.0:1"], "0.0.0.0:1 is beyond this machine"),
+        ([*SERVE, "--count", "0"], "--count must be positive, not 0"),
+        ([*SERVE, "--fetchers", "0"], "--fetchers must be positive, not 0"),
+        ([*SERVE, "--timeout", "-1"], "--timeout must be finite and not negative"),
+        ([*SERVE, "--set", "stream.data_listen=memory"], "write CARRIER://WHERE"),
+        ([*SERVE, "--set", "stream.encodings=foo"], "there is no encoding 'foo'"),
+        (["fetch", "127.0.0.1:1", "tasks.py/new"], "no model can be stored here"),
+        (["fetch", "10.0.0.1:1", "new"], "10.0.0.1:1 is beyond this machine"),
+        ([*FETCH, "--compress", "lzma"], "--compress is none or zstd, not 'lzma'"),
+        ([*FETCH, "--retry", "-1"], "--retry must be finite and not negative"),
+        ([*FETCH, "--set", "stream.encodings=foo"], "there is no encoding 'foo'"),
         ([*RECEIVE, "--listen", "unix:no/s"], "there is no directory no for the socket"),
     ],
 )
