@@ -17,7 +17,7 @@ from streamlink.config.link import (
     TimeoutConfig,
 )
 from streamlink.config.objects import ObjectLimits
-from streamlink.config.values import parse_size
+from streamlink.config.values import Names, Patterns, Seconds, Size, parse_size
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
@@ -25,9 +25,13 @@ __all__ = [
     "JobConfig",
     "LimitsConfig",
     "LinkConfig",
+    "Names",
     "ObjectLimits",
+    "Patterns",
     "RoundConfig",
+    "Seconds",
     "SecurityConfig",
+    "Size",
     "StreamConfig",
     "TimeoutConfig",
     "parse_size",

@@ -37,13 +37,21 @@ def parse_size(text: str | int) -> int:
     return int(Fraction(match[1]) * _UNITS[unit])
 
 
+def _at_commas(given: object) -> object:
+    return given.split(",") if isinstance(given, str) else given
+
+
 Size = Annotated[int, BeforeValidator(parse_size)]
-Patterns = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda text: text.split(",") if isinstance(text, str) else text),
-]
-Names = Patterns
+"""A size (bytes): an integer, or text as ``parse_size`` takes it."""
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
+"""Several names; a text is split at its commas."""
+
+Patterns = Names
+"""Several patterns of names, such as ``lora_*``; a text is split at its commas."""
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A time (seconds), positive and finite."""
 
 
 class Settings(BaseModel):

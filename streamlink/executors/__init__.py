@@ -5,14 +5,15 @@ by range as the model arrives, ``whole`` trains a model in memory, ``ondisk`` in
 """
 
 from streamlink.executors.client import Client
-from streamlink.executors.evaluation import EvaluationOutcome, Evaluator
+from streamlink.executors.evaluation import Evaluate, EvaluationOutcome, Evaluator
 from streamlink.executors.executor import Executor, Task, TaskOutcome, TaskResult
-from streamlink.executors.ondisk import OnDiskExecutor
+from streamlink.executors.ondisk import OnDiskExecutor, Work
 from streamlink.executors.streaming import StreamingExecutor
-from streamlink.executors.whole import WholeExecutor
+from streamlink.executors.whole import Train, WholeExecutor
 
 __all__ = [
     "Client",
+    "Evaluate",
     "EvaluationOutcome",
     "Evaluator",
     "Executor",
@@ -21,5 +22,7 @@ __all__ = [
     "Task",
     "TaskOutcome",
     "TaskResult",
+    "Train",
     "WholeExecutor",
+    "Work",
 ]

@@ -11,7 +11,7 @@ from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.awaiting import run_async
 from streamlink.link.client import ClientLink
 from streamlink.link.client_request import ClientRequest
-from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult
+from streamlink.link.exchange import Exchange, ExchangeProgress, ExchangeResult, Phase
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.presence import Presence
@@ -21,10 +21,11 @@ from streamlink.link.send_model import send_model
 from streamlink.link.send_transfer import SendTransfer
 from streamlink.link.server import Server
 from streamlink.link.serving import Answers, Handler, Registration
-from streamlink.link.transfer import OnPhase, Pulse, Receipt
+from streamlink.link.transfer import OnPhase, Pulse, Receipt, TransferProgress
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
 from streamlink.protocol.stats import BOUNDS, AckTimes, StreamStats
+from streamlink.transport.send_pump import Supply
 from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "OnTransfer",
     "Peer",
     "PeerRequest",
+    "Phase",
     "Presence",
     "Pulse",
     "Receipt",
@@ -57,9 +59,11 @@ __all__ = [
     "Server",
     "SinkFor",
     "StreamStats",
+    "Supply",
     "Totals",
     "Traffic",
     "TransferFacts",
+    "TransferProgress",
     "TurnLock",
     "Update",
     "UpdateKind",

@@ -43,7 +43,7 @@ from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import Reply
 from streamlink.transport.session import PendingReply, Session
 
-__all__ = ["Exchange", "ExchangeProgress", "ExchangeResult", "Opened", "SinkForSpec"]
+__all__ = ["Exchange", "ExchangeProgress", "ExchangeResult", "Opened", "Phase", "SinkForSpec"]
 
 logger = logging.getLogger("streamlink.server")
 
@@ -51,6 +51,7 @@ SinkForSpec = Callable[[ModelSpec], ModelSink]
 """Makes the sink for an answer of these tensors, or raises to refuse it."""
 
 Phase = Literal["waiting", "sending", "processing", "receiving", "over"]
+"""Where an exchange is; see ``ExchangeProgress.phase``."""
 
 
 @dataclass(frozen=True, slots=True)

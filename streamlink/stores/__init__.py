@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from streamlink.stores.coercion import SourceLike, Target, TargetLike, TorchModule, as_model
 from streamlink.stores.compressed import CompressedSource, CompressedStore
 from streamlink.stores.compressed.sink import CompressedSink
-from streamlink.stores.memory import ArrayModel, MemorySink, MemoryStore
+from streamlink.stores.memory import Array, ArrayModel, MemorySink, MemoryStore
 from streamlink.stores.pages import empty_bytes
 from streamlink.stores.registry import open_model, open_store
 from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 from streamlink.stores.safetensors.sink import SafetensorsSink
 
 __all__ = [
+    "Array",
     "ArrayModel",
     "CompressedSink",
     "CompressedSource",

@@ -22,9 +22,10 @@ from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
 from streamlink.stores.overlap import require_disjoint
 from streamlink.stores.pages import OwnPages
 
-__all__ = ["ArrayModel", "MemorySink", "MemoryStore", "empty_arrays", "spec_of"]
+__all__ = ["Array", "ArrayModel", "MemorySink", "MemoryStore", "empty_arrays", "spec_of"]
 
 Array = npt.NDArray[Any]
+"""A NumPy array of any dtype that can travel, and any shape."""
 
 _BUFFER_CHARS = frozenset("?bBhHiIlLqQefd")
 

@@ -81,7 +81,7 @@ class TorchModel:
 
     def __init__(
         self,
-        model: torch.nn.Module | Mapping[str, Tensor],
+        model: torch.nn.Module | Mapping[str, torch.Tensor],
         *,
         staging_bytes: int = 8 << 20,
         _is_staged: Callable[[Tensor], bool] = _needs_staging,  # tests stage what needs no staging
