@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import importlib
 import inspect
 import re
 import sys
-import textwrap
 import threading
-import types
 import typing
 from collections.abc import Iterator
 from typing import Any
 
 import streamlink
+from tests.support.annotations import annotations_of, is_ours
+from tests.support.public_aliases import Alias, aliases_in, origin
 
-__all__ = ["NAMESPACES", "homeless", "mentioned_by", "public_names", "raised_by"]
+__all__ = ["NAMESPACES", "homeless", "public_names", "raised_by"]
 
 NAMESPACES = tuple(re.findall(r"^``streamlink\.(\w+)``", streamlink.__doc__ or "", re.MULTILINE))
 """As the package's own docstring lists them."""
@@ -34,112 +33,60 @@ def public_names() -> dict[str, Any]:
 
 
 def homeless() -> list[str]:
-    """Return each type of ours that a public name mentions and nobody can import."""
+    """Return each type of ours, or name for one, that a public name mentions and none can import.
+
+    Both the type and the name that stands for it: users write annotations, too.
+    """
     public = public_names()
     homes = {id(each) for each in public.values()}
+    lines = {alias.line for name in public if (alias := alias_of(name)) is not None}
     wrong: dict[str, str] = {}
     for name, each in public.items():
-        for where, kind in mentioned_by(each):
+        for where, kind in types_of(each):
             if is_ours(kind) and id(kind) not in homes:
                 wrong.setdefault(f"{kind.__module__}.{kind.__qualname__}", f"{name}{where}")
+        for where, alias in aliases_of(name, each):
+            if alias.line not in lines:
+                wrong.setdefault(str(alias), f"{name}{where}")
     found = sorted(wrong.items())
     return [f"{kind}, of {name}" for kind, name in found if kind not in _SEAMS]
-
-
-def is_ours(kind: Any) -> bool:
-    return isinstance(kind, type) and kind.__module__.split(".")[0] == "streamlink"
 
 
 _SEAMS = {"streamlink.transport.connect.Dial"}
 """Of carriers, which ``transport/carriers.py`` specifies; users leave such arguments out."""
 
-_HANDED_OUT = {"CompressedSink", "MemorySink", "Pulse", "SafetensorsSink"}
+
+# --- the names that stand for types -----------------------------------------
 
 
-# --- one public name --------------------------------------------------------
+def alias_of(name: str) -> Alias | None:
+    """Return what a public name stands for; None: it is a class, a function or a constant."""
+    module, _, short = name.rpartition(".")
+    return origin("streamlink.public" if module == "streamlink" else module, short)
 
 
-def mentioned_by(each: Any) -> Iterator[tuple[str, Any]]:
+def aliases_of(name: str, each: Any) -> Iterator[tuple[str, Alias]]:
+    """Yield the place and each alias that a public name mentions, also one that is an alias."""
+    for one in annotations_of(each):
+        yield from ((one.where, alias) for alias in aliases_in(one.text, one.module))
+    if (own := alias_of(name)) is not None and isinstance(own.value, ast.Subscript | ast.BinOp):
+        yield from (("", alias) for alias in aliases_in(own.value, own.module))
+
+
+# --- the types --------------------------------------------------------------
+
+
+def types_of(each: Any) -> Iterator[tuple[str, Any]]:
     """Yield the place and the type of each class that ``each`` mentions."""
-    if inspect.isclass(each):
-        yield from of_class(each)
-    elif inspect.isfunction(each):
-        yield from of_function(each, "()")
-    else:
+    for one in annotations_of(each):
+        yield from ((one.where, kind) for kind in parts(evaluated(one.text, one.module)))
+    if not inspect.isclass(each) and not inspect.isfunction(each):
         yield from (("", kind) for kind in parts(each))
 
 
-def of_class(cls: type[Any]) -> Iterator[tuple[str, Any]]:
-    for base in (base for base in cls.__mro__ if is_ours(base)):
-        yield from of_fields(base)
-        for name, member in vars(base).items():
-            if is_public(name) or name in ("__enter__", "__call__"):
-                yield from of_member(member, f".{name}")
-    if is_made_by_users(cls):
-        yield from of_function(cls.__init__, "()")
-
-
-def is_public(name: str) -> bool:
-    return not name.startswith("_")
-
-
-def is_made_by_users(cls: type[Any]) -> bool:
-    """Tell whether users call the constructor: then the docstring names its arguments.
-
-    The others are handed out by methods, such as a store's sink by ``begin``.
-    """
-    if cls.__name__ in _HANDED_OUT:
-        return False
-    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "model_fields")
-    return inspect.isfunction(cls.__init__) and ("Args:" in (cls.__doc__ or "")) and not has_fields
-
-
-def of_member(member: Any, where: str) -> Iterator[tuple[str, Any]]:
-    match member:
-        case property(fget=fget):
-            yield from of_function(typing.cast("Any", fget), where)
-        case functools.cached_property(func=func):
-            yield from of_function(func, where)
-        case staticmethod() | classmethod():
-            yield from of_function(member.__func__, f"{where}()")
-        case types.FunctionType():
-            yield from of_function(member, f"{where}()")
-
-
-def of_function(function: Any, where: str) -> Iterator[tuple[str, Any]]:
-    function = inspect.unwrap(function)
-    for kind in hints(function).values():
-        yield from ((where, part) for part in parts(kind))
-
-
-def of_fields(cls: type[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the types of annotated fields, and of public attributes that ``__init__`` assigns."""
-    declared = vars(cls).get("__annotations__", {})
-    own = {name: kind for name, kind in hints(cls).items() if name in declared}
-    for name, kind in {**assigned(cls), **own}.items():
-        if is_public(name):
-            yield from ((f".{name}", part) for part in parts(kind))
-
-
-def assigned(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of ``self.name = argument`` and of ``self.name: type = ...``."""
-    init = vars(cls).get("__init__")
-    if not inspect.isfunction(init) or dataclasses.is_dataclass(cls):
-        return {}
-    tree = ast.parse(textwrap.dedent(inspect.getsource(init)))
-    given, found = hints(init), {}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Attribute(ast.Name("self"), name)], value=ast.Name(arg)):
-                found[name] = given.get(arg)
-            case ast.AnnAssign(target=ast.Attribute(ast.Name("self"), name), annotation=kind):
-                found[name] = evaluated(ast.unparse(kind), init)
-    return found
-
-
-def hints(each: Any) -> dict[str, Any]:
-    known = {**late_imports(each.__module__), "threading": _Threading()}
-    return typing.get_type_hints(each, localns=known)
+def evaluated(text: str, module: str) -> Any:
+    known = {**late_imports(module), "threading": _Threading()}
+    return eval(text, vars(sys.modules[module]), known)
 
 
 class _Threading:
@@ -147,10 +94,6 @@ class _Threading:
 
     def __getattr__(self, name: str) -> Any:
         return type(threading.Lock()) if name == "Lock" else getattr(threading, name)
-
-
-def evaluated(text: str, function: Any) -> Any:
-    return eval(text, function.__globals__, late_imports(function.__module__))
 
 
 @functools.cache
