@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from streamlink.clock import Clock
 from streamlink.errors import Cancelled
 
-__all__ = ["CancelToken", "joined"]
+__all__ = ["CancelToken", "checked", "joined"]
 
 logger = logging.getLogger("streamlink.cancel")
 
@@ -114,6 +115,22 @@ def joined(first: CancelToken, second: CancelToken | None) -> Iterator[CancelTok
     either = CancelToken()
     with first.calling(either.cancel), second.calling(either.cancel):
         yield either
+
+
+def checked(
+    progress: Callable[[int], None] | None, cancel: CancelToken | None, until: float = math.inf
+) -> Callable[[int], None]:
+    """Return ``progress`` that looks at the token at each step, up to byte ``until``."""
+
+    def told(done: int) -> None:
+        # Beyond ``until`` the numbers count steps of the commit, which is not to be interrupted:
+        # some of the files may have their final names already.
+        if cancel is not None and done <= until:
+            cancel.check()
+        if progress is not None:
+            progress(done)
+
+    return told
 
 
 def _call(act: Callable[[str], None], reason: str) -> None:

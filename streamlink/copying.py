@@ -8,11 +8,10 @@ module, and close what they opened themselves.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamlink.cancel import CancelToken
+from streamlink.cancel import CancelToken, checked
 from streamlink.config import LimitsConfig, LinkConfig
 from streamlink.errors import ModelError, StoreError, TooManySideFiles
 from streamlink.link import oneshot, pull
@@ -301,7 +300,7 @@ def copy_model(
     target = as_target(into)
     with _opened(source) as opened:
         whole = _with_files_for(target, opened) if files else opened
-        tell = _checked(progress, cancel, until=whole.spec.nbytes)
+        tell = checked(progress, cancel, until=whole.spec.nbytes)
         copy.copy_model(whole, fitted(whole.spec, target, as_sink(target)), piece_bytes, tell)
 
 
@@ -337,7 +336,7 @@ def digest_of(
         raise ValueError(f"piece_bytes must be positive, not {piece_bytes}")
     with _opened(source) as opened:
         whole = with_files(opened) if files else opened
-        return digest.digest_of(whole, piece_bytes, _checked(progress, cancel))
+        return digest.digest_of(whole, piece_bytes, checked(progress, cancel))
 
 
 def with_files(source: ModelSource) -> ModelSource:
@@ -377,24 +376,8 @@ def _guarded(
     """Read ``source`` once, and return it with the hashes of what was read."""
     total = source.spec.nbytes
     return GuardedSource(
-        source, _checked(lambda done: progress(peer_name, "noting", done, total), cancel)
+        source, checked(lambda done: progress(peer_name, "noting", done, total), cancel)
     )
-
-
-def _checked(
-    progress: Progress | None, cancel: CancelToken | None, until: float = math.inf
-) -> Progress:
-    """Return ``progress`` that looks at the token at each step, up to byte ``until``."""
-
-    def told(done: int) -> None:
-        # Beyond ``until`` the numbers count steps of the commit, which is not to be interrupted:
-        # some of the files may have their final names already.
-        if cancel is not None and done <= until:
-            cancel.check()
-        if progress is not None:
-            progress(done)
-
-    return told
 
 
 @contextmanager
