@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from streamlink.cancel import CancelToken
+from streamlink.cancel import CancelToken, checked
 from streamlink.clock import Clock, running_time
 from streamlink.closing import Closing
 from streamlink.config import LinkConfig, ObjectLimits
@@ -52,12 +52,13 @@ class ObjectServer(Closing):
         config: settings of this end.
         limits: how many objects, how large, and for how long.
         spool: directory for what clients put; None: it is held in memory.
-        cancel: ends whatever waits on this server.
+        cancel: ends whatever waits on this server, ``put`` and ``get`` too. A ``Server`` that is
+            passed in has a token of its own, which does that.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
 
     Raises:
         SecurityError: the file of tokens cannot be used.
-        ValueError: the server serves objects already.
+        ValueError: the server serves objects already, or ``cancel`` is not its token.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class ObjectServer(Closing):
             if isinstance(address, str)
             else address
         )
+        if cancel is not None and cancel is not self._server.cancel:
+            raise ValueError("a server that is passed in has its own token; give ``cancel`` to it")
         self._clock = self._server.clock
         self._limits = limits or ObjectLimits()
         self._spool_at = None if spool is None else Path(spool)
@@ -199,11 +202,13 @@ class ObjectServer(Closing):
         Raises:
             ObjectLimit: there are too many objects, or too many bytes of them.
             ModelError: it cannot be read as a model.
+            Cancelled: the server's token was cancelled; nothing is held.
             ValueError: readers, reads or ttl make no sense.
             RuntimeError: this server was closed.
         """
         if self._is_closed:
             raise RuntimeError("this object server was closed; make another one")
+        self._server.cancel.check()
         source = as_source(model)
         is_ours = source is not model
         try:
@@ -220,7 +225,7 @@ class ObjectServer(Closing):
                 release=source.close if is_ours else _nothing,
             )
             try:
-                stated = _digest(source) if digest is None else digest
+                stated = self._digest(source) if digest is None else digest
                 with self._holding.on_shelf() as shelf:
                     return shelf.fill(
                         slot,
@@ -274,13 +279,16 @@ class ObjectServer(Closing):
             ObjectError: there is no such object, it has expired, or it has no reads left.
             SpecMismatch: ``into`` has other tensors.
             SourceChanged: the model was modified since it was put.
+            Cancelled: the server's token was cancelled; the read is not used up.
         """
+        self._server.cancel.check()
         sink_for = as_sink(into)
         lease, is_complete = self._lease(reference), False
         try:
             with self._holding.reading(lease) as source:
                 lease.content.check()
-                copy_model(source, sink_for(source.spec), progress=progress)
+                tell = checked(progress, self._server.cancel, until=source.spec.nbytes)
+                copy_model(source, sink_for(source.spec), progress=tell)
                 lease.content.check()
             is_complete = True
         finally:
@@ -297,6 +305,11 @@ class ObjectServer(Closing):
         """
         with self._holding.on_shelf() as shelf:
             shelf.drop(_parsed(reference))
+
+    def _digest(self, source: ModelSource) -> str:
+        if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
+            return source.digest()
+        return digest_of(source, progress=checked(None, self._server.cancel))
 
     def _lease(self, reference: Reference | str) -> Lease[Content]:
         self._sending.end_lost()
@@ -338,12 +351,6 @@ def answering(answer: _Answer, asked: ClientRequest) -> None:
 
 def _parsed(reference: Reference | str) -> Reference:
     return Reference.parse(reference) if isinstance(reference, str) else reference
-
-
-def _digest(source: ModelSource) -> str:
-    if isinstance(source, HasBlockHashes) and source.block_hash(0) is not None:
-        return source.digest()
-    return digest_of(source)
 
 
 def _nothing() -> None:

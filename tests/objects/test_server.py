@@ -9,25 +9,31 @@ from functools import partial
 import numpy as np
 import pytest
 
+from streamlink.cancel import CancelToken
 from streamlink.config import ObjectLimits
 from streamlink.copying import digest_of
 from streamlink.errors import (
+    Cancelled,
     ModelError,
     ObjectExpired,
     ObjectLimit,
     ObjectRefused,
+    StoreError,
     StreamAborted,
     UnknownObject,
 )
 from streamlink.link import ClientLink, ClientRequest, Server, receive_model
+from streamlink.model import GeneratedModel, ModelSpec, TensorSpec
 from streamlink.objects import ObjectClient, ObjectServer
 from streamlink.objects.server import answering
 from streamlink.objects.wire import Facts
 from streamlink.stores import MemoryStore
 from streamlink.testing import memory_address
 from tests.support.objects import Exchange, some_arrays
-from tests.support.peers import SMALL, WAIT, assert_same
+from tests.support.peers import SMALL, WAIT, Array, assert_same
 from tests.support.virtual_clock import VirtualClock
+
+FOUR_MIB = ModelSpec((TensorSpec("w", "F32", (1 << 20,)),))
 
 
 def test_the_owner_reads_an_object_by_range_by_name_and_whole(exchange: Exchange) -> None:
@@ -133,6 +139,41 @@ def test_a_closed_server_is_not_opened_again_and_holds_nothing() -> None:
         exchange.server.listen()
     with pytest.raises(RuntimeError, match="closed"):
         exchange.server.put(some_arrays())
+
+
+def test_the_servers_token_ends_a_put_that_reads_the_model() -> None:
+    token, read = CancelToken(), list[int]()
+
+    def fill(tensor: TensorSpec, start: int, out: Array) -> None:
+        read.append(out.nbytes)
+        token.cancel("enough")
+        out.fill(0)
+
+    with ObjectServer(memory_address(), cancel=token) as server:
+        with pytest.raises(Cancelled, match="enough"):
+            server.put(GeneratedModel(FOUR_MIB, fill))
+        assert sum(read) < FOUR_MIB.nbytes
+        assert len(server) == 0
+        with pytest.raises(Cancelled, match="enough"):
+            server.put(some_arrays(), digest="")
+
+
+def test_the_servers_token_ends_a_copy_which_is_no_read() -> None:
+    token, store = CancelToken(), MemoryStore()
+    with ObjectServer(memory_address(), cancel=token) as server:
+        reference = server.put({"w": np.zeros(1 << 20, np.float32)}, reads=1)
+        with pytest.raises(Cancelled, match="enough"):
+            server.get(reference, store, lambda done: token.cancel("enough"))
+        assert len(server) == 1
+    with pytest.raises(StoreError, match="no model yet"):
+        store.open()
+
+
+def test_a_server_that_is_passed_in_has_a_token_of_its_own() -> None:
+    server = Server(memory_address())
+    with pytest.raises(ValueError, match="its own token"):
+        ObjectServer(server, cancel=CancelToken())
+    ObjectServer(server, cancel=server.cancel).close()
 
 
 def test_objects_are_served_beside_what_a_server_does_already() -> None:
