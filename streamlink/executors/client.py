@@ -35,7 +35,7 @@ class Client(Closing):
         name: this client's name, unique at its server.
         executor: runs the tasks.
         config: settings of this end; chunk size and limits are negotiated with the server.
-        cancel: ends ``start``, ``run`` and ``close``.
+        cancel: ends ``start``, ``run`` and ``close``; that ends a running task.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
         clock: gives the time of all deadlines and waits; tests give a virtual one.
 
@@ -69,6 +69,7 @@ class Client(Closing):
             serve=self._serve,
             config=config,
             cancel=cancel,
+            cancels_work=False,
             on_transfer=on_transfer,
             clock=clock,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
@@ -40,7 +40,7 @@ class Answer(Closing):
     """A server's answer to a client: facts, and a model in one of the two directions.
 
     Use it in a ``with`` block, or call ``close``: it releases the stream, and aborts a transfer
-    that is not complete.
+    that is not complete. The tokens that end ``ClientLink.ask`` end its transfer, too.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Answer(Closing):
         reply: Reply,
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
+        cancel: Sequence[CancelToken] = (),
         on_committed: Callable[[ReceiveTransfer], object] = lambda transfer: None,
     ) -> None:
         # A reply has no fields for streams, as a request has: their numbers travel among its facts,
@@ -62,6 +63,7 @@ class Answer(Closing):
         """Small facts that came with the answer."""
         self._dialer, self._session, self._topic = dialer, session, topic
         self._known, self._on_transfer = known, on_transfer
+        self._cancel = cancel
         self._on_committed = on_committed
         self._transfer: ReceiveTransfer | SendTransfer | None = None
 
@@ -120,7 +122,7 @@ class Answer(Closing):
                 self._transfer.abort(AbortCode.CANCELLED, reason)
             elif isinstance(self._transfer, ReceiveTransfer):
                 self._on_committed(self._transfer)
-            self._transfer.hand_to(self._session.withdraw)
+            self._transfer.withdraw(self._session.withdraw)
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +138,9 @@ class Answer(Closing):
     def _open(self, model: ReceiveTransfer | SendTransfer) -> None:
         self._transfer = model
         model.hand_to(partial(self._dialer.open_transfer, self._session))
+        # After that: of a token that is cancelled already the server hears over the stream.
+        for cancel in self._cancel:
+            model.obey(cancel)
 
     def _notice(self, direction: Direction) -> TransferNotice:
         clock = self._session.clock

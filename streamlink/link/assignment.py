@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import (
     AbortCode,
@@ -46,8 +47,8 @@ class TurnLock:
         # clock, which only ``acquire`` is given.
         self._waiting: list[threading.Event] = []
 
-    def acquire(self, clock: Clock, seconds: float) -> bool:
-        """Take the lock; False: other tasks held it for ``seconds``."""
+    def acquire(self, clock: Clock, seconds: float, cancel: CancelToken | None = None) -> bool:
+        """Take the lock; False: other tasks held it for ``seconds``, or until ``cancel``."""
         with self._lock:
             if self._take():
                 return True
@@ -55,7 +56,8 @@ class TurnLock:
             self._waiting.append(has_changed)
         # The result does not matter: the lock may have been released just as the time was over, and
         # whoever was woken may find it taken again.
-        has_changed.wait(seconds)
+        with (cancel or CancelToken()).calling(lambda _: has_changed.set()):
+            has_changed.wait(seconds)
         with self._lock:
             self._waiting = [each for each in self._waiting if each is not has_changed]
             return self._take()
@@ -75,7 +77,10 @@ class TurnLock:
 
 
 class Assignment:
-    """One request from the server, as the client's work sees it."""
+    """One request from the server, as the client's work sees it.
+
+    The client's token ends what waits in it, with ``Cancelled``, and both streams.
+    """
 
     def __init__(
         self,
@@ -84,12 +89,14 @@ class Assignment:
         request: Request,
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
         self._dialer = dialer
         self._session = session
         self._request = request
         self._known = known
         self._on_transfer = on_transfer
+        self._cancel = cancel or CancelToken()
         self._reports = Reports(session, request)
         self._incoming: ReceiveTransfer | None = None
         self._outgoing: SendTransfer | None = None
@@ -156,6 +163,7 @@ class Assignment:
             LocalProtocolError: no model comes with this request.
             ModelError: no model can go into ``into``, or it has other tensors.
             StoreError: the disk is full or broken.
+            Cancelled: the client's token was cancelled.
             StreamlinkError: the transfer failed, or the request was called off.
         """
         sink_for = as_sink(into)
@@ -184,6 +192,7 @@ class Assignment:
                 too much of it.
             ModelError: ``model`` cannot be read.
             StoreError: there is no model at the path, or it cannot be read.
+            Cancelled: the client's token was cancelled.
             StreamlinkError: the transfer failed, or the request was called off.
             ValueError: a name in ``metadata`` begins with ``streamlink.``, or a metric is not a
                 finite number.
@@ -222,7 +231,10 @@ class Assignment:
     # --- stream by stream ---------------------------------------------------------------------
 
     def incoming(self) -> ReceiveTransfer:
-        """Open the stream of the model that comes with the request; the same one each time."""
+        """Open the stream of the model that comes with the request; the same one each time.
+
+        See ``receive_model``.
+        """
         if self._incoming is None:
             if not self.has_model:
                 raise LocalProtocolError(
@@ -243,11 +255,11 @@ class Assignment:
             extent=self._request.sends_extent,
             notice=self._notice("received"),
         )
-        model.hand_to(partial(self._dialer.open_transfer, self._session))
+        self._open(model)
         return model
 
     def outgoing(self, spec: ModelSpec, update: Update = Update()) -> SendTransfer:
-        """Open the stream of the model that goes back."""
+        """Open the stream of the model that goes back; see ``send_model``."""
         if not self.wants_model:
             raise LocalProtocolError(
                 f"the server wants no model back for {self.topic!r}; look at wants_model first"
@@ -264,8 +276,13 @@ class Assignment:
             extent=self._extent_of(spec),
             notice=self._notice("sent"),
         )
-        model.hand_to(partial(self._dialer.open_transfer, self._session))
+        self._open(model)
         return model
+
+    def _open(self, model: ReceiveTransfer | SendTransfer) -> None:
+        model.hand_to(partial(self._dialer.open_transfer, self._session))
+        # After that: of a token that is cancelled already the server hears over the stream.
+        model.obey(self._cancel)
 
     def _extent_of(self, spec: ModelSpec) -> Extent | None:
         """Return the bytes of the answer that are wanted; None: all."""
@@ -284,6 +301,7 @@ class Assignment:
 
         Raises:
             StreamAborted: the request was cancelled.
+            Cancelled: the client's token was cancelled.
         """
         self.check()
         self._reports.send()
@@ -300,9 +318,10 @@ class Assignment:
 
         Raises:
             StreamAborted: the request was cancelled.
+            Cancelled: the client's token was cancelled.
         """
         clock, seconds = self._session.clock, self._session.config.timeouts.held_interval
-        while not lock.acquire(clock, seconds):
+        while not lock.acquire(clock, seconds, self._cancel):
             self.check()
             # On the stream of the model, which is opened for that: its deadlines run already.
             self.incoming().hold("busy", waiting_for)
@@ -312,7 +331,12 @@ class Assignment:
             lock.release()
 
     def check(self) -> None:
-        """Raise ``StreamAborted`` if the request was cancelled, or why its session has ended."""
+        """Raise ``StreamAborted`` if the request was cancelled, or why its session has ended.
+
+        Raises:
+            Cancelled: the client's token was cancelled.
+        """
+        self._cancel.check()
         if self._called_off.is_set():
             raise StreamAborted(
                 AbortCode.STALE_ATTEMPT, self._called_off_because, by_peer=True, who="the server"
@@ -355,4 +379,4 @@ class Assignment:
     def close(self, *transfers: ReceiveTransfer | SendTransfer) -> None:
         """Release streams that have ended."""
         for transfer in transfers:
-            transfer.hand_to(self._session.withdraw)
+            transfer.withdraw(self._session.withdraw)

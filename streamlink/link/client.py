@@ -15,6 +15,7 @@ from streamlink.config import LinkConfig
 from streamlink.encodings.registry import require_known
 from streamlink.errors import (
     AbortCode,
+    Cancelled,
     StreamAborted,
     StreamlinkError,
     StreamTimeout,
@@ -53,7 +54,9 @@ class ClientLink(Closing):
         serve: called with each request of the server, in a thread of its own; None: this client
             only asks, and refuses requests.
         config: settings of this end; chunk size and limits are negotiated with the server.
-        cancel: ends every wait of this client.
+        cancel: ends every wait of this client, those of ``serve`` too.
+        cancels_work: whether ``cancel`` ends what ``serve`` does. A client of a job passes False:
+            its tasks end when it closes, since to the server it has left then, and may come back.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
         dial: makes what reaches the server; another one goes over other carriers.
     """
@@ -70,6 +73,7 @@ class ClientLink(Closing):
         serve: Callable[[Assignment], None] | None = None,
         config: LinkConfig | None = None,
         cancel: CancelToken | None = None,
+        cancels_work: bool = True,
         on_transfer: OnTransfer | None = None,
         clock: Clock = running_time,
         dial: Dial = dial,
@@ -78,6 +82,7 @@ class ClientLink(Closing):
         self._clock, self._dial = clock, dial
         self._config, self._cancel = config or LinkConfig(), cancel or CancelToken()
         require_known(self._config.stream.encodings)
+        self._work_cancel = self._cancel if cancels_work else CancelToken()
         self._on_transfer = on_transfer
         self._traffic = TrafficCounter(clock=clock)
         self._serve = serve
@@ -157,7 +162,7 @@ class ClientLink(Closing):
             metadata: small facts for it, at most 1,024 entries.
             timeout: how long to wait for the answer (seconds); None: while the server reports
                 progress, or until ``communication_timeout`` has passed without.
-            cancel: ends the wait, as this client's own token does.
+            cancel: ends the wait and the answer's transfer, as this client's own token does.
 
         Returns:
             Facts, and a model to receive or to send. Close it, or use it in a ``with`` block.
@@ -186,6 +191,7 @@ class ClientLink(Closing):
             reply,
             self._known,
             self._on_transfer,
+            cancel=(self._cancel,) if cancel is None else (self._cancel, cancel),
             on_committed=self._note_committed,
         )
 
@@ -366,7 +372,14 @@ class ClientLink(Closing):
         if (work := self._serve) is None:
             session.reply(request, error=f"this client only asks; it does no {request.topic!r}")
             return
-        assignment = Assignment(self._dialer, session, request, self._known, self._on_transfer)
+        assignment = Assignment(
+            self._dialer,
+            session,
+            request,
+            self._known,
+            self._on_transfer,
+            self._work_cancel,
+        )
         with self._changed:
             # Before its thread starts: a cancel that follows at once must find it.
             tasks[request.request_id] = assignment
@@ -389,6 +402,9 @@ class ClientLink(Closing):
         threading.Thread(target=serve, name=f"task-{request.request_id}", daemon=True).start()
 
     def _log_failure(self, assignment: Assignment, error: BaseException) -> None:
+        if isinstance(error, Cancelled):
+            logger.warning("%s: the work on %r %s", self._name, assignment.topic, error)
+            return
         if isinstance(error, StreamAborted) and error.by_peer and assignment.sends_model:
             # Nothing is wrong here, and no line of this end is to blame.
             text = "the server did not take the answer of %r to %r: %s"

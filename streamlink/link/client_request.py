@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
+from streamlink.cancel import CancelToken
 from streamlink.errors import (
     AbortCode,
     LocalProtocolError,
@@ -39,6 +40,7 @@ class ClientRequest:
 
     A handler answers once: with a model (``send``), by taking one (``receive``), or with facts
     alone (``reply``). When it returns, the stream is released; one that is not complete is aborted.
+    The server's token ends what waits in it, with ``Cancelled``, and the stream.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class ClientRequest:
         request: Request,
         known: KnownSpecs,
         on_transfer: OnTransfer | None = None,
+        cancel: CancelToken | None = None,
     ) -> None:
         self.peer_name = session.peer_name
         """The client's name, which its certificate or token has proven where these are on."""
         self._hub, self._session, self._request = hub, session, request
         self._known, self._on_transfer = known, on_transfer
+        self._cancel = cancel or CancelToken()
         self._reports = Reports(session, request)
         self._transfer: SendTransfer | ReceiveTransfer | None = None
         self._is_answered = False
@@ -85,6 +89,7 @@ class ClientRequest:
             metadata: small facts, which the client gets before the first byte.
 
         Raises:
+            Cancelled: the server's token was cancelled.
             StreamlinkError: the client has gone, or called its request off.
             LocalProtocolError: it was answered before.
         """
@@ -119,6 +124,7 @@ class ClientRequest:
         Raises:
             OpenTimeout: the client does not send, for ``open_timeout``.
             SpecMismatch: it announced another extent.
+            Cancelled: the server's token was cancelled.
             StreamlinkError: the client has gone, or called its request off.
             LocalProtocolError: it was answered before.
         """
@@ -155,6 +161,7 @@ class ClientRequest:
 
         Raises:
             StreamAborted: the client called the request off.
+            Cancelled: the server's token was cancelled.
             StreamlinkError: its session has ended.
         """
         self.check()
@@ -165,7 +172,12 @@ class ClientRequest:
         return self._reports.alive()
 
     def check(self) -> None:
-        """Raise ``StreamAborted`` if the request was called off, or why the session has ended."""
+        """Raise ``StreamAborted`` if the request was called off, or why the session has ended.
+
+        Raises:
+            Cancelled: the server's token was cancelled.
+        """
+        self._cancel.check()
         if self._called_off:
             raise StreamAborted(
                 AbortCode.CANCELLED, self._called_off, by_peer=True, who=self.peer_name
@@ -210,7 +222,7 @@ class ClientRequest:
         if self._transfer is not None:
             if not is_complete(self._transfer):
                 self._abort("the server's handler ended before the transfer was complete")
-            self._transfer.hand_to(self._session.withdraw)
+            self._transfer.withdraw(self._session.withdraw)
 
     # --- small parts ----------------------------------------------------------------------
 
@@ -229,6 +241,7 @@ class ClientRequest:
         transfer.hand_to(self._hub.ticker.add)
         # After the offer: a client that has the reply may open the stream at once.
         self.reply(metadata=facts)
+        transfer.obey(self._cancel)
         if self._called_off:  # in between; ``call_off`` may not have seen the transfer
             self._abort(self._called_off)
 

@@ -50,6 +50,7 @@ def receive_model(
 
     Raises:
         ChecksumError: the sender's model has another digest than ``digest``.
+        Cancelled: the token of this end was cancelled; see where the transfer is from.
         StreamlinkError: the stream failed, or the sink could not take it; none of it is visible.
     """
     sink: ModelSink | None = None

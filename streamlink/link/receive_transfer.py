@@ -40,7 +40,8 @@ E = TypeVar("E", bound=Event)
 class ReceiveTransfer(Transfer[ReceivePump]):
     """A model that arrives: announced, read chunk by chunk in order, verified, committed.
 
-    Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
+    Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
+    token of this end has ended it. Only ``extent`` of the
     model is wanted, where one is given; then the digest is that of the extent.
     """
 
@@ -85,6 +86,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Wait until the model is announced (``spec_digest``); False: not within ``seconds``.
 
         Raises:
+            Cancelled: a token of this end was cancelled.
             SpecMismatch: another extent of it is announced than wanted; the stream is aborted.
             StreamAborted: the model belongs to another attempt; the stream is aborted.
         """
@@ -114,6 +116,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Wait until the model is announced and described. False: not within ``seconds``.
 
         Raises:
+            Cancelled: a token of this end was cancelled.
             SpecMismatch: the description is not that of the announced model; the stream is aborted.
             StreamAborted: the model belongs to another attempt; the stream is aborted.
         """
@@ -180,13 +183,19 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Return the next (offset, payload), or None: not within ``seconds``, or ``is_complete``.
 
         Raises:
+            Cancelled: a token of this end was cancelled.
             ChecksumError: the whole model arrived and its digest is not the sender's.
         """
         chunk = self.read_chunk(seconds)
         return None if chunk is None else (chunk.offset, chunk.payload)
 
     def read_chunk(self, seconds: float = 60.0) -> Chunk | None:
-        """Return the next chunk; unlike ``read`` it says whether the bytes are in place already."""
+        """Return the next chunk; unlike ``read`` it says whether the bytes are in place already.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
+            ChecksumError: the whole model arrived and its digest is not the sender's.
+        """
         event = self._pump.next(seconds)
         if isinstance(event, Delivered):
             self._add_to_digest(event.chunk)
@@ -203,6 +212,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         """Write the whole extent to ``sink``, which ``is_prompt``, in the carrier's reader thread.
 
         Raises:
+            Cancelled: a token of this end was cancelled.
             ChecksumError: the whole model arrived and its digest is not the sender's.
         """
 
@@ -236,6 +246,7 @@ class ReceiveTransfer(Transfer[ReceivePump]):
         Meanwhile the sender is sent *held*, so that no deadline of its expires.
 
         Raises:
+            Cancelled: a token of this end was cancelled.
             CorruptStore: they have changed since they were written; the digest is as before.
             SpecMismatch: they belong to another model than the announced one.
         """

@@ -33,6 +33,7 @@ def send_model(
 
     Raises:
         SourceChanged: the source was modified meanwhile; the receiver keeps none of it.
+        Cancelled: the token of this end was cancelled; see where the transfer is from.
         StreamlinkError: the stream failed, or the source could not be read.
     """
     try:

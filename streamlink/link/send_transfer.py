@@ -30,7 +30,8 @@ SPEC_PAGE_BYTES = 256 * 1024
 class SendTransfer(Transfer[SendPump]):
     """A model that is sent: written in order, then finished, then committed by the receiver.
 
-    Every method that waits raises the stream's own error once it has failed. Only ``extent`` of the
+    Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
+    token of this end has ended it. Only ``extent`` of the
     model travels, where one is given; then the digest is that of the extent.
     """
 
@@ -79,13 +80,20 @@ class SendTransfer(Transfer[SendPump]):
         self._stored_digest = ""
 
     def wait_room(self) -> tuple[int, int] | None:
-        """Return (offset, bytes) of what the stream can take next; None once all is written."""
+        """Return (offset, bytes) of what the stream can take next; None once all is written.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
+        """
         return self._pump.wait_room()
 
     def write(self, offset: int, payload: Payload) -> None:
         """Send bytes from ``offset`` on, as much at a time as the stream has room for.
 
         The views must not change until the receiver has them.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
         """
         # All of it before the first piece is queued, since a piece may have to be written twice.
         for view in payload:
@@ -106,6 +114,9 @@ class SendTransfer(Transfer[SendPump]):
         """Let the stream pull from ``supply(offset, nbytes)`` until all is written.
 
         ``supply`` runs in the carrier's thread, gives up to ``nbytes``, and may wait.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
         """
 
         def hashed(offset: int, nbytes: int) -> Payload:
@@ -126,6 +137,9 @@ class SendTransfer(Transfer[SendPump]):
         """Wait until the receiver has accepted, and add to the digest what it has already.
 
         Those bytes came from an earlier sender of the same model, so they are read here again.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
         """
         # The receiver has accepted when there is room; ``position`` is then where it resumes.
         self.wait_room()
@@ -147,7 +161,11 @@ class SendTransfer(Transfer[SendPump]):
             on_phase("checking", self._digest.offset)
 
     def finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt:
-        """Report that everything is written, and wait until the receiver has committed it."""
+        """Report that everything is written, and wait until the receiver has committed it.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
+        """
         while (receipt := self.try_finish(metrics)) is None:
             # The call may have been lost just before: then only the finish has to be sent again.
             if not self._pump.stream.is_written:
@@ -157,7 +175,11 @@ class SendTransfer(Transfer[SendPump]):
         return receipt
 
     def try_finish(self, metrics: Mapping[str, float] = NO_METRICS) -> Receipt | None:
-        """Finish; None: the receiver reconnected and asks for bytes that must be sent again."""
+        """Finish; None: the receiver reconnected and asks for bytes that must be sent again.
+
+        Raises:
+            Cancelled: a token of this end was cancelled.
+        """
         self._pump.finish(self._hexdigest(), metrics)
         if not self._pump.wait_committed():
             return None

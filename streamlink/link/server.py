@@ -58,8 +58,8 @@ class Server:
     Args:
         address: where to listen: ``host:port``, where port 0 takes a free one, or ``unix:path``.
         config: settings of this end.
-        cancel: ends whatever waits for clients, the exchanges of ``Peer.ask``, and the jobs on
-            this server.
+        cancel: ends whatever waits for clients, the exchanges of ``Peer.ask``, what handlers of
+            ``serve`` wait for, and the jobs on this server.
         on_transfer: called with the facts of each finished transfer; see ``TransferFacts``.
         serve: what answers the requests of clients, by their topic; see ``serve``.
 
@@ -144,7 +144,7 @@ class Server:
             # Its first request may be quicker than the notice that it is here.
             most = self.config.limits.max_tensors
             known = peer.known if peer is not None else KnownSpecs(most)
-            return ClientRequest(self._hub, session, request, known, self._on_transfer)
+            return ClientRequest(self._hub, session, request, known, self._on_transfer, self.cancel)
 
         self._serving.take(session, request, make)
 

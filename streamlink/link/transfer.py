@@ -8,9 +8,11 @@ the machine below it, are private to these three modules: what carries a stream 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import AbortCode, Cancelled, RoundError, StreamlinkError, to_raise
 from streamlink.link.transfer_facts import TransferNotice
@@ -81,10 +83,20 @@ class Transfer(Generic[P]):
         self.clock: Clock = pump.clock
         """The clock of its deadlines."""
         self._began_at = self.clock()
+        self._until_withdrawn = ExitStack()
 
     def hand_to(self, carry: Callable[[P], R]) -> R:
         """Give the stream to what carries or watches it: a session, a dialer, a ticker."""
         return carry(self._pump)
+
+    def obey(self, cancel: CancelToken) -> None:
+        """Let ``cancel`` end the stream as ``cancel(reason)`` does, until it is withdrawn."""
+        self._until_withdrawn.enter_context(cancel.calling(self.cancel))
+
+    def withdraw(self, forget: Callable[[P], object]) -> None:
+        """Have its session ``forget`` the stream, which has ended; it obeys no token any more."""
+        self._until_withdrawn.close()
+        self.hand_to(forget)
 
     # --- how it stands ----------------------------------------------------------------------
 

@@ -83,9 +83,15 @@ class ObjectClient(Closing):
         self._endings = Endings(self._link, clock, self._cancel)
 
     def start(self) -> Self:
-        """Connect, and return this client once the server has let it in; raises as ``ClientLink``.
+        """Connect, and return this client once the server has let it in.
 
         Harmless once it has connected.
+
+        Raises:
+            ConnectFailed: nobody answers at the address within ``connect_timeout``.
+            Cancelled: this client's token was cancelled, before there was a session.
+            StreamlinkError: as ``ClientLink.start``, such as that the server refused us.
+            RuntimeError: this client was closed.
         """
         self._link.start()
         return self
@@ -148,15 +154,13 @@ class ObjectClient(Closing):
         def attempt() -> Receipt:
             facts = {"ref": str(known), **caller.facts()}
             with self._ask(GET, facts, attempts) as answer:
-                incoming = answer.receive()
-                with attempts.cancel.calling(incoming.cancel):
-                    return receive_model(
-                        incoming,
-                        lambda model: place.sink(model.spec),
-                        place.resumed,
-                        on_phase,
-                        digest=known.digest,
-                    )
+                return receive_model(
+                    answer.receive(),
+                    lambda model: place.sink(model.spec),
+                    place.resumed,
+                    on_phase,
+                    digest=known.digest,
+                )
 
         try:
             receipt = attempts.make(attempt, is_once=place.is_good_once)
@@ -193,6 +197,8 @@ class ObjectClient(Closing):
             ObjectRefused: it is meant for others, no read is left, or the reference is forged.
             InvalidReference: the text is not a reference.
             SpecMismatch: the server sends another model than the reference states.
+            CommunicationTimeout: ``timeout`` is over, or the server makes no progress.
+            Cancelled: a token was cancelled; also for each read after that.
             StreamlinkError: the server was lost for too long.
         """
         known, caller = as_reference(reference), Caller(self._id, secrets.token_hex(8))
@@ -284,8 +290,7 @@ class ObjectClient(Closing):
             with self._ask(PUT, {**who, **terms.facts()}, attempts) as answer:
                 if "whole" not in answer.metadata:
                     outgoing = answer.send(source.spec)
-                    with attempts.cancel.calling(outgoing.cancel):
-                        send_model(outgoing, source, on_phase=on_phase, check=check)
+                    send_model(outgoing, source, on_phase=on_phase, check=check)
             with self._ask(REFERENCE, who, attempts) as answer:
                 return Reference.parse(answer.metadata.get("ref", ""))
 
