@@ -55,6 +55,7 @@ def run_job(
     config: LinkConfig | None = None,
     *,
     on_transfer: OnTransfer | None = None,
+    cancel: CancelToken | None = None,
     **options: Any,
 ) -> list[RoundReport]:
     """Run all rounds of a job in this process, and return what each gave.
@@ -66,18 +67,20 @@ def run_job(
         config: settings of both ends.
         on_transfer: called with the facts of each finished transfer, of the server and of each
             client; it may run in several threads at once.
+        cancel: ends the wait for the clients, and the job, from another thread.
         options: more arguments of ``ScatterAndGather``, such as ``filters_up`` or ``on_event``.
 
     Raises:
+        Cancelled: ``cancel`` was called.
         StreamlinkError: the job failed as it would over a network.
     """
     count = len(executors)
     rules = rules or RoundConfig(min_clients=count, num_rounds=1)
-    address, cancel = memory_address(), CancelToken()
+    address, over = memory_address(), CancelToken()
 
     def take_part(name: str) -> None:
         client = Client(
-            address, name, executors[name], config, cancel=cancel, on_transfer=on_transfer
+            address, name, executors[name], config, cancel=over, on_transfer=on_transfer
         )
         with client:
             client.run()
@@ -89,7 +92,7 @@ def run_job(
 
     with (
         ThreadPoolExecutor(count) as pool,
-        Server(address, config, on_transfer=on_transfer) as server,
+        Server(address, config, cancel=cancel, on_transfer=on_transfer) as server,
     ):
         taking_part = [pool.submit(take_part, name) for name in executors]
         try:
@@ -97,7 +100,7 @@ def run_job(
             return ScatterAndGather(server, store, rules, **options).run()
         except BaseException as error:
             # A client that is still connecting would look for the server until its timeouts end.
-            cancel.cancel(f"the job failed: {error}")
+            over.cancel(f"the job failed: {error}")
             raise
 
 

@@ -68,6 +68,19 @@ def test_a_client_that_cannot_begin_is_not_waited_for() -> None:
         run_job(a_store(), {"a": ADD, "b": nothing})
 
 
+def test_a_token_ends_the_wait_for_the_clients_and_the_job() -> None:
+    token = streamlink.CancelToken()
+
+    def work(tensor: streamlink.TensorSpec, start: int, values: Any) -> Any:
+        token.cancel("enough")
+        return values
+
+    rules = streamlink.RoundConfig(min_clients=1, num_rounds=1_000_000)
+    for _ in ("in the job", "before the clients are there"):
+        with pytest.raises(Cancelled, match="enough"):
+            run_job(a_store(), {"a": streamlink.StreamingExecutor(work)}, rules, cancel=token)
+
+
 def test_each_address_is_new() -> None:
     first, second = memory_address(), memory_address()
     assert first != second

@@ -35,6 +35,7 @@ async def run_async(
 
     Raises:
         asyncio.CancelledError: the task was cancelled.
+        Cancelled: ``cancel`` was.
     """
     done, own = Future[T](), CancelToken()
 

@@ -41,6 +41,7 @@ class OpenObject:
 
         Raises:
             ValueError: the range is not inside the model.
+            Cancelled: a token of ``ObjectClient.open`` was cancelled.
             StreamlinkError: they could not be read.
         """
         return self._source.read(offset, length)
@@ -69,7 +70,7 @@ class OpenObject:
     # --- by name ------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
-        """Read one tensor; raises ``KeyError`` where there is none of that name."""
+        """Read one tensor, as ``read`` does; ``KeyError``: there is none of that name."""
         index = self.spec.names[name]
         tensor, offset = self.spec.tensors[index], self.spec.offset_of(index)
         array = np.empty(tensor.shape, tensor.numpy_dtype)

@@ -28,6 +28,7 @@ from streamlink.errors import (
 )
 from streamlink.link import Server, TransferFacts
 from streamlink.objects import ObjectClient, ObjectServer, Reference
+from streamlink.objects.wire import READ
 from streamlink.stores import ArrayModel, MemoryStore, SafetensorsStore
 from streamlink.testing import memory_address
 from tests.support.models import pattern_model
@@ -265,6 +266,29 @@ def test_what_expires_while_nobody_reads_it_leaves_the_disk(tmp_path: Path) -> N
         assert not folders(tmp_path)
         with pytest.raises(ObjectExpired):
             exchange.server.open(reference)
+
+
+def test_a_token_ends_a_client_that_connects() -> None:
+    cancel = CancelToken()
+    with ThreadPoolExecutor(1) as pool:
+        client = ObjectClient(memory_address(), name="site-1", config=SMALL, cancel=cancel)
+        starting = pool.submit(client.start)
+        cancel.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            starting.result(WAIT)
+
+
+def test_a_token_ends_an_open_that_waits_for_the_server(exchange: Exchange) -> None:
+    cancel, may_answer = CancelToken(), threading.Event()
+    exchange.before[READ] = lambda: may_answer.wait(WAIT)
+    reference = exchange.server.put(some_arrays())
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(exchange.client().open, reference, cancel=cancel)
+        until(lambda: exchange.asked[READ] > 0)
+        cancel.cancel("enough")
+        with pytest.raises(Cancelled, match="enough"):
+            opening.result(WAIT)
+        may_answer.set()
 
 
 def test_a_disk_that_refuses_to_remove_fails_no_other_put_and_is_asked_again(
