@@ -32,7 +32,6 @@ from streamlink.rounds.controller import ScatterAndGather
 from streamlink.stores import MemoryStore
 from streamlink.testing import memory_address
 from tests.support.peers import ODD, SMALL, WAIT, Array, Federation, config, echo, initial
-from tests.support.public_types import public_names, raised_by
 
 NOBODY = "127.0.0.1:9"
 
@@ -386,41 +385,6 @@ def test_each_step_of_a_job_ends(call: str) -> None:
             done = started(job.wait_for_clients)
             token.cancel("enough")
             assert cancelled(done)
-
-
-def test_every_public_call_that_waits_says_that_a_token_ends_it() -> None:
-    """A call that is new here needs a test above."""
-    known = {name: each for name, each in public_names().items() if name.count(".") == 2}
-    calls = {
-        f"{name.rsplit('.', 1)[1]}.{member}"
-        for name, each in known.items()
-        if isinstance(each, type)
-        for member, function in vars(each).items()
-        if "Cancelled" in set(raised_by(function))
-    }
-    assert calls - {"CancelToken.check"} == {
-        "Client.run",
-        "Client.start",
-        "ClientLink.ask",  # in tests/link/test_serving.py
-        "ClientLink.start",
-        "ClientLink.wait",
-        "ClientLink.wait_finished",
-        "ObjectClient.get",  # these two in tests/objects
-        "ObjectClient.put",
-        "PeerRequest.wait_reply",
-        "Fleet.run",
-        "Exchange.result",  # these two in tests/link/test_exchange.py
-        "Peer.ask",
-        "Peer.request",
-        "ScatterAndGather.run",
-        "ScatterAndGather.run_round",
-        "ScatterAndGather.wait_for_clients",
-        "Server.wait_for_peer",
-        "Server.wait_for_peers",
-        "Server.wait_until_left",
-    }
-    ending = (sl.send, sl.receive, sl.serve, sl.fetch, sl.copy_model, sl.digest_of)
-    assert all("Cancelled" in set(raised_by(function)) for function in ending)
 
 
 @pytest.mark.parametrize("is_of_the_server", [True, False], ids=["the server's", "the job's"])

@@ -18,6 +18,7 @@ from streamlink.link import (
     ClientLink,
     ClientRequest,
     Handler,
+    PeerRequest,
     ReceiveTransfer,
     SendTransfer,
     TurnLock,
@@ -52,6 +53,81 @@ def ends(
         ClientLink(address, name="site-1", serve=serve, config=SMALL, cancel=clients) as link,
     ):
         yield server, link, servers, clients
+
+
+# --- the streams ----------------------------------------------------------------------------
+
+Call = Callable[[PeerRequest], object]
+PIECE = (memoryview(bytes(64)),)
+
+WAITS: dict[str, Call] = {
+    "SendTransfer.wait_room": lambda request: request.outgoing.wait_room(),
+    "SendTransfer.write": lambda request: request.outgoing.write(0, PIECE),
+    "SendTransfer.pull": lambda request: request.outgoing.pull(zeros().read),
+    "SendTransfer.recall": lambda request: request.outgoing.recall(zeros()),
+    "ReceiveTransfer.wait_announced": lambda request: request.incoming.wait_announced(),
+    "ReceiveTransfer.open": lambda request: request.incoming.open(),
+    "ReceiveTransfer.read": lambda request: request.incoming.read(WAIT),
+    "ReceiveTransfer.read_chunk": lambda request: request.incoming.read_chunk(WAIT),
+    "ReceiveTransfer.fill": lambda request: request.incoming.fill(
+        MemoryStore().begin(LARGE), lambda phase, done: None
+    ),
+}
+FINISHES: dict[str, Call] = {
+    "SendTransfer.finish": lambda request: request.outgoing.finish(),
+    "SendTransfer.try_finish": lambda request: request.outgoing.try_finish(),
+}
+
+
+def asks(server: sl.Server, spec: sl.ModelSpec = LARGE) -> PeerRequest:
+    """Send the client a request whose streams it does not open by itself."""
+    peer = server.wait_for_peer("site-1", WAIT)
+    assert peer is not None
+    return peer.request("train", spec, attempt=ROUND)
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_each_wait_of_a_stream_ends(name: str) -> None:
+    asked = Future[Assignment]()
+    with ends(serve=asked.set_result) as (server, _, token, _):
+        request = asks(server)
+        asked.result(WAIT)
+        waiting = started(WAITS[name], request)
+        token.cancel("enough")
+        assert cancelled(waiting)
+        request.close()
+
+
+@pytest.mark.parametrize("name", FINISHES)
+def test_a_sender_that_waits_for_the_commit_ends(name: str) -> None:
+    asked = Future[Assignment]()
+    with ends(serve=asked.set_result) as (server, _, token, _):
+        request = asks(server, sl.ModelSpec(()))
+        incoming = asked.result(WAIT).incoming()
+        assert incoming.open(WAIT)
+        assert request.outgoing.wait_room() is None
+        waiting = started(FINISHES[name], request)
+        read_all(incoming)  # it has all, and does not commit it
+        token.cancel("enough")
+        assert cancelled(waiting)
+        request.close()
+
+
+def test_a_receiver_that_reads_what_came_before_ends() -> None:
+    asked = Future[Assignment]()
+    with ends(serve=asked.set_result) as (server, _, token, _):
+        request = asks(server)
+        asked.result(WAIT).outgoing(LARGE)
+        assert request.incoming.wait_announced(WAIT)
+
+        def saved() -> Iterator[memoryview]:
+            yield PIECE[0]
+            token.cancel("enough")
+            yield PIECE[0]
+
+        with pytest.raises(Cancelled, match="enough"):
+            request.incoming.recall(LARGE, saved())
+        request.close()
 
 
 # --- the work of a client -------------------------------------------------------------------
@@ -93,9 +169,7 @@ def test_a_clients_token_ends_its_work_and_the_server_hears_why(
             raise
 
     with ends(serve=serve) as (server, _, _, token):
-        peer = server.wait_for_peer("site-1", WAIT)
-        assert peer is not None
-        request = peer.request("train", LARGE, attempt=ROUND)
+        request = asks(server)
         assert began.wait(WAIT)
         if not is_late:
             goes_on.set()
@@ -111,9 +185,7 @@ def test_a_clients_token_ends_its_work_and_the_server_hears_why(
 def test_a_model_that_a_cancelled_client_receives_or_sends_ends_at_the_server_too() -> None:
     asked = Future[Assignment]()
     with ends(serve=asked.set_result) as (server, _, _, token):
-        peer = server.wait_for_peer("site-1", WAIT)
-        assert peer is not None
-        request = peer.request("train", LARGE, attempt=ROUND)
+        request = asks(server)
         assignment = asked.result(WAIT)
         incoming, outgoing = assignment.incoming(), assignment.outgoing(LARGE)
         assert request.incoming.wait_announced(WAIT)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from benchmarks.relay import Relay
 from streamlink.errors import (
     AbortCode,
     JobAborted,
@@ -17,7 +18,7 @@ from streamlink.link.peer import Peer
 from streamlink.link.server import Server
 from streamlink.protocol.frames import Attempt
 from tests.support.models import float_spec
-from tests.support.peers import WAIT, Federation
+from tests.support.peers import WAIT, Federation, config, until
 
 SPEC = float_spec(10)
 
@@ -118,6 +119,20 @@ def test_who_is_barred_is_not_waited_for(federation: Federation) -> None:
     federation.server.bar("site-1", "no")
     (peer,) = federation.server.wait_for_peers(1, 600.0, named=("site-1", "site-2"))
     assert peer.name == "site-2"
+
+
+def test_a_token_ends_a_close_that_waits_for_who_is_away() -> None:
+    with Federation(config(reconnect_timeout=600.0)) as federation, ThreadPoolExecutor(1) as pool:
+        with Relay("127.0.0.1", federation.server.port) as relay:
+            federation.address = f"127.0.0.1:{relay.port}"
+            federation.link("site-1")
+            peer = federation.peer("site-1")
+            relay.refuse()
+            relay.reset()
+            until(lambda: peer.is_disconnected)
+            closing = pool.submit(federation.server.close)
+            federation.server.cancel.cancel("enough")
+            closing.result(WAIT)
 
 
 def test_a_server_of_its_own_settings_takes_a_free_port() -> None:
