@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from streamlink.cancel import CancelToken
 from streamlink.link import ReceiveTransfer, SendTransfer
-from tests.support.public_types import mentioned_by, public_names, raised_by
+from tests.support.public_types import public_names, raised_by, types_of
 
 TESTS = Path(__file__).parent
 WAITING = {"seconds", "timeout", "cancel", "progress"}
@@ -233,8 +234,14 @@ def ours(each: object) -> bool:
     return inspect.isfunction(each) and each.__module__.startswith("streamlink.")
 
 
-def types_of(function: Callable[..., Any]) -> set[int]:
-    return {id(kind) for _, kind in mentioned_by(function)} if ours(function) else set()
+def mentioned_by(function: Callable[..., Any]) -> set[int]:
+    return {id(kind) for _, kind in types_of(function)} if ours(function) else set()
+
+
+def has_token(cls: type[Any]) -> bool:
+    # A dataclass is made of facts; the source of its constructor is nowhere.
+    init = inspect.getattr_static(cls, "__init__")
+    return not dataclasses.is_dataclass(cls) and id(CancelToken) in mentioned_by(init)
 
 
 def members(cls: type[Any]) -> Iterator[Callable[..., Any]]:
@@ -249,7 +256,7 @@ def members(cls: type[Any]) -> Iterator[Callable[..., Any]]:
 def may_wait(function: Callable[..., Any]) -> bool:
     return (
         bool(WAITING & inspect.signature(function).parameters.keys())
-        or bool(types_of(function) & {id(each) for each in STREAMS})
+        or bool(mentioned_by(function) & {id(each) for each in STREAMS})
         or "Cancelled" in raised_by(function)
     )
 
@@ -261,9 +268,7 @@ def found() -> dict[str, Callable[..., Any]]:
             calls |= {each.__qualname__: each} if ours(each) and may_wait(each) else {}
             continue
         # Whatever has a token or is a stream may wait, however a method says so.
-        is_meant = each in STREAMS or id(CancelToken) in types_of(
-            inspect.getattr_static(each, "__init__")
-        )
+        is_meant = each in STREAMS or has_token(each)
         calls |= {f.__qualname__: f for f in members(each) if is_meant or may_wait(f)}
     return calls
 

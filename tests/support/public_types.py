@@ -17,7 +17,7 @@ import streamlink
 from tests.support.annotations import annotations_of, is_ours
 from tests.support.public_aliases import Alias, aliases_in, origin
 
-__all__ = ["NAMESPACES", "homeless", "public_names", "raised_by"]
+__all__ = ["NAMESPACES", "homeless", "public_names", "raised_by", "types_of"]
 
 NAMESPACES = tuple(re.findall(r"^``streamlink\.(\w+)``", streamlink.__doc__ or "", re.MULTILINE))
 """As the package's own docstring lists them."""
