@@ -155,7 +155,7 @@ def reports_progress(assignment: Assignment) -> None:
 @pytest.mark.parametrize("is_late", [False, True], ids=["while it waits", "before"])
 @pytest.mark.parametrize("work", [receives, answers, waits_for_its_turn, reports_progress])
 def test_a_clients_token_ends_its_work_and_the_server_hears_why(
-    work: Callable[[Assignment], None], is_late: bool
+    work: Callable[[Assignment], None], is_late: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     began, goes_on, done = threading.Event(), threading.Event(), Future[None]()
 
@@ -179,6 +179,8 @@ def test_a_clients_token_ends_its_work_and_the_server_hears_why(
         reply = request.wait_reply(WAIT)
         assert reply is not None
         assert reply.error == "ended here: enough"
+        assert "site-1: the work on 'train' ended here: enough" in caplog.text
+        assert "Traceback" not in caplog.text
         request.close()
 
 
