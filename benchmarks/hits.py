@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from benchmarks import http2, tcp_messages
-from benchmarks.http2 import MessageLike, Span, SpanReader
+from benchmarks.http2 import Message, Span, SpanReader
 from benchmarks.pipes import Direction
 
 __all__ = ["GRPC", "IN_MESSAGES", "OUTCOMES", "TCP", "Hit", "OneByOne", "Outcome", "Place", "Wire"]
@@ -119,7 +119,7 @@ class Hit:
             return self.span.frame.name if self.span.kind == "other" else "preface"
         return self.place
 
-    def is_answered_by(self, connection: int, direction: Direction, message: MessageLike) -> bool:
+    def is_answered_by(self, connection: int, direction: Direction, message: Message) -> bool:
         """Tell whether ``message`` asks for what it hit."""
         number = _number_to_repair(message)
         if number is None or direction == self.direction:
@@ -350,7 +350,7 @@ def _places(span: Span) -> Iterator[tuple[Place, int, int]]:
             yield "chunk payload", border, span.stop
 
 
-def _number_to_repair(message: MessageLike) -> bytes | None:
+def _number_to_repair(message: Message) -> bytes | None:
     """Return the number of the chunk that a message asks for again; None: it asks for none."""
     head = bytes(message.head)
     if head.startswith(REPAIR_OF_FIRST):

@@ -17,7 +17,6 @@ __all__ = [
     "Frame",
     "Kind",
     "Message",
-    "MessageLike",
     "Reader",
     "Span",
     "SpanReader",
@@ -114,19 +113,6 @@ class FrameLike(Protocol):
     def stream(self) -> int: ...
 
 
-class MessageLike(Protocol):
-    """The same of a message (lengths in bytes)."""
-
-    @property
-    def stream(self) -> int: ...
-    @property
-    def head(self) -> bytearray: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def is_whole(self) -> bool: ...
-
-
 class Span(NamedTuple):
     """Some bytes of a piece, from ``start`` to ``stop``, that are of one kind.
 
@@ -137,7 +123,7 @@ class Span(NamedTuple):
     stop: int
     kind: Kind
     frame: FrameLike
-    message: MessageLike | None
+    message: Message | None
     at: int
 
 

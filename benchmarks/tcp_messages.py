@@ -1,4 +1,4 @@
-"""Says what each byte of a connection that carries a stream over TCP is: ``Reader``, one each way.
+"""Tells what each byte of a data connection over TCP is: ``Reader``, one for each direction.
 
 It is to such a connection what ``http2.Reader`` is to one of gRPC, and yields the same ``Span``s: a
 client begins with its opening, a server with its answer, and then both send messages, each with its
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from benchmarks import http2
 from benchmarks.http2 import HEAD_BYTES, Span
 
 __all__ = ["Reader"]
@@ -48,15 +49,10 @@ class Part:
         return len(taken)
 
 
-@dataclass(slots=True)
-class Message:
-    """A message (lengths in bytes)."""
+class Message(http2.Message):
+    """A message, as gRPC's but for its prefix and padding (lengths in bytes)."""
 
-    stream: int = 0
-    prefix: bytearray = field(default_factory=bytearray)
-    head: bytearray = field(default_factory=bytearray)
-    """Its first ``HEAD_BYTES``, as far as they have passed."""
-    passed: int = 0
+    __slots__ = ()
 
     @property
     def has_prefix(self) -> bool:
@@ -67,11 +63,6 @@ class Message:
     def length(self) -> int:
         """As its prefix says, with padding."""
         return max(FIRST_BYTES, int.from_bytes(self.prefix[:LENGTH_BYTES], "little"))
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of it has passed."""
-        return self.has_prefix and self.passed == self.length
 
 
 class Reader:
@@ -86,7 +77,7 @@ class Reader:
             self._first = Part("opening", begins_call=True, head_bytes=OPENING_HEAD_BYTES)
         else:
             self._first = Part("answer", begins_call=False, left=ANSWER_BYTES)
-        self._message = Message()
+        self._message = Message(stream=0)
 
     def feed(self, piece: bytes) -> Iterator[Span]:
         """Yield what the bytes of ``piece`` are, as ``http2.Reader`` does."""
@@ -119,5 +110,5 @@ class Reader:
         message.passed += count
         message.head += piece[: min(count, max(0, HEAD_BYTES - at))]
         if message.is_whole:
-            self._message = Message()
+            self._message = Message(stream=0)
         return Span(start, start + count, "message", self._first, message, at)

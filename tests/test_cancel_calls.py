@@ -219,7 +219,7 @@ EXEMPT: dict[str, set[str]] = {
         "SafetensorsStore.expire",
     },
 }
-"""Calls that no token ends, by the reason."""
+"""Public calls that no token ends, and why."""
 
 SAYS_NOTHING = {
     "Client.close", "ClientLink.close", "Server.close",  # a token shortens these, without an error

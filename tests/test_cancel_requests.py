@@ -33,7 +33,7 @@ from tests.support.peers import SMALL, WAIT, Federation, until
 from tests.test_cancel import cancelled, read_all, started
 
 LARGE = sl.ModelSpec((sl.TensorSpec("w", "F32", (1 << 18,)),))
-"""More than all windows: it does not arrive where nobody reads it."""
+"""More than all windows hold: without a reader it cannot arrive whole."""
 ROUND = Attempt("job", 1, 1)
 
 

@@ -235,10 +235,10 @@ class LimitsConfig(Settings):
     A model waits for a place in its share. Price: two threads each."""
 
     max_handlers: int = Field(default=32, ge=1)
-    """Server: most requests of clients that are handled at the same time (count): so many that are
-    answered with a model, so many that bring one, and so many without. At most ``max_streams`` / 4
-    are of one client; a client that has none is always given one. Others wait. Price: a thread
-    each."""
+    """Server: most requests of clients that are handled at the same time (count); those answered
+    with a model, those that bring one, and all others are counted apart. One client has at most
+    ``max_streams`` / 4 of them; a client that has none is always given one. Others wait. Price: a
+    thread each."""
 
     max_waiting_requests: int = Field(default=512, ge=1)
     """Server: most requests of clients that wait for a handler (count), over all clients, and for

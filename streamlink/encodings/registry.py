@@ -41,7 +41,7 @@ def new_codec(name: str) -> Codec:
 
 
 def offered(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the encodings that the setting ``stream.encodings`` stands for."""
+    """Return the encodings to offer where ``stream.encodings`` is ``names``."""
     return _AUTO_ENCODINGS if AUTO in names else tuple(names)
 
 

@@ -1,4 +1,4 @@
-"""Which failures of a transfer may pass, so that it is worth another attempt."""
+"""Which failures of a transfer are worth another attempt."""
 
 from __future__ import annotations
 

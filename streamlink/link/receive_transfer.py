@@ -41,8 +41,8 @@ class ReceiveTransfer(Transfer[ReceivePump]):
     """A model that arrives: announced, read chunk by chunk in order, verified, committed.
 
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
-    token of this end has ended it. Only ``extent`` of the
-    model is wanted, where one is given; then the digest is that of the extent.
+    token of this end has ended it. Only ``extent`` of the model is wanted, where one is given; then
+    the digest is that of the extent.
     """
 
     def __init__(

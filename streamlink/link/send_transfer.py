@@ -31,8 +31,8 @@ class SendTransfer(Transfer[SendPump]):
     """A model that is sent: written in order, then finished, then committed by the receiver.
 
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
-    token of this end has ended it. Only ``extent`` of the
-    model travels, where one is given; then the digest is that of the extent.
+    token of this end has ended it. Only ``extent`` of the model travels, where one is given; then
+    the digest is that of the extent.
     """
 
     def __init__(

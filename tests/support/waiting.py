@@ -1,4 +1,4 @@
-"""How long tests wait for something that must happen: only one that fails waits so long."""
+"""How long tests wait for what must happen; a test that passes never waits that long."""
 
 from __future__ import annotations
 
