@@ -25,6 +25,7 @@ from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.errors import MpiUnavailable
 from streamlink.transport import departure
+from streamlink.transport.last_words import STANDARD_ERROR, wait_read
 from streamlink.transport.rank_messages import Arrival, Messages, Pauses
 
 __all__ = ["Ranks", "ranks_of_this_process", "require_mpi"]
@@ -32,6 +33,7 @@ __all__ = ["Ranks", "ranks_of_this_process", "require_mpi"]
 logger = logging.getLogger("streamlink.transport")
 
 _LEAVE_SECONDS = 15.0  # how long a cancelled process waits for the others
+_READ_SECONDS = 5.0  # how long one that aborts the job waits until its last words are read
 
 
 class _State(Enum):
@@ -134,8 +136,12 @@ class Ranks:
             self.abort(1)
 
     def abort(self, code: int) -> None:
-        """End every process of the job at once, this one too."""
+        """End every process of the job at once, this one too.
+
+        What this process wrote to standard error is read first, if somebody reads it.
+        """
         if self._mpi is not None and not self._is_gone():
+            wait_read(STANDARD_ERROR, _READ_SECONDS, self._clock)
             # In any thread: what the other is doing does not matter any more.
             self._mpi.COMM_WORLD.Abort(code)
 
