@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-import socket
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.support.commands import Command
 from tests.support.disk import flip, names_in
 from tests.support.dying import command, dying, wait_stopped
 from tests.support.models import arrays_of, content, float_spec, pattern_model, save
+from tests.support.ports import KeptPort
 
 MiB = 1 << 20
 SPEC = float_spec(5, 3 * MiB // 2, 700_001)
@@ -46,11 +47,11 @@ def target(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def address() -> str:
-    """An address that was free a moment ago, for a receiver that comes back to it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+def address() -> Iterator[str]:
+    """An address for a receiver that comes back to it."""
+    port = KeptPort()
+    yield port.address
+    port.close()
 
 
 @dataclass(frozen=True)

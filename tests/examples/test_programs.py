@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import streamlink
 from streamlink.model import GeneratedModel
 from tests.support.commands import REPOSITORY, environment
+from tests.support.ports import KeptPort
 
 EXAMPLES = REPOSITORY / "examples"
 ADDS = {"site-1": 1.0, "site-2": 3.0, "site-3": 8.0}  # as in operations/work.py
@@ -35,11 +35,6 @@ def said(program: str, *options: object) -> str:
 
 def numbers(pattern: str, text: str) -> list[float]:
     return [float(found) for found in re.findall(pattern, text)]
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 # --- torch ------------------------------------------------------------------
@@ -172,7 +167,8 @@ def test_the_program_that_asks_is_as_short_as_the_document_shows() -> None:
 def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """One night: the folder it leaves, and what it printed."""
     folder = tmp_path_factory.mktemp("night")
-    options = ("--listen", free_address(), "--folder", folder, "--size", "2MB")
+    port = KeptPort()
+    options = ("--listen", port.address, "--folder", folder, "--size", "2MB")
     return folder, said("operations/nightly.py", *options)
 
 

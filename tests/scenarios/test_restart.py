@@ -5,7 +5,6 @@ The server is a process, its clients are threads here; all are joined by real gR
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -23,6 +22,7 @@ from streamlink.stores import ArrayModel
 from streamlink.stores.checked_json import decode_checked_json
 from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
+from tests.support.ports import KeptPort
 from tests.support.round_points import RoundPoint
 
 pytestmark = pytest.mark.processes
@@ -118,9 +118,8 @@ class Job:
         self._forks, self._folder, self._gather = forks, folder, gather
         self._aggregator = aggregator
         self._is_judged = is_judged
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{found.getsockname()[1]}"
+        self._port = KeptPort()  # while the server is dead, too
+        self.address = self._port.address
         sl.copy_model(ArrayModel(initial()), sl.open_store(folder / "model").begin(ODD))
         self.sites = [Site(self.address, number) for number in (1, 2)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +13,7 @@ import streamlink as sl
 from tests.support.commands import REPOSITORY
 from tests.support.forkserver import Child, ForkServer
 from tests.support.kill_points import KillPoint
+from tests.support.ports import KeptPort
 from tests.support.waiting import WAIT
 
 __all__ = ["CLIENTS", "ROLES", "Supervised"]
@@ -58,7 +58,7 @@ class Supervised:
         was just going."""
         self._forks = forks
         self._gather, self._carrier = gather, carrier
-        self._port = _free_port()
+        self._port = KeptPort()  # while the server is dead, too
         self._running: dict[str, Child] = {}
         rng = np.random.default_rng(7)
         arrays = {f"layer.{n}": rng.random(12_000 + n, np.float32) for n in range(3)}
@@ -131,21 +131,14 @@ class Supervised:
 
     def _words(self, role: str) -> list[object]:
         settings = [w for key, value in SETTINGS.items() for w in ("--set", f"{key}={value}")]
-        address = f"127.0.0.1:{self._port}"
+        address = self._port.address
         if role != "server":
             return ["client", "--server", address, "--name", role, *CLIENTS[role], *settings]
         rules = ["--gather", self._gather, "--num-rounds", ROUNDS, "--min-clients", len(CLIENTS)]
         rules += ["--wait-time-after-min-received", 20]
         if self._gather == "spool":
             rules += ["--spool", self.folder / "spool"]
-        if self._carrier != "grpc":
-            settings += ["--set", f"stream.data_listen={self._carrier}://127.0.0.1:0"]
+        data = "none" if self._carrier == "grpc" else f"{self._carrier}://127.0.0.1:0"
+        settings += ["--set", f"stream.data_listen={data}"]
         words = ["server", "--store", self.model, "--listen", address, "--resume"]
         return [*words, *rules, *settings]
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

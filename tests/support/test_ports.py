@@ -1,0 +1,35 @@
+"""A kept port: refused while no server listens, and a server's whenever one comes."""
+
+from __future__ import annotations
+
+import gc
+import socket
+
+import pytest
+
+import streamlink as sl
+from tests.support.ports import KeptPort
+
+
+def test_nobody_answers_at_a_port_that_is_only_kept() -> None:
+    port = KeptPort()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port.number))
+
+
+def test_a_server_takes_it_and_another_one_after_it() -> None:
+    port = KeptPort()
+    for _ in range(2):
+        with sl.Server(port.address) as server:
+            assert server.address == port.address
+            socket.create_connection(("127.0.0.1", port.number)).close()
+
+
+def test_two_are_never_the_same_and_one_that_is_gone_is_free() -> None:
+    kept = [KeptPort() for _ in range(50)]
+    assert len({port.number for port in kept}) == 50
+    number = kept[0].number
+    kept.clear()
+    gc.collect()
+    with socket.socket() as other:  # without SO_REUSEADDR: it is refused beside any other
+        other.bind(("127.0.0.1", number))
