@@ -29,6 +29,8 @@ __all__ = ["Sample", "Sampler", "Usage", "Watching", "Worker", "WorkerFailed"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STDERR_TAIL_CHARS = 2000
+# Bounds a hang, and judges nothing: beside many others a process may need minutes to start.
+PATIENCE_SECONDS = 600.0
 
 
 class WorkerFailed(RuntimeError):
@@ -88,7 +90,7 @@ class Worker(Closing):
         self._process.stdin.write(json.dumps({"event": event, **facts}).encode() + b"\n")
         self._process.stdin.flush()
 
-    def expect(self, event: str, *, timeout_seconds: float = 120.0) -> dict[str, Any]:
+    def expect(self, event: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """Return the facts of the next event, which must be ``event``.
 
         The ``base`` event is kept in ``base_rss_bytes`` on the way and needs no waiting for.
@@ -105,7 +107,7 @@ class Worker(Closing):
             raise self._failed(f"said {said!r} where {event!r} was expected")
         return facts
 
-    def finish(self, *, timeout_seconds: float = 120.0) -> Usage:
+    def finish(self, *, timeout_seconds: float = PATIENCE_SECONDS) -> Usage:
         """Wait for the process's end and return what it used.
 
         Raises:
