@@ -28,8 +28,9 @@ SETTINGS = {
     "timeouts.connect_timeout": 10.0,
     "timeouts.heartbeat_interval": 0.2,
     "timeouts.session_timeout": 2.0,
-    "timeouts.reconnect_timeout": 3.0,
-    "timeouts.rejoin_timeout": 30.0,
+    # A process that is started again may need long for that beside many others, and is waited for.
+    "timeouts.reconnect_timeout": WAIT / 2,
+    "timeouts.rejoin_timeout": WAIT / 2,
 }
 _WORK = REPOSITORY / "tests" / "support" / "work.py"
 CLIENTS = {"streaming": ("--task", f"{_WORK}:shift"), "whole": ("--executor", f"{_WORK}:whole")}
@@ -135,7 +136,7 @@ class Supervised:
         if role != "server":
             return ["client", "--server", address, "--name", role, *CLIENTS[role], *settings]
         rules = ["--gather", self._gather, "--num-rounds", ROUNDS, "--min-clients", len(CLIENTS)]
-        rules += ["--wait-time-after-min-received", 20]
+        rules += ["--wait-time-after-min-received", WAIT / 2]
         if self._gather == "spool":
             rules += ["--spool", self.folder / "spool"]
         data = "none" if self._carrier == "grpc" else f"{self._carrier}://127.0.0.1:0"
