@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -61,9 +62,14 @@ class Command:
 
     def end(self) -> int:
         """Wait for the end of it and of all who write to its stderr; return the exit code."""
-        self.output, rest = self.process.communicate()
-        self.lines.append(rest)
-        return self.process.returncode
+        # Not ``communicate``: it reads the pipe itself, past what ``until`` has read ahead.
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        with ThreadPoolExecutor(1) as pool:
+            output = pool.submit(self.process.stdout.read)
+            self.lines += self.process.stderr.readlines()
+            self.output += output.result()
+        return self.process.wait()
 
     @property
     def log(self) -> str:
