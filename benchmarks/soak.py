@@ -55,6 +55,7 @@ KEPT_SAMPLES = 600
 CONFIG = {
     "stream": {"chunk_bytes": "256KiB", "window_bytes": "1MiB"},
     "timeouts": {
+        "connect_timeout": 120.0,
         "heartbeat_interval": 0.5,
         "session_timeout": 3.0,
         "reconnect_timeout": 15.0,

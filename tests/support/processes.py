@@ -23,12 +23,12 @@ from streamlink.closing import Closing
 from streamlink.fleet import peak_rss_bytes
 from streamlink.stores import MemoryStore
 from tests.support.forked import Fork
-from tests.support.peers import ODD, Array, initial, trained
+from tests.support.peers import ODD, WAIT, Array, initial, trained
 
 ROOT = Path(__file__).parents[2]
 NARROW = sl.LinkConfig(
     stream=sl.StreamConfig(chunk_bytes="1MiB", window_bytes="4MiB"),
-    timeouts=sl.TimeoutConfig(reconnect_timeout=1.0, rejoin_timeout=0),
+    timeouts=sl.TimeoutConfig(connect_timeout=WAIT, reconnect_timeout=1.0, rejoin_timeout=0),
 )
 """Windows well below a model, so that a bound on memory means something; a killed client is given
 up after a second."""
@@ -43,7 +43,7 @@ def serve(store: sl.ModelStore, clients: int, rules: sl.RoundConfig) -> None:
     base = psutil.Process().memory_info().rss
     with sl.Server("127.0.0.1:0", NARROW) as server:
         tell(port=server.port)
-        server.wait_for_peers(clients, 60)
+        server.wait_for_peers(clients, WAIT)
         job = sl.ScatterAndGather(server, store, rules)
         (report,) = job.run()
         tell(

@@ -108,7 +108,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Repeat all tests, round after round."""
+    """Repeat all tests, round after round, each with the time limit of this run."""
+    for item in items:
+        item.own_markers = [each for each in item.own_markers if each.name != "timeout"]
     items[:] = items * int(os.environ[_REPEATED])
 
 
@@ -211,7 +213,12 @@ def _collected(select: Sequence[str], root: Path) -> list[str]:
 
 def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
-    command += ["-o", "timeout=600", "-o", "faulthandler_timeout=590"]  # much slower, and no hang
+    command += [
+        "-o",
+        "timeout=1200",
+        "-o",
+        "faulthandler_timeout=1190",
+    ]  # far slower, no hang
     env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(rounds)}
     env[WAIT_SETTING] = "240"
     subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
