@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from streamlink.model.interfaces import Payload
 
-__all__ = ["BufferPool", "PayloadReader", "as_bytes_view", "join"]
+__all__ = ["PAGE_BYTES", "BufferPool", "PayloadReader", "aligned", "as_bytes_view", "join"]
 
 Bytes = npt.NDArray[np.uint8]
+
+PAGE_BYTES = 4096
+"""What direct I/O needs memory, places in a file and lengths to be multiples of (bytes)."""
 
 
 class PayloadReader:
@@ -94,7 +97,7 @@ class BufferPool:
                 # one needs.
                 if length <= self._idle[position].nbytes <= 2 * length:
                     return self._idle.pop(position)
-        return np.empty(length, np.uint8)
+        return aligned(length)
 
     def _give_back(self, key: int) -> None:
         with self._lock:
@@ -102,6 +105,13 @@ class BufferPool:
             self._idle.append(buffer)
             while sum(idle.nbytes for idle in self._idle) > self._idle_bytes:
                 self._idle.pop(0)
+
+
+def aligned(length: int) -> Bytes:
+    """Return ``length`` bytes that begin with a page of memory, content unspecified."""
+    room = np.empty(length + PAGE_BYTES, np.uint8)
+    start = -room.ctypes.data % PAGE_BYTES
+    return room[start : start + length]
 
 
 def join(payload: Payload) -> memoryview:

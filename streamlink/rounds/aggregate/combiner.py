@@ -33,7 +33,7 @@ from streamlink.model.payloads import join
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.aggregators import MEAN
-from streamlink.rounds.aggregate.state import StateStep
+from streamlink.rounds.aggregate.state_step import StateStep
 from streamlink.rounds.aggregate.validate import first_non_finite
 
 __all__ = ["PIECE_BYTES", "Combiner", "Contribution", "ContributorFailed", "NonFinite", "Step"]
@@ -225,17 +225,31 @@ class Combiner:
                 ]
             base = self._base_of(done, run) if self._aggregation.needs_base(run.dtype) else None
             out = self._out[done:stop].view(run.dtype)
-            state = self._state.take(run.dtype, out.size) if self._state is not None else []
             # One look at the result instead of at each update: no sum loses a NaN or an infinity.
-            is_finite = self._aggregation.combine(run.dtype, values, out, base, state)
+            is_finite = self._aggregated(run.dtype, values, out, base)
             if not is_finite and self._non_finite != "accept":
                 self._require_finite(values, self.position + done)
-            if self._state is not None:
-                self._state.put(state)
             done = stop
         self._sink.write(self.position, self._out.data[:nbytes])
         self.position += nbytes
         return nbytes
+
+    def _aggregated(
+        self, dtype: np.dtype[Any], values: list[_Array], out: _Array, base: _Array | None
+    ) -> bool:
+        """Combine one run, as far as the state is at hand at once; return whether all is finite."""
+        if self._state is None:
+            return self._aggregation.combine(dtype, values, out, base)
+        is_finite, done = True, 0
+        while done < out.size:
+            state = self._state.take(dtype, out.size - done)
+            here = slice(done, done + state[0].size if state else out.size)
+            ours = None if base is None else base[here]
+            inputs = [each[here] for each in values]
+            is_finite &= self._aggregation.combine(dtype, inputs, out[here], ours, state)
+            self._state.put(state)
+            done = here.stop
+        return is_finite
 
     def _runs(self, nbytes: int) -> list[_Run]:
         """Return the next runs of one dtype each; with filters, one run for each tensor."""

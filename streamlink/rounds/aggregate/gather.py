@@ -30,7 +30,8 @@ from streamlink.rounds.aggregate.combiner import (
     Step,
 )
 from streamlink.rounds.aggregate.mean import weighted_metrics
-from streamlink.rounds.aggregate.state import StateKeeper, StateStep
+from streamlink.rounds.aggregate.state import StateKeeper
+from streamlink.rounds.aggregate.state_step import StateStep
 from streamlink.rounds.aggregate.update_source import UpdateSource
 from streamlink.rounds.aggregate.validate import check_metrics, check_weight
 

@@ -16,41 +16,31 @@ although they are in several files. The step before is kept until the next round
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from streamlink.errors import RoundError, StoreError
-from streamlink.model.digest import BLOCK_BYTES
-from streamlink.model.interfaces import ModelSink, ModelSource, Progress
-from streamlink.model.payloads import as_bytes_view
+from streamlink.errors import RoundError
+from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
 from streamlink.rounds.aggregate.aggregator import Aggregator
+from streamlink.rounds.aggregate.state_step import SLOT_BYTES, StateStep
 from streamlink.rounds.aggregate.validate import state_dtype
-from streamlink.rounds.durable import spool_errors, sync_directory
+from streamlink.rounds.durable import spool_errors
 from streamlink.stores.files import remove_tree
 from streamlink.stores.preflight import require_writable
 from streamlink.stores.safetensors import SafetensorsStore
 
-__all__ = ["StateKeeper", "StateStep", "check_state_directory", "keeper_of", "state_bytes"]
+__all__ = ["StateKeeper", "check_state_directory", "keeper_of", "state_bytes"]
 
 _UNUSABLE = "the state of the aggregator cannot be stored"
 _STEP = re.compile(r"step-\d+-\w+")
 _CACHED_BLOCKS = 2  # read once, from front to back
 
-# The elements of a piece, as float32 for each of 8 bits; what is read of them; the store's blocks.
-_SLOT_BYTES = 2 * 4 * BLOCK_BYTES + (_CACHED_BLOCKS + 6) * BLOCK_BYTES
-
-_Array = npt.NDArray[Any]
-
 
 def state_bytes(aggregator: Aggregator) -> int:
     """Return the memory that the state of an aggregator takes in a round (bytes)."""
-    return len(aggregator.slots) * _SLOT_BYTES
+    return len(aggregator.slots) * SLOT_BYTES
 
 
 def check_state_directory(aggregator: Aggregator, directory: Path | None) -> None:
@@ -182,89 +172,6 @@ class StateKeeper:
 
     def _place(self, step: int, *slot: str) -> Path:
         return self._directory.joinpath(f"step-{step}-{self._run}", *slot)
-
-
-class StateStep:
-    """One step: the state is read and written once, from its first element to its last.
-
-    Args:
-        sources: the state before, one for each slot; none: each slot has its first value.
-        sinks: take the state after it.
-        first: the first value of each slot.
-        places: the directories that the sinks write to.
-    """
-
-    def __init__(
-        self,
-        sources: Sequence[ModelSource],
-        sinks: Sequence[ModelSink],
-        first: Sequence[float],
-        places: Sequence[Path],
-    ) -> None:
-        self._sources, self._sinks = sources, sinks
-        self._first, self._places = first, places
-        self._rooms = [np.empty(0, np.uint8) for _ in sinks]
-        self._position = 0
-
-    def take(self, dtype: np.dtype[Any], count: int) -> list[_Array]:
-        """Return the state of the next ``count`` elements of ``dtype``, one array for each slot.
-
-        They are to be replaced in place, and given to ``put`` before the next call. Integers and
-        booleans have no state: no arrays.
-
-        Raises:
-            CorruptStore: what is stored is damaged.
-        """
-        kept = state_dtype(dtype)
-        if kept is None:
-            return []
-        return [self._taken(slot, kept, count) for slot in range(len(self._sinks))]
-
-    def put(self, state: Sequence[_Array]) -> None:
-        """Store the new state of the elements that ``take`` has returned.
-
-        Raises:
-            StoreFull: the disk has no room.
-        """
-        for sink, values in zip(self._sinks, state, strict=False):  # none of an integer
-            sink.write(self._position, as_bytes_view(values))
-        self._position += state[0].nbytes if state else 0
-
-    def commit(self, progress: Progress | None = None) -> None:
-        """Make the step durable; it counts once the model is committed.
-
-        Raises:
-            StoreError: it cannot be stored.
-        """
-        for sink in self._sinks:
-            sink.commit(progress)
-        # The names of the directories, too: nothing of it may be lost once the model is committed.
-        for place in self._places[:1]:
-            for directory in (place.parent, place.parent.parent):
-                sync_directory(directory)
-
-    def close(self) -> None:
-        """Close what is read, and discard what is not committed."""
-        for source in self._sources:
-            source.close()
-        for sink in self._sinks:
-            with suppress(StoreError):  # the next step removes it
-                sink.discard()
-
-    def _taken(self, slot: int, dtype: np.dtype[Any], count: int) -> _Array:
-        nbytes = count * dtype.itemsize
-        if self._rooms[slot].size < nbytes:
-            self._rooms[slot] = np.empty(nbytes, np.uint8)
-        room = self._rooms[slot][:nbytes]
-        values = room.view(dtype)
-        if not self._sources:
-            values.fill(self._first[slot])
-            return values
-        done = 0
-        for view in self._sources[slot].read(self._position, nbytes):
-            room[done : done + view.nbytes] = np.frombuffer(view, np.uint8)
-            done += view.nbytes
-        return values
 
 
 def _spec_of(part: ModelSpec) -> ModelSpec:

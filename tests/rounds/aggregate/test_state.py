@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,33 +12,12 @@ from hypothesis import strategies as st
 import streamlink as sl
 from streamlink.errors import RoundError, StoreError
 from streamlink.model.spec import ModelSpec, TensorSpec
-from streamlink.rounds.aggregate.state import StateKeeper, StateStep
+from streamlink.rounds.aggregate.state import StateKeeper
 from tests.support.peers import ODD
+from tests.support.states import advanced, change, passed
 
 SLOTS = {"momentum": 0.0, "second_moment": 0.25}
 PART = ModelSpec((TensorSpec("a", "BF16", (300,)), TensorSpec("n", "I64", (7,))))
-
-
-def passed(step: StateStep, spec: ModelSpec, add: float = 0.0, longest: int = 1 << 30) -> list[str]:
-    """Go through a step, add to every element, and return what was there."""
-    seen = []
-    for tensor in spec.tensors:
-        for start in range(0, tensor.count, longest):
-            count = min(longest, tensor.count - start)
-            state = step.take(tensor.numpy_dtype, count)
-            seen.append(str([(each.dtype.name, each.tolist()) for each in state]))
-            for each in state:
-                each += each.dtype.type(add)
-            step.put(state)
-    return seen
-
-
-def advanced(keeper: StateKeeper, spec: ModelSpec, add: float, longest: int = 1 << 30) -> None:
-    step = keeper.begin()
-    passed(step, spec, add, longest)
-    step.commit()
-    step.close()
-    keeper.advance()
 
 
 def present(keeper: StateKeeper, spec: ModelSpec = PART) -> list[str]:
@@ -81,7 +59,7 @@ def test_a_step_counts_only_once_the_round_is_committed(tmp_path: Path) -> None:
     advanced(keeper, PART, 1.0)
     before = present(keeper)
     with closing(keeper.begin()) as step:  # the server is killed after the state's commit
-        passed(step, PART, 1.0)
+        change(step, PART, 1.0)
         step.commit()
     assert present(StateKeeper(tmp_path, SLOTS, PART, run="ab", steps=1)) == before
 
@@ -105,7 +83,7 @@ def test_at_most_two_steps_are_kept_and_nothing_else_is_removed(tmp_path: Path) 
 def test_what_is_not_committed_is_discarded(tmp_path: Path) -> None:
     keeper = StateKeeper(tmp_path, SLOTS, PART)
     with closing(keeper.begin()) as step:
-        passed(step, PART, 1.0)
+        change(step, PART, 1.0)
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
 
@@ -137,11 +115,3 @@ def test_a_model_without_such_elements_needs_no_files(tmp_path: Path) -> None:
     advanced(keeper, whole, 1.0)
     assert present(keeper, whole) == ["[]"]
     assert not (tmp_path / "state").exists()
-
-
-def test_arrays_of_a_step_are_used_again(tmp_path: Path) -> None:
-    with closing(StateKeeper(tmp_path, SLOTS, PART).begin()) as step:
-        one, *_ = step.take(PART.tensors[0].numpy_dtype, 150)
-        step.put([one, one])
-        other, *_ = step.take(PART.tensors[0].numpy_dtype, 100)
-        assert np.shares_memory(one, other)
