@@ -93,6 +93,9 @@ class WeightedMean:
         # Times 1/total rounds twice, except for a power of two, such as 2 or 8 equal weights: there
         # it is the same bits as a division, for two thirds of the time.
         self._reciprocal = 1.0 / self._total if math.frexp(self._total)[0] == 0.5 else 1.0
+        # Such products and their sums are exact for equal elements of 24 bits, so that the mean of
+        # these is that element itself, and its shift is 0.
+        self._keeps_equals = all(share.is_integer() for share in shares) and self._total <= 2.0**29
         self._compensated = CompensatedMean(shares, differs)
         self._integers = IntegerMean(self._weights)
         self._scratch = np.empty((2, _FLOAT_BLOCK), np.float64)
@@ -170,16 +173,7 @@ class WeightedMean:
             size = block.stop - block.start
             mean, term = self._scratch[0, :size], self._scratch[1, :size]
             mask = self._mask[:size]
-            product = mean
-            for number, weight, _ in self._terms:
-                # Widening first and working in place is faster than ufuncs that cast as they go.
-                np.copyto(product, inputs[number][block], casting="unsafe")
-                if weight != 1.0:  # a product with 1 is the same bits, for a quarter of the time
-                    np.multiply(product, weight, out=product)
-                if product is term:
-                    np.add(mean, term, out=mean)
-                product = term
-            self._divide(mean)
+            self._mean_into([values[block] for values in inputs], mean, term)
             is_finite &= round_into(mean, term, mask, out[block])
         return is_finite
 
@@ -204,6 +198,10 @@ class WeightedMean:
             shift: as long.
             term: scratch memory, as long.
         """
+        if self._keeps_equals and not self._has_differences:
+            self._mean_into(inputs, shift, term)
+            np.subtract(shift, base, out=shift)  # once, and not for each update
+            return
         product = shift
         for number, weight, is_difference in self._terms:
             np.copyto(product, inputs[number], casting="unsafe")
@@ -215,6 +213,18 @@ class WeightedMean:
                 np.add(shift, term, out=shift)
             product = term
         self._divide(shift)
+
+    def _mean_into(self, inputs: Sequence[_Array], mean: _Floats, term: _Floats) -> None:
+        product = mean
+        for number, weight, _ in self._terms:
+            # Widening first and working in place is faster than ufuncs that cast as they go.
+            np.copyto(product, inputs[number], casting="unsafe")
+            if weight != 1.0:  # a product with 1 is the same bits, for a quarter of the time
+                np.multiply(product, weight, out=product)
+            if product is term:
+                np.add(mean, term, out=mean)
+            product = term
+        self._divide(mean)
 
     def _divide(self, total: _Floats) -> None:
         """Divide the sum of all products by that of the weights."""

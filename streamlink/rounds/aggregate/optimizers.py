@@ -213,11 +213,10 @@ class _Step:
         self._optimizer.step(shift, list(slots), spare)
         add_shift(shift, before, mask)
         is_finite = round_into(before, spare, mask, out)
-        momentum, *others = zip(slots, state, strict=True)
-        # A factor of every step: if that is finite, so is the momentum.
-        round_into(momentum[0], spare, mask, momentum[1], is_known_finite=is_finite)
-        for slot, values in others:
-            is_finite &= round_into(slot, spare, mask, values)
+        for slot, values in zip(slots, state, strict=True):
+            # No slot has NaN where every step is finite: each is a factor of the step, or divides
+            # it. At most it has an infinity that makes the step 0, and no update is to blame.
+            round_into(slot, spare, mask, values, is_known_finite=is_finite)
         return is_finite
 
 
