@@ -35,6 +35,7 @@ __all__ = ["StateKeeper", "check_state_directory", "keeper_of", "state_bytes"]
 
 _UNUSABLE = "the state of the aggregator cannot be stored"
 _STEP = re.compile(r"step-\d+-\w+")
+_ONE_SHARD = 1 << 62  # bytes
 _CACHED_BLOCKS = 2  # read once, from front to back
 
 
@@ -183,4 +184,7 @@ def _spec_of(part: ModelSpec) -> ModelSpec:
 
 
 def _store_at(place: Path) -> SafetensorsStore:
-    return SafetensorsStore(place, cache_blocks=_CACHED_BLOCKS)
+    # One file, whose data begin with a page: so all whole blocks can go past the page cache.
+    return SafetensorsStore(
+        place, shard_bytes=_ONE_SHARD, cache_blocks=_CACHED_BLOCKS, is_direct=True
+    )

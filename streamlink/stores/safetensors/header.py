@@ -20,13 +20,19 @@ from streamlink.model.spec import TensorSpec
 from streamlink.stores.checked_json import parse_json
 from streamlink.stores.files import read_bytes
 
-__all__ = ["MAX_HEADER_BYTES", "ShardHeader", "encode_header", "read_header"]
+__all__ = [
+    "LARGEST_ELEMENT_BYTES",
+    "MAX_HEADER_BYTES",
+    "ShardHeader",
+    "encode_header",
+    "read_header",
+]
 
 MAX_HEADER_BYTES = 100_000_000
 """Longest JSON accepted: the limit of the safetensors library."""
 
 # The widest element. The data begins behind 8 bytes and the padded JSON, at a multiple of 8.
-_ALIGNMENT = 8
+LARGEST_ELEMENT_BYTES = 8
 _METADATA = "__metadata__"
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
@@ -69,12 +75,15 @@ def read_header(fd: int, path: Path) -> ShardHeader:
 
 
 def encode_header(
-    tensors: Sequence[TensorSpec], metadata: Mapping[str, str] = NO_METADATA
+    tensors: Sequence[TensorSpec],
+    metadata: Mapping[str, str] = NO_METADATA,
+    alignment: int = LARGEST_ELEMENT_BYTES,
 ) -> tuple[bytes, tuple[int, ...]]:
     """Return (header, file offset of each tensor) of a file that holds ``tensors``.
 
     Tensors with wider elements come first in the file, so that every tensor is aligned to its
-    elements; readers that map the file need that. The JSON keeps the given order.
+    elements; readers that map the file need that. The JSON keeps the given order. The data begin at
+    a multiple of ``alignment`` (bytes).
 
     Raises:
         StoreError: a tensor has the one name that the format reserves.
@@ -92,7 +101,7 @@ def encode_header(
         raise StoreError(f"safetensors reserves the name {_METADATA!r}; rename the tensor")
     facts = {_METADATA: dict(metadata)} if metadata else {}
     text = json.dumps({**facts, **entries}, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _ALIGNMENT)
+    text += b" " * (-(8 + len(text)) % alignment)
     start = 8 + len(text)
     return struct.pack("<Q", len(text)) + text, tuple(start + begin for begin in begins)
 

@@ -19,7 +19,7 @@ from streamlink.stores.safetensors.beside import (
     placed_before,
     side_file_name,
 )
-from streamlink.stores.safetensors.header import encode_header
+from streamlink.stores.safetensors.header import LARGEST_ELEMENT_BYTES, encode_header
 from streamlink.stores.safetensors.index import SINGLE_NAME, shard_name
 from streamlink.stores.safetensors.layout import Layout, split_into_shards
 
@@ -51,7 +51,13 @@ class Plan:
     placed: tuple[str, ...]
 
 
-def planned(directory: Path, generation: str, spec: ModelSpec, shard_bytes: int) -> Plan:
+def planned(
+    directory: Path,
+    generation: str,
+    spec: ModelSpec,
+    shard_bytes: int,
+    alignment: int = LARGEST_ELEMENT_BYTES,
+) -> Plan:
     """Return where the bytes of ``spec`` go in ``directory``.
 
     A model that brings nothing beside its tensors, such as the mean of a round, keeps the files and
@@ -68,7 +74,7 @@ def planned(directory: Path, generation: str, spec: ModelSpec, shard_bytes: int)
     metadata: Mapping[str, str] = entries.metadata if entries else metadata_of(directory)
     headers, sizes, places = [], [], list[tuple[int, int]]()
     for number, tensors in enumerate(shards):
-        header, offsets = encode_header(tensors, metadata)
+        header, offsets = encode_header(tensors, metadata, alignment)
         headers.append(header)
         sizes.append(len(header) + sum(tensor.nbytes for tensor in tensors))
         places.extend((number, offset) for offset in offsets)

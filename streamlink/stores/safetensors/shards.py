@@ -15,9 +15,12 @@ from streamlink.model.digest import (
     block_count,
     block_hash_of,
 )
+from streamlink.model.payloads import PAGE_BYTES
 from streamlink.model.spec import ModelSpec
+from streamlink.stores.direct import DirectFiles
 from streamlink.stores.files import Flusher, Steps, read_into, sync_data, write_all
 from streamlink.stores.safetensors.beside import require_placeable
+from streamlink.stores.safetensors.header import LARGEST_ELEMENT_BYTES
 from streamlink.stores.safetensors.plan import planned
 
 __all__ = ["ShardFiles"]
@@ -36,6 +39,7 @@ class ShardFiles:
         is_partial: they end in ``.part`` and have no headers until they are whole.
         fds: where their descriptors are kept; whoever made the list closes them, also where this
             object is gone.
+        direct: writes whole blocks past the page cache; its owner closes it. None: nothing does.
     """
 
     def __init__(
@@ -47,11 +51,14 @@ class ShardFiles:
         *,
         is_partial: bool,
         fds: list[int],
+        direct: DirectFiles | None = None,
     ) -> None:
         self._directory, self._spec, self._fds = directory, spec, fds
         self._suffix = _PART if is_partial else ""
         self._flushers: list[Flusher] = []
-        self.plan = planned(directory, generation, spec, shard_bytes)
+        self._direct = direct
+        alignment = LARGEST_ELEMENT_BYTES if direct is None else PAGE_BYTES
+        self.plan = planned(directory, generation, spec, shard_bytes, alignment)
         require_placeable(directory, self.plan.placing)
         self._names, self._layout = self.plan.names, self.plan.layout
 
@@ -67,6 +74,8 @@ class ShardFiles:
             # The full size lets ranges arrive in any order. It reserves no blocks on the disk: a
             # file that fills up is noticed by the write, or before that by the reserve.
             os.ftruncate(self._fds[-1], size)
+            if self._direct is not None:
+                self._direct.add(len(self._fds) - 1, path, os.O_WRONLY)
 
     def reopen(self) -> None:
         """Open the shards of an attempt that was interrupted, also during its commit.
@@ -117,7 +126,9 @@ class ShardFiles:
         """Write a range of the model; one system call for each run of tensors."""
         taken = 0
         for shard, place, length in self._layout.pieces(offset, payload.nbytes):
-            write_all(self._fds[shard], payload[taken : taken + length], place)
+            piece = payload[taken : taken + length]
+            if self._direct is None or not self._direct.write(shard, piece, place):
+                write_all(self._fds[shard], piece, place)
             self._flushers[shard].wrote(place, length)
             taken += length
 

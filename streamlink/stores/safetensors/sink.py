@@ -33,6 +33,7 @@ from streamlink.model.digest import (
 )
 from streamlink.model.spec import ModelSpec
 from streamlink.stores.block_cache import verify
+from streamlink.stores.direct import DirectFiles
 from streamlink.stores.files import (
     Steps,
     close_all,
@@ -79,6 +80,7 @@ class SafetensorsSink(TwoStepSink):
         reserve: see ``SafetensorsStore``.
         identity: the sender's name for the content; empty: the attempt cannot be resumed.
         partial: the partial model of an earlier attempt, to resume.
+        is_direct: see ``SafetensorsStore``.
     """
 
     def __init__(
@@ -90,11 +92,13 @@ class SafetensorsSink(TwoStepSink):
         *,
         identity: str = "",
         partial: Partial | None = None,
+        is_direct: bool = False,
     ) -> None:
         super().__init__(directory, spec)
         self._directory = directory
         self._shard_bytes = shard_bytes
         self._reserve = reserve
+        self._direct = DirectFiles() if is_direct else None
         self._generation = partial.generation if partial else new_generation()
         self._is_publishing = False
         self._superseded: set[str] = set()
@@ -214,6 +218,7 @@ class SafetensorsSink(TwoStepSink):
             self._generation,
             is_partial=bool(identity or partial),
             fds=self._fds,
+            direct=self._direct,
         )
         self._own_names = self._shards.all_names()
         if partial is not None:
@@ -378,6 +383,8 @@ class SafetensorsSink(TwoStepSink):
         self._is_open = False
         if self._journal is not None:
             self._journal.close()
+        if self._direct is not None:
+            self._direct.close()
         self._closer()
 
 

@@ -21,6 +21,7 @@ from streamlink.model.interfaces import Check, Payload
 from streamlink.model.payloads import BufferPool
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores.block_cache import BlockCache, verify
+from streamlink.stores.direct import DirectFiles
 from streamlink.stores.files import FileIdentity, close_all, disk_errors, read_into
 from streamlink.stores.safetensors.ambiguous import other_model, require_one_model
 from streamlink.stores.safetensors.beside import Placing, read_beside, unfinished
@@ -57,18 +58,20 @@ class SafetensorsSource:
     Args:
         path: a file, or a directory with ``model.safetensors`` or ``model.safetensors.index.json``.
         cache_blocks: number of verified blocks to cache for other readers. Price: 1 MiB each.
+        is_direct: see ``SafetensorsStore``.
 
     Raises:
         CorruptStore: files, headers and index contradict each other.
         StoreError: there is no such model, a dtype is not supported, or two models are there.
     """
 
-    def __init__(self, path: str | Path, cache_blocks: int = 8) -> None:
+    def __init__(self, path: str | Path, cache_blocks: int = 8, *, is_direct: bool = False) -> None:
         self._path = Path(path)
         self._fds: list[int] = []
         self._identities: list[FileIdentity] = []
         # The list and not ``self``: a finalizer that referred to the source would keep it alive.
         self._closer = weakref.finalize(self, close_all, self._fds)
+        self._direct = DirectFiles() if is_direct else None
         self._hashes: bytes | None = None
         self._metadata: dict[str, str] = {}
         self._index: ShardIndex | None = None
@@ -78,6 +81,9 @@ class SafetensorsSource:
         except BaseException:
             self._closer()
             raise
+        if self._direct is not None:
+            for number, file in enumerate(self._files):
+                self._direct.add(number, file, os.O_RDONLY)
         self._pool = BufferPool(_IDLE_BUFFER_BYTES)
         self._blocks = BlockCache(self._spec, self._load, cache_blocks)
 
@@ -187,6 +193,8 @@ class SafetensorsSource:
     def close(self) -> None:
         """Close the files and drop cached blocks; call it when no thread reads."""
         self._closer()
+        if self._direct is not None:
+            self._direct.close()
         self._blocks.clear()
 
     def _open(self) -> None:
@@ -329,7 +337,8 @@ class SafetensorsSource:
         file = self._files[shard]
         with disk_errors(file, "reading"):
             try:
-                read_into(self._fds[shard], view, place, file)
+                if self._direct is None or not self._direct.read_into(shard, view, place, file):
+                    read_into(self._fds[shard], view, place, file)
             except CorruptStore:
                 self._require_unchanged(shard, offset)
                 raise

@@ -36,6 +36,8 @@ class SafetensorsStore:
         shard_bytes: the most data in one shard (bytes); a larger tensor gets its own shard.
         cache_blocks: see ``SafetensorsSource``.
         reserve_bytes: how many bytes must stay free on the disk.
+        is_direct: read and write past the page cache where that is possible: for a model that is
+            written once and read once, in blocks and in order.
     """
 
     def __init__(
@@ -44,15 +46,18 @@ class SafetensorsStore:
         shard_bytes: int = 4 << 30,
         cache_blocks: int = 8,
         reserve_bytes: int = 0,
+        *,
+        is_direct: bool = False,
     ) -> None:
         self._directory = Path(directory)
         self._shard_bytes = shard_bytes
         self._cache_blocks = cache_blocks
         self._reserve = reserve_bytes
+        self._is_direct = is_direct
 
     def open(self) -> SafetensorsSource:
         """Return the last committed model; raises as ``SafetensorsSource`` does."""
-        return SafetensorsSource(self._directory, self._cache_blocks)
+        return SafetensorsSource(self._directory, self._cache_blocks, is_direct=self._is_direct)
 
     def begin(self, spec: ModelSpec, identity: str = "") -> SafetensorsSink:
         """Return a sink for the next model. Leftovers of crashed attempts are removed first.
@@ -68,7 +73,12 @@ class SafetensorsStore:
             StoreError: another writer uses the store.
         """
         return SafetensorsSink(
-            self._directory, spec, self._shard_bytes, self._reserve, identity=identity
+            self._directory,
+            spec,
+            self._shard_bytes,
+            self._reserve,
+            identity=identity,
+            is_direct=self._is_direct,
         )
 
     @property
