@@ -23,7 +23,7 @@ from streamlink.stores.checked_json import decode_checked_json
 from tests.support.forkserver import Child, ForkServer
 from tests.support.peers import ODD, WAIT, Array, config, initial, trained
 from tests.support.ports import KeptPort
-from tests.support.round_points import RoundPoint
+from tests.support.round_points import NOWHERE, RoundPoint
 
 pytestmark = pytest.mark.processes
 
@@ -112,9 +112,12 @@ class Job:
         aggregator: str = "mean",
         choose: str = "all",
         take_first: int = 0,
+        is_chosen_by_facts: bool = False,
     ) -> None:
         self._choose, self._take_first = choose, take_first
-        self._least = 2 if choose == "all" and not take_first else 1
+        self._is_chosen_by_facts = is_chosen_by_facts
+        are_all_asked = choose == "all" and not take_first and not is_chosen_by_facts
+        self._least = 2 if are_all_asked else 1
         self._forks, self._folder, self._gather = forks, folder, gather
         self._aggregator = aggregator
         self._is_judged = is_judged
@@ -142,6 +145,7 @@ class Job:
             "best": str(self._folder / "best") if self._is_judged else "",
             "spool": str(self._folder / "spool"),
             "state": str(self._folder / "state"),
+            "is_chosen_by_facts": self._is_chosen_by_facts,
         }
         return self._forks.serve(point, job, self._folder / "server.log")
 
@@ -264,6 +268,36 @@ def test_a_server_that_is_killed_at_its_choice_makes_the_same_again(
         job.join()
         assert job.ended(doomed) == -9, job.log
         assert job.finish(job.server()) == with_half, job.log
+
+
+@pytest.fixture(scope="module")
+def by_facts(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    with Job(forks, tmp_path_factory.mktemp("facts"), "spool", is_chosen_by_facts=True) as job:
+        job.join()
+        return job.finish(job.doomed(NOWHERE))
+
+
+@pytest.mark.parametrize(
+    ("point", "gather"),
+    [
+        (RoundPoint("computed", 0), "spool"),
+        (RoundPoint("committed", 0), "lockstep"),
+        (RoundPoint("between rounds", 0), "spool"),
+        (RoundPoint("choosing", LAST), "lockstep"),
+        (RoundPoint("offering", LAST), "lockstep"),
+    ],
+    ids=str,
+)
+def test_a_choice_by_facts_sees_after_a_kill_what_it_would_have_seen(
+    forks: ForkServer, by_facts: str, tmp_path: Path, point: RoundPoint, gather: str
+) -> None:
+    with Job(forks, tmp_path, gather, is_chosen_by_facts=True) as job:
+        doomed = job.doomed(point)
+        job.join()
+        assert job.ended(doomed) == -9, job.log
+        assert job.finish(job.doomed(NOWHERE)) == by_facts, job.log
+        # Nobody had trained before the first round, and only site-1 before the second.
+        assert [set(site.asked) for site in job.sites] == [{0}, {1}], job.log
 
 
 def whole_slots(state: Path, step: int) -> list[str]:

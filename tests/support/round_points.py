@@ -22,7 +22,7 @@ from streamlink.rounds.choice import Choice, choice_of
 from tests.support.kill_points import KillPoint
 from tests.support.peers import ODD, Array
 
-__all__ = ["POINTS", "RoundPoint"]
+__all__ = ["NOWHERE", "POINTS", "RoundPoint"]
 
 _EVENTS = {
     sl.rounds.EventKind.TASK_OFFERED: "offering",
@@ -68,13 +68,12 @@ class RoundPoint:
         store = _Store(sl.open_store(job["store"]), killer)
         with sl.Server(job["listen"], sl.LinkConfig.model_validate(job["link"])) as server:
             rules = sl.RoundConfig.model_validate(job["rules"])
-            is_choosing = self.point == "choosing"
-            choice = killer.choosing(choice_of(rules.choose)) if is_choosing else None
+            choice = _least_trained if job["is_chosen_by_facts"] else choice_of(rules.choose)
             rounds = sl.ScatterAndGather(
                 server,
                 store,
                 rules,
-                choose=choice,
+                choose=killer.choosing(choice) if self.point == "choosing" else choice,
                 spool=job["spool"],
                 state=job["state"],
                 filters_up=[killer.filter],
@@ -86,6 +85,17 @@ class RoundPoint:
             rounds.wait_for_clients()
             rounds.run()
             killer.reach("all done", self.round)
+
+
+NOWHERE = RoundPoint("nowhere")
+"""The server reaches the end of its job."""
+
+
+def _least_trained(
+    number: int, clients: Sequence[sl.rounds.ClientRecord]
+) -> Sequence[sl.rounds.ClientRecord]:
+    """Choose the one that took part in the fewest rounds."""
+    return sorted(clients, key=lambda each: (each.rounds, each.name))[:1]
 
 
 class _Killer:
