@@ -82,9 +82,11 @@ RECEIVER_TRANSITIONS: Transitions = {
     (State.STREAMING, Finish): State.FINISHING,
     (State.STREAMING, Abort): State.STREAMING,
     (State.FINISHING, Chunk): State.FINISHING,  # a repair, or one that another channel carries
+    (State.FINISHING, Finish): State.FINISHING,  # repeated: its channel was lost, or held for lost
     (State.FINISHING, Held): State.FINISHING,
     (State.FINISHING, Abort): State.FINISHING,
     (State.COMMITTING, Finish): State.COMMITTING,  # repeated on a new call
+    (State.COMMITTING, Chunk): State.COMMITTING,  # late, from a channel that the sender gave up
     (State.COMMITTING, Held): State.COMMITTING,
     (State.COMMITTING, Abort): State.COMMITTING,
 }

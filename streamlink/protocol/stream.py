@@ -78,6 +78,7 @@ class StreamMachine(Machine):
         self.extra_grace_seconds = 0.0
         """How much longer than ``reconnect_timeout`` to wait: the peer may notice a break late."""
         self._channels: dict[int, Channel] = {}
+        self._heard = -1  # the channel that has brought the last frame
         self._outage = StreamOutage()
         self._chunks = self._repairs = 0
         self._attach_budget = TokenBucket(ATTACHES_PER_SECOND, burst=ATTACH_BURST)
@@ -102,7 +103,7 @@ class StreamMachine(Machine):
         """Process one frame from the peer. A frame the state does not allow ends the machine."""
         if (on := self._channels.get(channel)) is None:
             return  # the channel was closed: what it still brings is sent again on another
-        self._channel = on
+        self._channel, self._heard = on, channel
         # Kept, since processing the frame may end the silence or begin another.
         silent_since = self._silent_since
         is_handshake = isinstance(frame, HANDSHAKE_FRAMES)
@@ -234,11 +235,14 @@ class StreamMachine(Machine):
     def _is_control_channel(self, channel: Channel) -> bool:
         """Whether this channel carries the frames about the stream as a whole: one of them does.
 
-        So these frames stay in order without a number of their own: only the loss of a channel
-        moves them to another.
+        It is the one that has brought the last frame: whatever leaves on another may be lost in a
+        channel that is dead without either end knowing. So these frames may overtake each other,
+        and none of them takes back what another has said.
         """
         if len(self._channels) == 1:
             return True
+        if (heard := self._channels.get(self._heard)) is not None and heard.is_ready:
+            return channel is heard
         ready = (each for each in self._channels.values() if each.is_ready)
         return channel is next(ready, next(iter(self._channels.values())))
 

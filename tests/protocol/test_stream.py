@@ -209,16 +209,59 @@ def test_the_receiver_accepts_one_channel_more_with_what_it_has() -> None:
     assert receiver.received == 8 * KiB
 
 
-def test_control_frames_move_to_another_channel_when_theirs_is_lost() -> None:
+def receiver_with_two_lanes() -> ReceiveStream:
+    """Return a receiver with channels 0 and 1, of which 1 has brought its first chunk."""
     receiver = streaming_receiver()
     receiver.attach(now=0.0, channel=1)
     receiver.receive(an_open(), now=0.0, channel=1)
     receiver.frames_to_send(now=0.0, channel=1)
     receiver.receive(a_chunk(0), now=0.0, channel=1)
     receiver.release(4 * KiB, now=0.0)
-    assert not receiver.has_frames(1)
-    receiver.detach(now=0.0, channel=0)
+    return receiver
+
+
+def test_acks_leave_over_the_channel_that_brings_something() -> None:
+    receiver = receiver_with_two_lanes()
+    assert not receiver.has_frames(0)  # it may be dead without either end knowing
     assert the(Ack, receiver.frames_to_send(now=0.0, channel=1)).received == 4 * KiB
+
+
+def test_control_frames_move_to_another_channel_when_theirs_is_lost() -> None:
+    receiver = receiver_with_two_lanes()
+    receiver.detach(now=0.0, channel=1)
+    assert the(Ack, receiver.frames_to_send(now=0.0, channel=0)).received == 4 * KiB
+
+
+def test_acks_that_overtake_each_other_take_nothing_back() -> None:
+    sender = two_lanes()
+    for channel in (0, 1):
+        sender.frames_to_send(now=0.0, channel=channel)
+    sender.receive(Ack(8 * KiB, 8 * KiB, 0, 24 * KiB), now=0.0, channel=1)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.0, channel=0)
+    assert (sender.received, sender.consumed, sender.limit) == (8 * KiB, 8 * KiB, 24 * KiB)
+    assert sender.error is None
+
+
+def test_what_a_channel_brings_after_the_sender_gave_it_up_changes_nothing() -> None:
+    receiver = receiver_with_two_lanes()
+    for number in range(1, 16):
+        receiver.receive(a_chunk(number), now=0.0, channel=1)
+        receiver.release(4 * KiB, now=0.0)
+        receiver.frames_to_send(now=0.0, channel=1)
+    finish = Finish(64 * KiB, "digest")
+    receiver.receive(a_chunk(0, sequence=0), now=0.0, channel=0)
+    receiver.receive(finish, now=0.0, channel=1)
+    receiver.receive(finish, now=0.0, channel=0)
+    receiver.receive(a_chunk(1, sequence=1), now=0.0, channel=0)
+    assert (receiver.state, receiver.error) == (State.COMMITTING, None)
+
+
+def test_a_finish_that_comes_again_while_a_chunk_is_missing_changes_nothing() -> None:
+    receiver = receiver_with_two_lanes()
+    finish = Finish(64 * KiB, "digest")
+    receiver.receive(finish, now=0.0, channel=1)
+    receiver.receive(finish, now=0.0, channel=0)
+    assert (receiver.state, receiver.error) == (State.FINISHING, None)
 
 
 def test_a_description_comes_over_one_channel_and_the_others_join_after_it() -> None:
@@ -236,12 +279,12 @@ def test_a_finish_that_was_lost_with_its_channel_is_said_on_another() -> None:
     sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=0.0, channel=1)
     sender.write(zeros(4 * KiB), now=0.0)
     sender.finish("digest", now=0.0)
-    sender.frames_to_send(now=0.0, channel=1)
-    the(Finish, sender.frames_to_send(now=0.0, channel=0))
-    assert not sender.has_frames(1)
-    sender.detach(now=0.0, channel=0)
-    assert the(Finish, sender.frames_to_send(now=0.0, channel=1)).digest == "digest"
-    sender.receive(Commit("digest"), now=0.0, channel=1)
+    sender.frames_to_send(now=0.0, channel=0)
+    the(Finish, sender.frames_to_send(now=0.0, channel=1))
+    assert not sender.has_frames(0)
+    sender.detach(now=0.0, channel=1)
+    assert the(Finish, sender.frames_to_send(now=0.0, channel=0)).digest == "digest"
+    sender.receive(Commit("digest"), now=0.0, channel=0)
     assert sender.state is State.DONE
 
 
