@@ -93,6 +93,14 @@ class SendBuffer:
                 return offset in (chunk.offset, chunk.end) or offset < chunk.offset
         return offset == self.position
 
+    def front_channel(self) -> int | None:
+        """Return the channel that carries the oldest chunk; None: it waits to leave."""
+        front = next(iter(self._kept), None)
+        for channel, log in self._logs.items():
+            if any(frame is not None and frame.offset == front for frame in log.frames):
+                return channel
+        return None
+
     def acknowledge(self, received: int, ranges: Sequence[Range] = ()) -> None:
         """Release what lies below ``received`` or within one of ``ranges``."""
         kept = self._kept

@@ -26,7 +26,7 @@ from streamlink.protocol.frames import (
     Payload,
 )
 from streamlink.protocol.limits import FRAMES_PER_CHUNK
-from streamlink.protocol.sender_acks import ACK_TIMER, OPEN_TIMER, AckReceiver
+from streamlink.protocol.sender_acks import ACK_TIMER, LAG_TIMER, OPEN_TIMER, AckReceiver
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import (
     CREDIT,
@@ -140,6 +140,8 @@ class SendStream(AckReceiver):
             self._window.sent(chunk.end, received=on_wire, now=now)
         seconds = self.config.timeouts.streaming_ack_wait
         self._timers.run_while(self._buffer.is_in_flight, ACK_TIMER, seconds, now=now)
+        if len(self._channels) > 1:
+            self._watch_lag(now)
         return chunks
 
     def _is_finish_due(self, channel: Channel) -> bool:
@@ -207,6 +209,8 @@ class SendStream(AckReceiver):
         self._buffer.lose_channel(channel.number)
         if self._finish_sent_on == channel.number:
             self._finish_sent_on = None
+        if len(self._channels) < 2:
+            self._timers.stop(LAG_TIMER)  # no other could carry what this one owes
         if not self._is_ready:
             self._window.drop_samples()
             self._timers.stop(OPEN_TIMER)

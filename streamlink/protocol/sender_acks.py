@@ -46,7 +46,13 @@ from streamlink.protocol.stats import (
 from streamlink.protocol.stream import StreamMachine
 from streamlink.protocol.validate import are_ranges
 
-OPEN_TIMER, ACK_TIMER, SENDING_TIMER = "open", "ack", "sending"
+OPEN_TIMER, ACK_TIMER, SENDING_TIMER, LAG_TIMER = "open", "ack", "sending", "lag"
+
+LAG_SECONDS = 3.0
+"""The least time that a channel may owe the oldest chunk while others could carry it (seconds).
+Longer than TCP needs for a few losses in a row, and short beside ``call_timeout``."""
+
+_ACK_TIMES = 4  # it may also take so many times what an ack takes on this link
 
 
 class AckReceiver(StreamMachine):
@@ -195,7 +201,28 @@ class AckReceiver(StreamMachine):
         if is_received:
             self._window.acked(self.received, now=now, saved=self._buffer.acked_saved)
             self._restart_ack_timer(now)
+        if len(self._channels) > 1:
+            self._watch_lag(now, is_progress=is_received)
         self._watch_peer(now, is_progress=is_received or is_consumed)
+
+    def _watch_lag(self, now: float, *, is_progress: bool = False) -> None:
+        """Run a timer while the oldest chunk does not arrive and another channel could carry it."""
+        if is_progress:
+            self._timers.stop(LAG_TIMER)
+        # Before the first ack nothing is known: on a slow link a chunk takes longer than any guess.
+        usual = self._ack_latency.mean
+        ready = sum(each.is_ready for each in self._channels.values())
+        is_owed = ready > 1 and usual > 0 and self._buffer.is_in_flight
+        seconds = max(LAG_SECONDS, _ACK_TIMES * usual)
+        self._timers.run_while(is_owed, LAG_TIMER, seconds, now=now)
+
+    def _close_lagging(self, now: float) -> None:
+        """Close the channel that owes the oldest chunk; the others carry all that it owes."""
+        self._timers.stop(LAG_TIMER)
+        channel = self._buffer.front_channel()
+        # The oldest chunk may wait to leave: then the channel that carried it is lost already.
+        if channel is not None:
+            self.detach(now=now, channel=channel)
 
     def _check_ack(self, frame: Ack) -> None:
         """Check an ack: on one channel every field only grows, and chunks are received whole."""
@@ -267,6 +294,9 @@ class AckReceiver(StreamMachine):
     # --- timers ------------------------------------------------------------------
 
     def _timer_expired(self, name: str, now: float) -> None:
+        if name == LAG_TIMER:
+            self._close_lagging(now)
+            return
         facts = self._idle_facts(name, now, self.received)
         if name == OPEN_TIMER:
             self._time_out(OpenTimeout(**facts, setting="open_timeout"))

@@ -50,6 +50,11 @@ class AckLatency:
         self._counts[bisect_left(BOUNDS, seconds)] += 1
         self._seconds += seconds
 
+    @property
+    def mean(self) -> float:
+        """The mean of all so far (seconds); 0.0: nothing was measured."""
+        return self._seconds / max(1, sum(self._counts))
+
     def so_far(self) -> AckTimes:
         """Return what was measured so far."""
         return AckTimes(tuple(self._counts), self._seconds)

@@ -17,7 +17,15 @@ from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.protocol.stream import StreamMachine
 
-__all__ = ["RateLimitedLog", "is_news", "log_repair", "log_resume", "log_silence", "noted"]
+__all__ = [
+    "RateLimitedLog",
+    "is_news",
+    "log_lag",
+    "log_repair",
+    "log_resume",
+    "log_silence",
+    "noted",
+]
 
 logger = logging.getLogger("streamlink.transport")
 
@@ -41,6 +49,13 @@ def log_silence(machine: StreamMachine) -> None:
         machine.name,
         machine.peer_name,
     )
+
+
+def log_lag(machine: StreamMachine) -> None:
+    """Log that one of several calls of a stream was given up because the others waited for it."""
+    extra = noted("lane lags", stream=machine.name, peer=machine.peer_name)
+    text = "%s with %s: one of its connections lags; the others carry what it owes"
+    logger.info(text, machine.name, machine.peer_name, extra=extra)
 
 
 def log_resume(machine: SendStream | ReceiveStream, at: int) -> None:

@@ -84,7 +84,8 @@ class Pump(Generic[M]):
             self._last_call += 1
             call = self._last_call
             self._calls[call] = cut
-            self._has_moved = False
+            if len(self._calls) == 1:
+                self._has_moved = False
             machine.carrier = carrier
             machine.attach(now=now, channel=call)
             self._to_send.notify_all()
@@ -205,9 +206,15 @@ class Pump(Generic[M]):
 
     @property
     def has_moved(self) -> bool:
-        """Whether the last call has brought anything that counts."""
+        """Whether the last call, or the lanes there are, have brought anything that counts."""
         with self._lock:
             return self._has_moved
+
+    @property
+    def calls(self) -> int:
+        """How many calls carry it (count)."""
+        with self._lock:
+            return len(self._calls)
 
     def _carries(self, call: int) -> bool:
         return call in self._calls and not self._machine.is_closed
@@ -225,7 +232,7 @@ class Pump(Generic[M]):
             # silence.
             given_up = [call for call in self._calls if is_overdue or not machine.carries(call)]
             cuts = [self._lose_call(call, now) for call in given_up]
-            is_over = machine.is_closed
+            is_over, is_carried = machine.is_closed, bool(self._calls)
             was_told, self._has_reported_waiting = (
                 self._has_reported_waiting,
                 machine.is_waiting(now=now),
@@ -235,12 +242,15 @@ class Pump(Generic[M]):
         if is_news:
             self._report_waiting()
         if cuts and not is_over:
-            self._report_silence()
+            (self._report_lag if is_carried else self._report_silence)()
         for cut in cuts:
             cut()
 
     def _report_silence(self) -> None:
         """Called when the machine holds its calls for lost: they brought nothing for too long."""
+
+    def _report_lag(self) -> None:
+        """Called when the machine has closed one call of several, for what it owed."""
 
     def _report_waiting(self) -> None:
         """Called when it has been without a call for so long that it is news."""

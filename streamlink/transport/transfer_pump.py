@@ -9,7 +9,7 @@ from streamlink.protocol.frames import Frame
 from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
-from streamlink.transport.log import log_silence
+from streamlink.transport.log import log_lag, log_silence
 from streamlink.transport.pump import Pump
 
 __all__ = ["TransferPump"]
@@ -39,6 +39,9 @@ class TransferPump(Pump[S]):
 
     def _report_silence(self) -> None:
         log_silence(self._machine)
+
+    def _report_lag(self) -> None:
+        log_lag(self._machine)
 
     def _report_waiting(self) -> None:
         logger.info("%s waits for its connection", self._machine.name)

@@ -198,3 +198,15 @@ def test_a_chunk_that_leaves_again_is_another_frame() -> None:
     again = buffer.repair(LANE, 0)
     assert again is not None
     assert (first.sequence, again.sequence) == (0, 1)
+
+
+def test_the_front_names_its_channel_while_one_carries_it() -> None:
+    buffer = holding(2, sent=0)
+    assert buffer.front_channel() is None
+    buffer.take_unsent(OTHER, 1)
+    buffer.take_unsent(LANE, 1)
+    assert buffer.front_channel() == OTHER
+    buffer.acknowledge(10)
+    assert buffer.front_channel() == LANE
+    buffer.lose_channel(LANE)
+    assert buffer.front_channel() is None

@@ -394,6 +394,14 @@ def test_a_time_is_counted_where_it_is_not_above_the_bound() -> None:
     assert len(counts) == len(BOUNDS) + 1
 
 
+def test_the_mean_of_no_times_is_none_at_all() -> None:
+    clock = AckLatency()
+    assert clock.mean == 0.0
+    clock.add(1.0)
+    clock.add(3.0)
+    assert clock.mean == 2.0
+
+
 def test_the_times_of_two_streams_add_up() -> None:
     both = counted(0.001, 2.0) + counted(3.0)
     assert both.counts == counted(0.001, 2.0, 3.0).counts

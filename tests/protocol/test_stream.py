@@ -21,6 +21,7 @@ from streamlink.protocol.frames import (
 )
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.sender_acks import LAG_SECONDS
 from streamlink.protocol.states import State
 from tests.support.machines import (
     KiB,
@@ -315,3 +316,94 @@ def test_a_stream_without_a_channel_waits_and_is_lost_in_the_end() -> None:
     assert (sender.is_lost(now=30.0), sender.is_lost(now=31.0)) == (False, True)
     sender.abort(AbortCode.CANCELLED, "enough")
     assert not sender.is_waiting(now=31.0)
+
+
+def lagging() -> SendStream:
+    """Return a sender of which channel 0 owes the oldest chunk since 0.1 s; 1 has nothing to do."""
+    sender = two_lanes()
+    sender.frames_to_send(now=0.0, channel=1)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.1, channel=1)
+    sender.frames_to_send(now=0.1, channel=0)
+    return sender
+
+
+LATE = LAG_SECONDS + 0.1
+
+
+def test_a_channel_that_owes_the_oldest_chunk_is_closed_and_the_others_carry_what_it_owes() -> None:
+    sender = lagging()
+    sender.frames_to_send(now=0.2, channel=1)
+    sender.handle_timer(now=LATE - 0.01)
+    assert sender.carries(0)
+    sender.handle_timer(now=LATE)
+    assert (sender.carries(0), sender.carries(1)) == (False, True)
+    assert (sender.state, sender.resumes) == (State.STREAMING, 0)
+    assert offsets(sender.frames_to_send(now=LATE, channel=1)) == [4 * KiB, 12 * KiB]
+
+
+def test_a_channel_that_others_overtake_is_closed_though_they_move() -> None:
+    sender = lagging()
+    sender.frames_to_send(now=0.2, channel=1)
+    behind = ((8 * KiB, 12 * KiB),)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB, behind), now=LATE - 0.01, channel=1)
+    sender.handle_timer(now=LATE)
+    assert not sender.carries(0)
+
+
+def test_a_chunk_that_arrives_in_time_costs_nothing() -> None:
+    sender = lagging()
+    sender.receive(Ack(8 * KiB, 0, 0, 16 * KiB), now=LATE - 0.01, channel=0)
+    sender.handle_timer(now=2 * LATE)
+    assert (sender.carries(0), sender.carries(1)) == (True, True)
+
+
+def test_the_time_of_the_next_oldest_begins_when_it_is_the_oldest() -> None:
+    sender = lagging()
+    sender.frames_to_send(now=0.1, channel=0)
+    sender.receive(Ack(8 * KiB, 0, 0, 16 * KiB), now=LATE - 0.01, channel=0)
+    sender.handle_timer(now=LATE + 1.0)
+    assert sender.carries(0)
+    sender.handle_timer(now=2 * LATE + 4.0)
+    assert not sender.carries(0)
+
+
+def test_on_a_link_whose_acks_take_long_a_chunk_may_take_longer() -> None:
+    sender = two_lanes()
+    sender.frames_to_send(now=0.0, channel=1)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=10.0, channel=1)
+    sender.frames_to_send(now=10.0, channel=0)
+    sender.handle_timer(now=10.0 + 2 * LATE)
+    assert sender.carries(0)
+
+
+def test_before_the_first_ack_no_channel_lags() -> None:
+    sender = two_lanes()
+    sender.frames_to_send(now=0.0, channel=0)
+    sender.handle_timer(now=2 * LATE)
+    assert sender.carries(0)
+
+
+def test_the_last_channel_does_not_lag() -> None:
+    sender = lagging()
+    sender.detach(now=1.0, channel=1)
+    sender.handle_timer(now=LATE)
+    assert sender.carries(0)
+
+
+def test_a_chunk_that_waits_to_leave_is_no_channels_fault() -> None:
+    sender = lagging()
+    sender.frames_to_send(now=0.2, channel=1)
+    sender.attach(now=1.0, channel=2)
+    sender.receive(Accept(0, 16 * KiB, 4 * KiB), now=1.0, channel=2)
+    sender.detach(now=1.0, channel=0)  # nobody has taken what it carried
+    sender.handle_timer(now=LATE)
+    assert (sender.carries(1), sender.carries(2)) == (True, True)
+
+
+def test_a_channel_does_not_lag_where_the_other_is_in_its_handshake() -> None:
+    sender = lagging()
+    sender.detach(now=0.2, channel=1)
+    sender.attach(now=0.2, channel=2)
+    sender.frames_to_send(now=0.2, channel=0)
+    sender.handle_timer(now=LATE + 1.0)
+    assert sender.carries(0)

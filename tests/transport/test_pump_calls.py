@@ -16,6 +16,7 @@ from streamlink.clock import running_time
 from streamlink.errors import AbortCode, StreamAborted
 from streamlink.protocol import frames as f
 from streamlink.protocol.sender import SendStream
+from streamlink.protocol.sender_acks import LAG_SECONDS
 from streamlink.transport.carriers import CallEnd, ClientCall
 from streamlink.transport.grpc.client import GrpcCarrier
 from streamlink.transport.reconnect import Carriage
@@ -48,6 +49,42 @@ def test_a_new_call_cuts_the_one_that_was_thought_alive(time: VirtualClock) -> N
     pump.attach(cut.set)
     pump.attach(lambda: None)
     assert cut.is_set()
+
+
+def two_lanes(pump: SendPump, cuts: list[int]) -> tuple[int, int]:
+    """Let two calls carry ``pump``, the first of which owes a chunk; returns their numbers."""
+    lanes = (
+        pump.attach(lambda: cuts.append(1)),
+        pump.attach(lambda: cuts.append(2), is_lane=True),
+    )
+    for each in lanes:
+        pump.incoming([ACCEPT], each)
+    for call, at in ((lanes[1], 0), (lanes[0], 4096)):
+        pump.write(at, (memoryview(DATA)[at : at + 4096],))
+        pump.stream.frames_to_send(now=pump.clock(), channel=call)
+    return lanes
+
+
+def test_a_lane_that_owes_the_oldest_chunk_is_cut_alone(
+    time: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    pump, cuts = sender(time), list[int]()
+    _, second = two_lanes(pump, cuts)
+    time.now += 0.1
+    pump.incoming([f.Ack(4096, 0, 0, 8192)], second)
+    time.now += LAG_SECONDS
+    with caplog.at_level(logging.INFO, "streamlink.transport"):
+        pump.tick()
+    assert (cuts, pump.calls) == ([1], 1)
+    assert "out with there: one of its connections lags" in caplog.text
+
+
+def test_a_lane_more_does_not_forget_that_the_stream_has_moved(time: VirtualClock) -> None:
+    pump = sender(time)
+    _, second = two_lanes(pump, [])
+    pump.incoming([f.Ack(4096, 0, 0, 8192)], second)
+    pump.attach(lambda: None, is_lane=True)
+    assert pump.has_moved
 
 
 def test_a_stream_without_a_call_ends_after_the_reconnect_timeout(time: VirtualClock) -> None:
