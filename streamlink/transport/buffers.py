@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 
@@ -20,24 +21,38 @@ class Buffers:
 
     What is in use is bounded by the stream's window: a payload comes only against credit. Fresh
     memory of this size costs more than the copy into it, since the kernel has to clear each page.
+
+    The lanes of a stream share one: what is spare after one has read may be what another needs, and
+    so all of them together keep no more than a window.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # of those who take
         self._nbytes = 0
-        # A deque, since a view may end in any thread: its calls need no lock.
+        self._is_closed = False
+        # A deque, since a view may end in any thread, even in one that holds the lock: its calls
+        # need none.
         self._spare: deque[_Bytes] = deque(maxlen=_MOST_SPARE)
 
     def take(self, nbytes: int) -> memoryview:
         """Return memory of this size, with any content."""
-        if nbytes != self._nbytes:
-            self._nbytes = nbytes
-            self._spare.clear()
-        base = self._spare.pop() if self._spare else np.empty(nbytes, np.uint8)
+        with self._lock:
+            if nbytes != self._nbytes:
+                self._nbytes = nbytes
+                self._spare.clear()
+            spare = self._spare.pop() if self._spare else None
+        if spare is None or spare.nbytes != nbytes:  # given back just as the size changed
+            spare = np.empty(nbytes, np.uint8)
         # An array over the memory, of which all views are made: with the last of them it ends, too.
-        lent = base[:]
-        weakref.finalize(lent, self._give_back, base).atexit = False
+        lent = spare[:]
+        weakref.finalize(lent, self._give_back, spare).atexit = False
         return lent.data
 
+    def close(self) -> None:
+        """Keep nothing from now on; what is taken stays as it is."""
+        self._is_closed = True
+        self._spare.clear()
+
     def _give_back(self, base: _Bytes) -> None:
-        if base.nbytes == self._nbytes:
+        if base.nbytes == self._nbytes and not self._is_closed:
             self._spare.append(base)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from streamlink.clock import Clock
 from streamlink.protocol.frames import PLAIN, Chunk, ChunkHeader, Frame
 from streamlink.protocol.receiver import ReceiveStream
+from streamlink.transport.buffers import Buffers
 from streamlink.transport.pump import RECHECK_SECONDS
 from streamlink.transport.transfer_pump import TransferPump
 
@@ -32,6 +33,8 @@ class LendingPump(TransferPump[ReceiveStream]):
     def __init__(self, machine: ReceiveStream, *, clock: Clock) -> None:
         super().__init__(machine, clock=clock)
         self._lend: Lend | None = None
+        self.buffers = Buffers()
+        """For payloads that are read elsewhere, whichever call brings them."""
         self._loans: dict[int, tuple[int, int]] = {}  # by call: start and end
 
     def place(self, header: ChunkHeader, call: int) -> memoryview | None:
@@ -81,6 +84,11 @@ class LendingPump(TransferPump[ReceiveStream]):
         super().detach(call)
         with self._lock:
             self._give_back(call)
+
+    def _wake(self) -> None:
+        if self._machine.is_closed:
+            self.buffers.close()  # the pump may be kept for what it knows
+        super()._wake()
 
     def _lent(self, lend: Lend, header: ChunkHeader) -> memoryview | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 
 import numpy as np
@@ -37,3 +38,34 @@ def test_memory_of_another_size_is_not_kept_for_later() -> None:
     assert kept() is not None, "it is spare"
     buffers.take(8192)
     assert kept() is None
+
+
+def test_after_the_end_nothing_is_kept() -> None:
+    buffers = Buffers()
+    first, second = buffers.take(4096), buffers.take(4096)
+    kept = [weakref.ref(np.asarray(each.obj).base) for each in (first, second)]
+    del first
+    buffers.close()
+    assert kept[0]() is None, "it was spare"
+    del second
+    assert kept[1]() is None, "it came later"
+
+
+def test_readers_of_several_lanes_never_get_the_same_memory() -> None:
+    buffers, sizes = Buffers(), (4096, 8192)
+    wrong: list[int] = []
+
+    def read(number: int) -> None:
+        for turn in range(300):
+            nbytes = sizes[(turn // 50 + number) % 2]
+            view = buffers.take(nbytes)
+            view[:] = bytes([number]) * nbytes
+            if len(view) != nbytes or set(view) != {number}:
+                wrong.append(number)
+
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(4)]
+    for each in readers:
+        each.start()
+    for each in readers:
+        each.join()
+    assert not wrong

@@ -51,7 +51,6 @@ class StreamCall:
         self._connection, self._wire, self._count, self._most = connection, wire, count, most
         self._decode = decoder(wire, count)
         self._head = memoryview(bytearray(_HEAD_BYTES))
-        self._buffers = Buffers()
         self.has_ended = False
         """Whether the other end has ended the call in order."""
 
@@ -107,8 +106,11 @@ class StreamCall:
 
     def _chunk(self, first: bytes, nbytes: int, pump: Pump[Any], number: int) -> Apart:
         header, digest = decode_header(first, nbytes)
-        place = pump.place(header, number) if isinstance(pump, LendingPump) else None
-        into = self._buffers.take(nbytes) if place is None else place
+        # Who sends a model is sent no chunks; one that comes all the same is refused then.
+        lending = pump if isinstance(pump, LendingPump) else None
+        place = lending.place(header, number) if lending else None
+        buffers = lending.buffers if lending else Buffers()
+        into = buffers.take(nbytes) if place is None else place
         self._connection.receive_into(into)
         # Like the bytes of other carriers: what a program is given of a model it must not change.
         return Apart(header, digest, into.toreadonly(), place is not None)
