@@ -12,6 +12,7 @@ from streamlink.config.values import KiB, MiB, Names, Patterns, Seconds, Setting
 
 __all__ = [
     "MAX_CLIENTS",
+    "MAX_LANES",
     "MIN_KEEPALIVE_SECONDS",
     "GrpcConfig",
     "LimitsConfig",
@@ -24,6 +25,9 @@ __all__ = [
 # A gRPC server ends connections that ping more often than it permits (too_many_pings).
 MIN_KEEPALIVE_SECONDS = 10.0
 """The shortest interval of keepalive pings. Every server permits it, so both ends may differ."""
+
+MAX_LANES = 16
+"""The highest value of ``max_lanes``."""
 
 MAX_CLIENTS = 4096
 """The highest value of ``max_clients``."""
@@ -52,6 +56,22 @@ class StreamConfig(Settings):
     nowhere. A client uses the first carrier that it knows, and stays on the connection that it has
     where that does not work. The error for an unknown carrier lists the known ones."""
 
+    max_lanes: int = Field(default=1, ge=1, le=MAX_LANES)
+    """Most TCP connections that carry one stream at the same time (count); the smaller value of
+    both ends counts. With more than one the client adds a connection while that makes the stream
+    faster, which helps on long lines, where one connection alone is slow. Price: a descriptor and
+    two threads each at both ends; at the server also for what clients may open beyond need, twice
+    as many for each client."""
+
+    lanes: int = Field(default=0, ge=0, le=MAX_LANES)
+    """Client: as many TCP connections for each stream, where they can be made (count), at most
+    ``max_lanes``; 0: as many as make it faster."""
+
+    congestion_control: str = Field(default="", pattern=r"^[a-z0-9_-]{0,15}$")
+    """Congestion control of this end's TCP connections for streams, such as ``bbr``, where the
+    system offers it to this process; empty: the system's own choice. It matters at the end that
+    sends. ``/proc/sys/net/ipv4/tcp_allowed_congestion_control`` lists what Linux offers."""
+
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
     (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
@@ -74,12 +94,25 @@ class StreamConfig(Settings):
     def _relations(self) -> Self:
         if "none" in self.data_listen and len(self.data_listen) > 1:
             raise ValueError(f"data_listen ({', '.join(self.data_listen)}): none stands alone")
+        if self.lanes > self.max_lanes:
+            raise ValueError(
+                f"lanes ({self.lanes}) must not exceed max_lanes ({self.max_lanes}); set both"
+            )
         if self.window_bytes < self.chunk_bytes:
             raise ValueError(
                 f"window_bytes ({self.window_bytes}) must hold at least one chunk "
                 f"(chunk_bytes = {self.chunk_bytes})"
             )
         return self
+
+    @property
+    def client_lanes(self) -> int:
+        """Server: most connections of one client beside the first of each of its streams (count).
+
+        All that two streams may have: a model that comes, and one that goes. Where it moves more
+        at a time, these share them.
+        """
+        return 2 * (self.max_lanes - 1)
 
     @property
     def smallest_chunk_bytes(self) -> int:

@@ -329,6 +329,8 @@ class DataPort:
     above: int = 0
     """0: the client dials ``port``. Else it dials as many above the port where it has reached the
     session: whoever forwards both ports may have given them other numbers."""
+    lanes: int = 0
+    """How many calls may carry one stream there at once, beside each other; 0: one at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,14 +48,16 @@ def budget_for(config: LinkConfig) -> Budget:
     limit = raise_limit(_WANTED)
     used = in_use() + _OF_GRPC
     known = clients * _CONNECTIONS_PER_CLIENT
-    room = limit - used - known
+    lanes = clients * config.stream.client_lanes  # gRPC, which the other counts are for, has none
+    room = limit - used - known - lanes
     files = _FILES + clients * _FILES_PER_CLIENT
     # Files come first: strangers get what is left, and only their fewest where nothing is.
     strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, room - files))
     fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
     if room - strangers < fewest:
+        needed = used + known + lanes + strangers + fewest
         raise TooFewDescriptors(
-            f"max_clients={clients} needs {used + known + strangers + fewest} file descriptors and "
-            f"this process may have {limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
+            f"max_clients={clients} needs {needed} file descriptors and this process may have "
+            f"{limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
         )
     return Budget(known + strangers, strangers)

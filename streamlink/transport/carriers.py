@@ -106,15 +106,16 @@ class ClientCall:
         self.pump, self.wire, self.first = pump, wire, first
         self._attached = attached
 
-    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "", *, is_lane: bool = False) -> int:
         """Let the new call carry the pump; returns the call's number there.
 
         Args:
             carrier: the carrier's name, for reports.
             cut: ends the call at once, from any thread; ``carry`` returns then. It is called
                 without a lock.
+            is_lane: it carries beside the calls that do already; else it takes their place.
         """
-        number = self.pump.attach(cut, carrier=carrier)
+        number = self.pump.attach(cut, carrier=carrier, is_lane=is_lane)
         self._attached(self.pump)
         return number
 
@@ -157,6 +158,8 @@ class DataSession(NamedTuple):
     session_id: str
     epoch: str
     key: bytes
+    lanes: int = 1
+    """How many connections the server takes for one stream at once (count)."""
 
 
 class ProvableCarrier(DataCarrier, Protocol):

@@ -180,7 +180,8 @@ def data_carrier_to(
         # None is no fault: then the streams go over the control carrier, as they always can.
         module, port = data_module(each.carrier), _port_of(each, address)
         if module is not None and port:
-            carrier = module.new_data_carrier(address, port, session, config, clock)
+            there = session._replace(lanes=max(1, each.lanes))
+            carrier = module.new_data_carrier(address, port, there, config, clock)
             if carrier is not None:
                 return carrier
     return None

@@ -133,9 +133,9 @@ class _Watched(ClientCall):
         super().__init__(call.pump, call.wire, first=call.first)
         self._call, self._then = call, then
 
-    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "", *, is_lane: bool = False) -> int:
         """See ``ClientCall``."""
-        number = self._call.attach(cut, carrier)
+        number = self._call.attach(cut, carrier, is_lane=is_lane)
         self._then()
         return number
 

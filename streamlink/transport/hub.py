@@ -166,7 +166,12 @@ class Hub:
         for offer in self._offers:
             if (found := offer.listen(self)) is not None:
                 self._listeners.append(found)
-                self.data_ports += (f.DataPort(offer.carrier, found.port, offer.above),)
+                self.data_ports += (self._data_port(offer, found),)
+
+    def _data_port(self, offer: DataOffer, listener: Listener) -> f.DataPort:
+        # Nothing of it travels where it is one: clients that know no lanes are welcomed as before.
+        most = self.config.stream.max_lanes
+        return f.DataPort(offer.carrier, listener.port, offer.above, lanes=most if most > 1 else 0)
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
@@ -316,10 +321,15 @@ class Hub:
         """
         return self._data_key(self.registry.find(session_id).session_id)
 
-    def attach(self, attach: f.Frame, call: Caller) -> Attached:
+    def attach(self, attach: f.Frame, call: Caller, *, is_lane: bool = False) -> Attached:
         """Let ``call`` carry the stream that its first frame names.
 
         ``call`` comes from ``handshake``: its first frame has been read there.
+
+        Args:
+            attach: that frame.
+            call: who has opened it.
+            is_lane: it carries beside the calls that do already; else it takes their place.
 
         Raises:
             StreamlinkError: there is no such stream for this client, or its session has too many
@@ -333,7 +343,8 @@ class Hub:
         pump = _stream_of(session, attach.stream_id)
         # Only now: one that names no stream of its session stays a stranger, and may be cut.
         call.vouch()
-        number = session.carry(attach.stream_id, pump, call.cut, call.carrier)
+        carry = session.carry_lane if is_lane else session.carry
+        number = carry(attach.stream_id, pump, call.cut, call.carrier)
         if any(call.carrier == each.carrier for each in self.data_ports):
             self.reach.reached(session)
         self.ticker.add(pump)  # again, where it had ended: it may have a commit to repeat

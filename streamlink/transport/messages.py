@@ -204,7 +204,7 @@ def _data_ports(ports: Any) -> tuple[f.DataPort, ...]:
                 f"received a data port that is not valid: {each.carrier[:MAX_CARRIER_NAME]!r} at "
                 f"{each.port}"
             )
-    return tuple(f.DataPort(each.carrier, each.port, each.above) for each in ports)
+    return tuple(f.DataPort(each.carrier, each.port, each.above, each.lanes) for each in ports)
 
 
 def _data_key(key: bytes) -> bytes:
@@ -406,7 +406,9 @@ _SESSION_ENCODERS: dict[type, Callable[[Any], Any]] = {
             chunk_bytes=x.chunk_bytes,
             heartbeat_interval=x.heartbeat_interval,
             data_ports=[
-                pb.DataPort(carrier=each.carrier, port=each.port, above=each.above)
+                pb.DataPort(
+                    carrier=each.carrier, port=each.port, above=each.above, lanes=each.lanes
+                )
                 for each in x.data_ports
             ],
             max_open_requests=x.max_open_requests,

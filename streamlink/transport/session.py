@@ -105,6 +105,7 @@ class Session:
         self._withdrawn: dict[int, str] = {}
         self._committed: dict[int, ReceivePump] = {}
         self._calls: dict[int, int] = {}  # stream to the call that carries it
+        self._lanes: set[tuple[int, int]] = set()  # stream and call, of those beside it
         self.asking = pump.clock.condition()
         """Held while a place for a request is looked for and taken; before the other locks."""
         self._is_here = pump.clock.event()
@@ -349,6 +350,30 @@ class Session:
             self._calls[stream_id] = max(call, self._calls.get(stream_id, 0))
         return call
 
+    def carry_lane(
+        self, stream_id: int, pump: StreamPump, cut: Callable[[], None], carrier: str = ""
+    ) -> int:
+        """Let one more call carry a stream, beside those that do; see ``carry``.
+
+        Raises:
+            ProtocolError: the stream, or the session, has as many as it may; or none carries the
+                stream, so that it has to be resumed first.
+        """
+        stream = self.config.stream
+        with self._lock:
+            is_room = len(self._lanes) < stream.client_lanes
+            if not (is_room and 0 < pump.calls < stream.max_lanes):
+                raise ProtocolError(
+                    f"{self.peer_name} opens a connection beside {pump.calls} of this stream and "
+                    f"{len(self._lanes)} others; max_lanes is {stream.max_lanes}",
+                    stream_id=stream_id,
+                    code=AbortCode.REFUSED,
+                )
+            # Within the lock, unlike ``carry``: this cuts no other call.
+            call = pump.attach(cut, is_lane=True, carrier=carrier)
+            self._lanes.add((stream_id, call))
+        return call
+
     def _require_place(self, stream_id: int) -> None:
         # Without its own: a call that takes over is not one more.
         others, most = self._calls.keys() - {stream_id}, self.config.limits.max_streams
@@ -366,6 +391,7 @@ class Session:
     def carried(self, stream_id: int, call: int) -> None:
         """Note that a call has ended."""
         with self._lock:
+            self._lanes.discard((stream_id, call))
             # Only if it is still that one: a newer call may have taken over.
             if self._calls.get(stream_id) == call:
                 del self._calls[stream_id]

@@ -74,7 +74,7 @@ class TappedCall(ClientCall):
         self._call, self._act = call, act
         self._cut: Callable[[], None] = lambda: None
 
-    def attach(self, cut: Callable[[], None], carrier: str = "") -> int:
+    def attach(self, cut: Callable[[], None], carrier: str = "", *, is_lane: bool = False) -> int:
         """See ``ClientCall``."""
 
         def cut_here() -> None:
@@ -82,7 +82,7 @@ class TappedCall(ClientCall):
             cut()
 
         self._cut = cut_here
-        return self._call.attach(cut_here, carrier)
+        return self._call.attach(cut_here, carrier, is_lane=is_lane)
 
     def outgoing(self, number: int) -> Iterator[bytes]:
         """See ``ClientCall``."""

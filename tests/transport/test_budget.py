@@ -10,7 +10,7 @@ pytestmark = pytest.mark.processes
 
 ASK = """
 import resource
-from streamlink.config import GrpcConfig, LimitsConfig, LinkConfig
+from streamlink.config import GrpcConfig, LimitsConfig, LinkConfig, StreamConfig
 from streamlink.errors import TooFewDescriptors
 from streamlink.link.server import Server
 from streamlink.transport.budget import budget_for
@@ -47,6 +47,19 @@ print(found.strangers, {files} - found.connections)
     strangers, left = map(int, said.split())
     assert 16 <= strangers <= 256
     assert left >= 32 + 4 * clients
+
+
+def test_the_lanes_of_all_clients_are_counted() -> None:
+    said = run_with_few_files(
+        ASK
+        + """
+few = config(16)
+many = few.model_copy(update={"stream": StreamConfig(max_lanes=4)})
+print(budget_for(few).strangers - budget_for(many).strangers)
+""",
+        soft=600,
+    )
+    assert int(said) == 16 * 2 * 3
 
 
 def test_settings_that_cannot_work_are_refused_by_the_name_of_the_limit() -> None:

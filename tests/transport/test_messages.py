@@ -271,8 +271,8 @@ def test_a_welcome_names_carriers_of_streams_of_any_name() -> None:
     assert frame.data_ports == (f.DataPort("tcp", 8518), f.DataPort("not known yet", 65535))
 
 
-def test_a_data_port_may_be_told_by_its_distance_from_that_of_the_session() -> None:
-    sent = f.Welcome(1, "session", "epoch", 1024, 5.0, data_ports=(f.DataPort("tcp", 8518, 1),))
+def test_a_data_port_may_be_told_by_its_distance_and_with_the_lanes_it_takes() -> None:
+    sent = f.Welcome(1, "session", "epoch", 1024, 5.0, data_ports=(f.DataPort("tcp", 8518, 1, 4),))
     assert messages.decode_session(messages.encode_session(sent)) == sent
     offered = pb.DataPort(carrier="tcp", port=8518, above=65536)
     frame = pb.SessionFrame(welcome=pb.Welcome(version=1, data_ports=[offered]))

@@ -343,14 +343,16 @@ class Welcome(_message.Message):
     def __init__(self, version: _Optional[int] = ..., session_id: _Optional[str] = ..., epoch: _Optional[str] = ..., chunk_bytes: _Optional[int] = ..., heartbeat_interval: _Optional[float] = ..., data_ports: _Optional[_Iterable[_Union[DataPort, _Mapping]]] = ..., max_open_requests: _Optional[int] = ..., data_key: _Optional[bytes] = ...) -> None: ...
 
 class DataPort(_message.Message):
-    __slots__ = ("carrier", "port", "above")
+    __slots__ = ("carrier", "port", "above", "lanes")
     CARRIER_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
     ABOVE_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
     carrier: str
     port: int
     above: int
-    def __init__(self, carrier: _Optional[str] = ..., port: _Optional[int] = ..., above: _Optional[int] = ...) -> None: ...
+    lanes: int
+    def __init__(self, carrier: _Optional[str] = ..., port: _Optional[int] = ..., above: _Optional[int] = ..., lanes: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ("counter",)

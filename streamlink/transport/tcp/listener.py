@@ -146,9 +146,14 @@ class TcpListener:
 
     def _attached(self, opening: Opening, call: _Call, stream: StreamCall) -> Attached | None:
         """Let ``call`` carry its stream; None: it was refused, and has heard why."""
+        attach = f.Attach(opening.session_id, opening.stream_id)
         try:
-            return self._hub.attach(f.Attach(opening.session_id, opening.stream_id), call)
+            return self._hub.attach(attach, call, is_lane=opening.is_lane)
         except StreamlinkError as error:
+            if opening.is_lane:
+                # It hears nothing: an abort would end the stream, which its others carry.
+                logger.debug("%s: no further connection is taken: %s", call.peer, error)
+                return None
             stream.send((abort_for(error),))
             stream.end()
             call.connection.drain()

@@ -17,8 +17,22 @@ class NotProven(Exception):
     """
 
 
-def open_as(connection: Socket, session: DataSession, stream_id: int, number: int) -> None:
+def open_as(
+    connection: Socket,
+    session: DataSession,
+    stream_id: int,
+    number: int,
+    *,
+    is_lane: bool = False,
+) -> None:
     """Client: prove that this connection is the session's, and have the server prove the same.
+
+    Args:
+        connection: nothing was sent on it yet.
+        session: that it belongs to.
+        stream_id: what it carries; 0: nothing.
+        number: no other connection of the session has it.
+        is_lane: it carries beside the stream's other connections.
 
     Raises:
         NotProven: it answers something else.
@@ -26,7 +40,8 @@ def open_as(connection: Socket, session: DataSession, stream_id: int, number: in
         EOFError: it was closed, as by a server that does not believe us.
     """
     try:
-        raw = Opening(session.session_id, session.epoch, stream_id, number).encode(session.key)
+        opening = Opening(session.session_id, session.epoch, stream_id, number, is_lane)
+        raw = opening.encode(session.key)
     except ValueError as error:
         raise NotProven(str(error)) from None
     connection.send((raw,))

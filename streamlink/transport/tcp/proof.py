@@ -1,10 +1,11 @@
 """How both ends of a connection prove that they belong to one session, without I/O.
 
-The client's *opening* is the first message of a connection. It names the session, the server's
-process (epoch), the stream (0: none, the client only tries its way) and the number of this
-connection, and ends with an HMAC-SHA256 (RFC 2104) over all of it, under the key that the session's
-welcome has brought. The server's *answer* is an HMAC over the opening and random bytes of its own.
-The key itself never travels on the connection.
+The client's *opening* is the first message of a connection. Its first bytes say whether the
+connection takes the place of others of its stream, or carries beside them as a lane. It names the
+session, the server's process (epoch), the stream (0: none, the client only tries its way) and the
+number of this connection, and ends with an HMAC-SHA256 (RFC 2104) over all of it, under the key
+that the session's welcome has brought. The server's *answer* is an HMAC over the opening and random
+bytes of its own. The key itself never travels on the connection.
 
 An opening is good once. Numbers grow with each connection of a session, and the server keeps the
 highest it has seen and which of the ``_REMEMBERED`` below it, as IPsec does against replays
@@ -23,7 +24,7 @@ __all__ = ["ANSWER_BYTES", "HEAD_BYTES", "MOST_BYTES", "Opening", "Replays", "an
 MOST_BYTES = 256
 """Of an opening: all that a connection may send before it is proven (bytes)."""
 
-_MAGIC = b"SLD1"
+_MAGIC, _LANE_MAGIC = b"SLD1", b"SLL1"
 _HEAD = struct.Struct("<4sBBQQ16s")  # magic, two lengths, stream, number, random
 _MAC_BYTES = 32
 _RANDOM_BYTES = 16
@@ -46,12 +47,14 @@ class Opening(NamedTuple):
         epoch: names the server's process that welcomed it.
         stream_id: the stream that it carries; 0: none.
         number: of this connection in its session, from 1.
+        is_lane: it carries beside the stream's other connections; else it takes their place.
     """
 
     session_id: str
     epoch: str
     stream_id: int
     number: int
+    is_lane: bool = False
 
     def encode(self, key: bytes) -> bytes:
         """Return the opening as it is sent.
@@ -63,7 +66,7 @@ class Opening(NamedTuple):
         if HEAD_BYTES + len(session) + len(epoch) + _MAC_BYTES > MOST_BYTES:
             raise ValueError("the server named its session or its epoch with too many bytes")
         head = _HEAD.pack(
-            _MAGIC,
+            _LANE_MAGIC if self.is_lane else _MAGIC,
             len(session),
             len(epoch),
             self.stream_id,
@@ -81,7 +84,7 @@ class Opening(NamedTuple):
             ValueError: it is no opening, or too long.
         """
         magic, session, epoch, *_ = _HEAD.unpack(head)
-        if magic != _MAGIC:
+        if magic not in (_MAGIC, _LANE_MAGIC):
             raise ValueError("it does not begin as a connection of streamlink does")
         rest = int(session) + int(epoch) + _MAC_BYTES
         if HEAD_BYTES + rest > MOST_BYTES:
@@ -97,12 +100,13 @@ class Opening(NamedTuple):
         """
         if len(raw) < HEAD_BYTES or len(raw) != HEAD_BYTES + cls.rest_bytes(raw[:HEAD_BYTES]):
             raise ValueError("its opening has not the length that it says")
-        _, session, _, stream_id, number, _ = _HEAD.unpack_from(raw)
+        magic, session, _, stream_id, number, _ = _HEAD.unpack_from(raw)
         names = raw[HEAD_BYTES:-_MAC_BYTES]
         if not names.isascii():
             raise ValueError("its opening names no session")
         text = names.decode("ascii")
-        return cls(text[:session], text[session:], stream_id, number)
+        is_lane = magic == _LANE_MAGIC
+        return cls(text[:session], text[session:], stream_id, number, is_lane)
 
     @staticmethod
     def is_proven(raw: bytes, key: bytes) -> bool:

@@ -11,12 +11,13 @@ from streamlink.transport.tcp.proof import Opening, Replays
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 OPENING = Opening("0f" * 16, "ab" * 8, 7, 1)
+LANE = OPENING._replace(is_lane=True)
 
 names = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=60)
 numbers = st.integers(0, 2**64 - 1)
 
 
-@given(st.builds(Opening, names, names, numbers, numbers))
+@given(st.builds(Opening, names, names, numbers, numbers, st.booleans()))
 def test_an_opening_says_what_was_put_in_and_is_proven_by_its_key_alone(opening: Opening) -> None:
     raw = opening.encode(KEY)
     assert len(raw) <= proof.MOST_BYTES
@@ -33,13 +34,19 @@ def test_an_opening_with_any_bit_changed_is_not_proven(bit: int) -> None:
     assert not Opening.is_proven(bytes(raw), KEY)
 
 
+def test_an_opening_cannot_be_passed_off_as_that_of_a_lane() -> None:
+    forged = LANE.encode(KEY)[: proof.HEAD_BYTES] + OPENING.encode(KEY)[proof.HEAD_BYTES :]
+    assert Opening.decode(forged) == LANE
+    assert not Opening.is_proven(forged, KEY)
+
+
 @given(st.binary(max_size=300))
 def test_of_any_bytes_an_opening_is_made_or_a_value_error(raw: bytes) -> None:
     try:
         assert isinstance(Opening.decode(raw), Opening)
     except ValueError:
         return
-    assert raw.startswith(b"SLD1")
+    assert raw.startswith((b"SLD1", b"SLL1"))
 
 
 @pytest.mark.parametrize(
