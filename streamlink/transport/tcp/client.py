@@ -13,14 +13,13 @@ from streamlink.clock import Clock
 from streamlink.config import LinkConfig
 from streamlink.protocol import frames as f
 from streamlink.transport.carriers import CallEnd, ClientCall, DataSession, largest_message
+from streamlink.transport.lane_rule import LaneRule
 from streamlink.transport.server_calls import cut_after
+from streamlink.transport.tcp.lanes import Bundle, carry_over
 from streamlink.transport.tcp.listener import PROOF_SECONDS
 from streamlink.transport.tcp.opening import NotProven, open_as
 from streamlink.transport.tcp.sockets import PlainSocket, Socket
-from streamlink.transport.tcp.stream import StreamCall
 from streamlink.transport.tcp.tls import client_context, connected_by
-from streamlink.transport.traffic import WireCount
-from streamlink.transport.wire import TransferWire
 
 __all__ = ["TcpCarrier"]
 
@@ -45,6 +44,8 @@ class TcpCarrier:
     ) -> None:
         self._where, self._session, self._clock = where, session, clock
         self._most = largest_message(config.stream)
+        self._lanes = min(config.stream.max_lanes, session.lanes)
+        self._fixed_lanes = config.stream.lanes
         self._tls = client_context(config.security)
         self._server_name = config.security.server_name or where[0]
         self._numbers = itertools.count(1)
@@ -54,13 +55,26 @@ class TcpCarrier:
 
     def carry(self, call: ClientCall) -> CallEnd:
         """See ``DataCarrier``."""
+        stream_id = _stream_of(call)
         try:
             # Not sent as a frame: the opening says all that it would.
-            with self._proven(_stream_of(call), PROOF_SECONDS) as connection:
-                return _carry(call, connection, self._most)
+            with self._proven(stream_id, PROOF_SECONDS) as connection:
+                if self._lanes == 1:
+                    return carry_over(call, connection, self._most)
+                return self._bundle(call, stream_id).carry(connection)
         except (OSError, EOFError, NotProven) as error:
             logger.debug("no connection to the data port %s: %s", self._at, error)
             return CallEnd.BROKEN
+
+    def _bundle(self, call: ClientCall, stream_id: int) -> Bundle:
+        return Bundle(
+            call,
+            stream_id,
+            lambda: self._proven(stream_id, PROOF_SECONDS, is_lane=True),
+            LaneRule(most=self._lanes, fixed=min(self._fixed_lanes, self._lanes)),
+            most=self._most,
+            clock=self._clock,
+        )
 
     @property
     def where(self) -> str:
@@ -100,7 +114,7 @@ class TcpCarrier:
     # --- connections --------------------------------------------------------------------
 
     @contextmanager
-    def _proven(self, stream_id: int, seconds: float) -> Iterator[Socket]:
+    def _proven(self, stream_id: int, seconds: float, *, is_lane: bool = False) -> Iterator[Socket]:
         """Give a connection that is proven in both directions; at its end let go of it.
 
         Raises:
@@ -113,7 +127,8 @@ class TcpCarrier:
         with self._kept(connected_by(raw, self._tls, server_name=self._server_name)) as connection:
             with cut_after(self._clock, max(0.0, until - self._clock()), connection.cut):
                 connection.handshake()
-                open_as(connection, self._session, stream_id, next(self._numbers))
+                number = next(self._numbers)
+                open_as(connection, self._session, stream_id, number, is_lane=is_lane)
             yield connection
 
     def _dialed(self, seconds: float) -> socket.socket:
@@ -160,29 +175,3 @@ class TcpCarrier:
 def _stream_of(call: ClientCall) -> int:
     """Return the number of the stream that a call is for; its first frame names it."""
     return next((each.stream_id for each in call.first if isinstance(each, f.Attach)), 0)
-
-
-def _carry(call: ClientCall, connection: Socket, most: int) -> CallEnd:
-    wire = call.wire
-    assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
-    stream = StreamCall(connection, wire, WireCount(), most)
-    number = call.attach(connection.cut, "tcp")
-    connection.share()
-
-    def write() -> None:
-        try:
-            stream.send(call.pump.outgoing(number))
-            if call.pump.is_closed:
-                stream.end()
-        finally:
-            connection.close()
-
-    # It is not joined: it may be reading from a slow source. It ends by itself, as its call carries
-    # nothing any more.
-    threading.Thread(target=write, name="tcp-write", daemon=True).start()
-    was_damaged = stream.read(call.pump, number)
-    connection.cut()
-    call.pump.detach(number)
-    if was_damaged:
-        return CallEnd.CUT
-    return CallEnd.ENDED if stream.has_ended else CallEnd.BROKEN

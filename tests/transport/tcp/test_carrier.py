@@ -19,7 +19,7 @@ from streamlink.transport.tcp.client import TcpCarrier
 from streamlink.transport.wire import TransferWire
 from tests.support.carrier_contract import SPEC, DataCarrierContract, Line, Moving
 from tests.support.certificates import Authority, secured
-from tests.support.peers import SMALL, WAIT
+from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
 
 
@@ -57,6 +57,21 @@ class TestTcp(DataCarrierContract):
         line.close()
 
 
+def with_two_lanes(settings: LinkConfig) -> LinkConfig:
+    """Return settings of an end whose streams have two connections each."""
+    stream = settings.stream.model_copy(update={"lanes": 2, "max_lanes": 2})
+    return settings.model_copy(update={"stream": stream})
+
+
+class TestTcpWithLanes(DataCarrierContract):
+    @pytest.fixture
+    def line(self) -> Iterator[Line]:
+        settings = with_two_lanes(SMALL)
+        line = over_tcp(offering(settings), settings)
+        yield line
+        line.close()
+
+
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates"))
@@ -78,6 +93,16 @@ def test_a_stream_moves_over_connections_with_certificates_at_both_ends(
     moving = Moving(line, *line.joined("site-1"), SPEC)
     moving.start()
     moving.finish()
+    line.close()
+
+
+def test_lanes_are_encrypted_and_certified_as_all_connections_are(authority: Authority) -> None:
+    server, site = with_two_lanes(authority.server()), with_two_lanes(authority.site("site-1"))
+    line = over_tcp(offering(server), site)
+    moving = Moving(line, *line.joined("site-1"), SPEC)
+    moving.start()
+    until(lambda: pump_of(moving.outgoing).calls == 2)
+    assert moving.finish().stats.resumes == 0
     line.close()
 
 

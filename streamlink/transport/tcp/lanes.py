@@ -1,0 +1,188 @@
+"""The client's calls over connections: one, or several that carry the same stream at once.
+
+``Bundle`` is one call of a stream as ``DataCarrier.carry`` sees it. It begins with a first
+connection, opens and closes others beside it as ``LaneRule`` says, and ends with the last of them.
+No connection has a part of its own: which chunk leaves on which, and what becomes of those that a
+lost one carried, is the machine's work (``protocol/stream.py``).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from streamlink.clock import Clock
+from streamlink.transport.carriers import CallEnd, ClientCall
+from streamlink.transport.lane_rule import SAMPLE_SECONDS, LaneRule
+from streamlink.transport.tcp.opening import NotProven
+from streamlink.transport.tcp.sockets import Socket
+from streamlink.transport.tcp.stream import StreamCall
+from streamlink.transport.traffic import WireCount
+from streamlink.transport.transfer_pump import TransferPump
+from streamlink.transport.wire import TransferWire
+
+__all__ = ["Bundle", "Dial", "carry_over"]
+
+logger = logging.getLogger("streamlink.client")
+
+Dial = Callable[[], AbstractContextManager[Socket]]
+"""Gives one more connection of the stream, proven to be a lane; raises as ``TcpCarrier`` does."""
+
+
+def carry_over(
+    call: ClientCall, connection: Socket, most: int, *, is_lane: bool = False
+) -> CallEnd:
+    """Carry a call over one connection until that ends.
+
+    Args:
+        call: of a stream.
+        connection: proven; it is closed by whoever gave it.
+        most: the longest frame that is let in (bytes).
+        is_lane: other connections carry the same stream.
+    """
+    wire = call.wire
+    assert isinstance(wire, TransferWire), "a session's call over a carrier of streams"
+    stream = StreamCall(connection, wire, WireCount(), most)
+    number = call.attach(connection.cut, "tcp", is_lane=is_lane)
+    connection.share()
+
+    def write() -> None:
+        try:
+            stream.send(call.pump.outgoing(number))
+            if call.pump.is_closed:
+                stream.end()
+        finally:
+            connection.close()
+
+    # It is not joined: it may be reading from a slow source. It ends by itself, as its call carries
+    # nothing any more.
+    if not _start(write, "tcp-write"):
+        connection.close()
+        call.pump.detach(number)
+        return CallEnd.BROKEN
+    was_damaged = stream.read(call.pump, number)
+    connection.cut()
+    call.pump.detach(number)
+    if was_damaged:
+        return CallEnd.CUT
+    return CallEnd.ENDED if stream.has_ended else CallEnd.BROKEN
+
+
+class Bundle:
+    """Carries one call over a first connection, and over others beside it.
+
+    Args:
+        call: of a stream.
+        stream_id: its number.
+        dial: gives one connection more.
+        rule: says how many there should be.
+        most: the longest frame that is let in (bytes).
+        clock: what its waits go by.
+    """
+
+    def __init__(
+        self,
+        call: ClientCall,
+        stream_id: int,
+        dial: Dial,
+        rule: LaneRule,
+        *,
+        most: int,
+        clock: Clock,
+    ) -> None:
+        assert isinstance(call.pump, TransferPump), "a session's call over a carrier of streams"
+        self._call, self._pump = call, call.pump
+        self._stream_id, self._dial, self._rule = stream_id, dial, rule
+        self._most, self._clock = most, clock
+        self._changed = clock.condition()
+        self._carrying: list[Socket] = []
+        self._unwanted: list[Socket] = []
+        self._is_dialing = self._is_over = False
+        self._end = CallEnd.BROKEN
+
+    def carry(self, first: Socket) -> CallEnd:
+        """Carry until no connection is left; returns how that ended."""
+        _start(self._keep, "tcp-lanes")
+        self._carry_over(first, self._call)
+        with self._changed:
+            # Without a limit: each of them ends by the deadlines of the machine.
+            self._changed.wait_for(lambda: not self._carrying)
+            self._is_over = True
+            self._changed.notify_all()
+            return self._end
+
+    def _carry_over(self, connection: Socket, call: ClientCall, *, is_lane: bool = False) -> None:
+        with self._changed:
+            if self._is_over:
+                return  # it was dialed for too long; the stream may be carried by another bundle
+            self._is_dialing = self._is_dialing and not is_lane
+            self._carrying.append(connection)
+        end = carry_over(call, connection, self._most, is_lane=is_lane)
+        with self._changed:
+            self._carrying.remove(connection)
+            # The server ends a call in order only where the stream has ended: one is enough.
+            self._end = self._end if self._end is CallEnd.ENDED else end
+            self._note_end(connection)
+            self._changed.notify_all()
+
+    def _note_end(self, connection: Socket) -> None:
+        if connection in self._unwanted:
+            self._unwanted.remove(connection)
+        else:
+            self._rule.lost(now=self._clock())
+
+    # --- more and less ------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Have as many connections as the rule says, until the call is over."""
+        while True:
+            with self._changed:
+                if self._changed.wait_for(lambda: self._is_over, SAMPLE_SECONDS):
+                    return
+                received, lanes = self._pump.stream.received, len(self._carrying)
+                wanted = self._rule.wanted(received, lanes=lanes, now=self._clock())
+            if self._pump.is_closed:
+                return
+            if lanes > wanted:
+                self._close_one()
+            elif lanes < wanted and not self._is_dialing:
+                self._open_one()
+
+    def _close_one(self) -> None:
+        with self._changed:
+            # The youngest: the oldest have shown that they last.
+            connection = self._carrying[-1] if len(self._carrying) > 1 else None
+            if connection is not None:
+                self._unwanted.append(connection)
+        if connection is not None:
+            connection.cut()
+
+    def _open_one(self) -> None:
+        self._is_dialing = True
+        if not _start(self._lane, "tcp-lane"):
+            self._give_up_dialing()
+
+    def _lane(self) -> None:
+        call = ClientCall(self._pump, TransferWire(self._stream_id))
+        try:
+            with self._dial() as connection:
+                self._carry_over(connection, call, is_lane=True)
+        except (OSError, EOFError, NotProven) as error:
+            logger.debug("no further connection for %s: %s", self._pump.stream.name, error)
+            self._give_up_dialing()
+
+    def _give_up_dialing(self) -> None:
+        with self._changed:
+            self._is_dialing = False
+            self._rule.lost(now=self._clock())
+
+
+def _start(run: Callable[[], None], name: str) -> bool:
+    """Run it in a thread; returns whether there is one."""
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:  # no more threads here; later there may be
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""A stream over several connections at once: whole, whatever becomes of each of them."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from streamlink.clock import running_time
+from streamlink.transport.carriers import CallEnd, ClientCall, largest_message
+from streamlink.transport.lane_rule import LaneRule
+from streamlink.transport.receive_pump import ReceivePump
+from streamlink.transport.send_pump import SendPump
+from streamlink.transport.tcp.lanes import Bundle
+from streamlink.transport.tcp.opening import open_as
+from streamlink.transport.tcp.sockets import PlainSocket, Socket
+from streamlink.transport.wire import TransferWire
+from tests.support.lane_lab import SPEC, LaneLab, with_lanes
+from tests.support.peers import WAIT, until
+
+both_ways = pytest.mark.parametrize("direction", ["up", "down"])
+
+
+@both_ways
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_a_model_arrives_whole_over_so_many_connections(direction: str, lanes: int) -> None:
+    with LaneLab(with_lanes(lanes)) as lab:
+        moved = lab.move(direction)
+        carrying = moved.wait_lanes(lanes)
+        stats = moved.finish()
+    assert (stats.resumes, stats.resent_bytes) == (0, 0)
+    # Which lane has how much of it is for the threads of this machine to decide.
+    assert sum(map(moved.payload, carrying)) > SPEC.nbytes
+
+
+@both_ways
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_lane_that_is_cut_costs_what_it_carried_and_no_resume(direction: str, which: int) -> None:
+    with LaneLab(with_lanes(3)) as lab:
+        moved = lab.move(direction)
+        moved.wait_lanes(3)[which].cut()
+        stats = moved.finish()
+    assert stats.resumes == 0
+    assert stats.resent_bytes <= lab.config.stream.window_bytes
+
+
+@both_ways
+def test_a_lane_that_is_cut_is_made_again(direction: str) -> None:
+    with LaneLab(with_lanes(2)) as lab:
+        moved = lab.move(direction)
+        moved.wait_lanes(2)[0].cut()
+        until(lambda: len(moved.lines) == 3)
+        moved.wait_lanes(2)
+        assert moved.finish().resumes == 0
+
+
+@both_ways
+def test_a_stream_whose_lanes_are_all_cut_resumes_with_as_many(direction: str) -> None:
+    with LaneLab(with_lanes(3)) as lab:
+        moved = lab.move(direction)
+        for each in moved.wait_lanes(3):
+            each.cut()
+        until(lambda: moved.outgoing.stats.resumes == 1)
+        moved.wait_lanes(3)
+        assert moved.finish().resumes == 1
+
+
+@both_ways
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_lane_that_stalls_is_given_up_and_the_other_carries_what_it_owes(
+    direction: str, which: int
+) -> None:
+    with LaneLab(with_lanes(2)) as lab:
+        moved = lab.move(direction)
+        moved.wait_lanes(2)[which].stall()
+        stats = moved.finish()
+    assert stats.resumes == 0
+    assert stats.resent_bytes <= lab.config.stream.window_bytes
+
+
+@both_ways
+def test_a_stream_whose_lanes_all_stall_resumes(direction: str) -> None:
+    with LaneLab(with_lanes(2, call_timeout=1.0)) as lab:
+        moved = lab.move(direction)
+        for each in moved.wait_lanes(2):
+            each.stall()
+        assert moved.finish().resumes == 1
+
+
+@both_ways
+def test_several_lanes_bring_no_more_than_one_window_to_a_sink_that_takes_nothing(
+    direction: str,
+) -> None:
+    with LaneLab(with_lanes(4)) as lab:
+        moved = lab.move(direction, sink_waits=True)
+        carrying = moved.wait_lanes(4)
+        until(lambda: moved.outgoing.stats.sent_bytes == lab.config.stream.window_bytes)
+        # Counted outside of both ends: what a handshake takes comes on top.
+        assert sum(map(moved.payload, carrying)) < lab.config.stream.window_bytes + 16 * 1024
+        assert moved.finish().resumes == 0
+
+
+# --- a rule that does as it is told ----------------------------------------------------------
+
+
+class Told(LaneRule):
+    """Wants as many as a test says, and counts losses."""
+
+    def __init__(self) -> None:
+        super().__init__(most=4)
+        self.count, self.losses = 1, 0
+
+    def wanted(self, received: int, *, lanes: int, now: float) -> int:
+        return self.count
+
+    def lost(self, *, now: float) -> None:
+        self.losses += 1
+
+
+class Bundled:
+    """Carries the client's end of a stream in one bundle."""
+
+    def __init__(self, lab: LaneLab) -> None:
+        self._lab, self.rule = lab, Told()
+        self._numbers = itertools.count(1000)
+        self.connections: list[Socket] = []
+        self.may_dial = True
+        self.ends: list[CallEnd] = []
+        self.thread = threading.Thread()
+
+    def carry(self, pump: SendPump | ReceivePump, stream_id: int) -> None:
+        bundle = Bundle(
+            ClientCall(pump, TransferWire(stream_id), attached=self._lab.dialer.ticker.add),
+            stream_id,
+            lambda: self._dialed(stream_id, is_lane=True),
+            self.rule,
+            most=largest_message(self._lab.config.stream),
+            clock=running_time,
+        )
+
+        def run() -> None:
+            with self._dialed(stream_id, is_lane=False) as first:
+                self.ends.append(bundle.carry(first))
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+
+    @contextmanager
+    def _dialed(self, stream_id: int, *, is_lane: bool) -> Iterator[Socket]:
+        if not self.may_dial:
+            raise OSError("no way")
+        connection = PlainSocket(socket.create_connection(self._lab.where))
+        number = next(self._numbers)
+        open_as(connection, self._lab.session, stream_id, number, is_lane=is_lane)
+        self.connections.append(connection)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+@both_ways
+def test_lanes_are_closed_without_a_resume_and_do_not_count_as_lost(direction: str) -> None:
+    with LaneLab(with_lanes(1)) as lab:
+        bundled = Bundled(lab)
+        moved = lab.move(direction, carry=bundled.carry)
+        for count in (3, 1):
+            bundled.rule.count = count
+            moved.wait_lanes(count)
+        assert bundled.rule.losses == 0
+        assert moved.finish().resumes == 0
+        bundled.thread.join(WAIT)
+    assert bundled.ends == [CallEnd.ENDED]
+
+
+@both_ways
+def test_a_bundle_goes_on_without_its_first_connection(direction: str) -> None:
+    with LaneLab(with_lanes(1)) as lab:
+        bundled = Bundled(lab)
+        moved = lab.move(direction, carry=bundled.carry)
+        bundled.rule.count = 2
+        moved.wait_lanes(2)
+        bundled.rule.count = 1
+        bundled.connections[0].cut()
+        until(lambda: bundled.rule.losses == 1)
+        assert moved.finish().resumes == 0
+        bundled.thread.join(WAIT)
+    assert bundled.ends == [CallEnd.ENDED]
+
+
+def test_a_lane_that_cannot_be_made_is_noted_and_costs_nothing() -> None:
+    with LaneLab(with_lanes(1)) as lab:
+        bundled = Bundled(lab)
+        moved = lab.move("down", carry=bundled.carry)
+        moved.wait_lanes(1)
+        bundled.may_dial = False
+        bundled.rule.count = 2
+        until(lambda: bundled.rule.losses > 0)
+        assert moved.finish().resumes == 0
+
+
+def test_a_bundle_whose_connections_are_all_lost_is_broken() -> None:
+    with LaneLab(with_lanes(1)) as lab:
+        bundled = Bundled(lab)
+        moved = lab.move("down", carry=bundled.carry)
+        bundled.rule.count = 2
+        moved.wait_lanes(2)
+        bundled.may_dial = False
+        for each in bundled.connections:
+            each.cut()
+        bundled.thread.join(WAIT)
+        assert bundled.ends == [CallEnd.BROKEN]
+        lab.dialer.open_transfer(lab.near, moved.near_pump)
+        assert moved.finish().resumes == 1
