@@ -17,7 +17,6 @@ from streamlink.config import LinkConfig
 from streamlink.errors import (
     AbortCode,
     LocalProtocolError,
-    ProtocolError,
     StreamAborted,
     StreamlinkError,
     to_raise,
@@ -38,6 +37,7 @@ from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Reques
 from streamlink.protocol.handshake import agree_open_requests
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport.call_places import CallPlaces
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
 from streamlink.transport.pending_reply import PendingReply as PendingReply
@@ -53,8 +53,6 @@ GOODBYE_SECONDS = 5.0
 
 _REMEMBERED = 256  # withdrawn streams, so that a late call for one is refused with the reason
 _REPEATABLE = 16  # committed streams that were withdrawn: a commit lost with its call is repeated
-
-_MOST_ENDED = 4  # calls that one peer may have for streams that have ended (count)
 
 StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
@@ -104,8 +102,7 @@ class Session:
         self._received = 0  # by its streams, when the session's call was last lost (bytes)
         self._withdrawn: dict[int, str] = {}
         self._committed: dict[int, ReceivePump] = {}
-        self._calls: dict[int, int] = {}  # stream to the call that carries it
-        self._lanes: set[tuple[int, int]] = set()  # stream and call, of those beside it
+        self._places = CallPlaces(config, peer_name)
         self.asking = pump.clock.condition()
         """Held while a place for a request is looked for and taken; before the other locks."""
         self._is_here = pump.clock.event()
@@ -334,10 +331,7 @@ class Session:
             ProtocolError: too many other streams of this session have a call already.
         """
         with self._lock:
-            self._require_place(stream_id)
-            # Taken before it is attached, or two streams could take the last place at once. 0 is no
-            # call's number: the end of an older call does not free it.
-            self._calls[stream_id] = 0
+            self._places.take(stream_id, self._streams.keys())
         # We may see a break that the client, which has to come back, hears of only by silence.
         timeouts = self.config.timeouts
         extra = extra_grace_seconds(timeouts, timeouts.session_timeout)
@@ -346,8 +340,7 @@ class Session:
         # Without the lock: this cuts the call before, and that may call ``carried`` at once.
         call = pump.attach(cut, carrier=carrier)
         with self._lock:
-            # The newest, where two calls took over at once: the end of the other frees no place.
-            self._calls[stream_id] = max(call, self._calls.get(stream_id, 0))
+            self._places.took(stream_id, call)
         return call
 
     def carry_lane(
@@ -359,42 +352,17 @@ class Session:
             ProtocolError: the stream, or the session, has as many as it may; or none carries the
                 stream, so that it has to be resumed first.
         """
-        stream = self.config.stream
         with self._lock:
-            is_room = len(self._lanes) < stream.client_lanes
-            if not (is_room and 0 < pump.calls < stream.max_lanes):
-                raise ProtocolError(
-                    f"{self.peer_name} opens a connection beside {pump.calls} of this stream and "
-                    f"{len(self._lanes)} others; max_lanes is {stream.max_lanes}",
-                    stream_id=stream_id,
-                    code=AbortCode.REFUSED,
-                )
+            self._places.require_lane(stream_id, pump.calls)
             # Within the lock, unlike ``carry``: this cuts no other call.
             call = pump.attach(cut, is_lane=True, carrier=carrier)
-            self._lanes.add((stream_id, call))
+            self._places.took_lane(stream_id, call)
         return call
-
-    def _require_place(self, stream_id: int) -> None:
-        # Without its own: a call that takes over is not one more.
-        others, most = self._calls.keys() - {stream_id}, self.config.limits.max_streams
-        # How many streams there are is for this end to decide, so a client can open calls for more
-        # only where it opens some again that have ended.
-        if stream_id not in self._streams:
-            others, most = others - self._streams.keys(), _MOST_ENDED
-        if len(others) >= most:
-            raise ProtocolError(
-                f"{self.peer_name} has {most} transfer calls open, the most a session may have",
-                stream_id=stream_id,
-                code=AbortCode.REFUSED,
-            )
 
     def carried(self, stream_id: int, call: int) -> None:
         """Note that a call has ended."""
         with self._lock:
-            self._lanes.discard((stream_id, call))
-            # Only if it is still that one: a newer call may have taken over.
-            if self._calls.get(stream_id) == call:
-                del self._calls[stream_id]
+            self._places.free(stream_id, call)
 
     # --- the peer ---------------------------------------------------------------------
 

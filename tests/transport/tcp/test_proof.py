@@ -11,7 +11,7 @@ from streamlink.transport.tcp.proof import Opening, Replays
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 OPENING = Opening("0f" * 16, "ab" * 8, 7, 1)
-LANE = OPENING._replace(is_lane=True)
+LANE = Opening("0f" * 16, "ab" * 8, 7, 1, is_lane=True)
 
 names = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=60)
 numbers = st.integers(0, 2**64 - 1)

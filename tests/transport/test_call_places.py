@@ -1,0 +1,68 @@
+"""How many calls may carry the streams of one session."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamlink.config import LimitsConfig, LinkConfig, StreamConfig
+from streamlink.errors import AbortCode, ProtocolError
+from streamlink.transport.call_places import CallPlaces
+
+MOST = 4
+CONFIG = LinkConfig(limits=LimitsConfig(max_streams=MOST), stream=StreamConfig(max_lanes=3))
+OFFERED = range(1, 100)
+
+
+@pytest.fixture
+def places() -> CallPlaces:
+    return CallPlaces(CONFIG, "site-1")
+
+
+def test_so_many_streams_have_a_call_and_one_more_is_refused(places: CallPlaces) -> None:
+    for stream in range(1, MOST + 1):
+        places.take(stream, OFFERED)
+    with pytest.raises(ProtocolError, match="site-1 has 4 transfer calls open") as refused:
+        places.take(MOST + 1, OFFERED)
+    assert refused.value.code is AbortCode.REFUSED
+    places.take(MOST, OFFERED)  # a call that takes over is not one more
+
+
+def test_streams_that_have_ended_share_a_few(places: CallPlaces) -> None:
+    for stream in range(200, 204):
+        places.take(stream, OFFERED)
+    with pytest.raises(ProtocolError):
+        places.take(204, OFFERED)
+
+
+def test_only_the_newest_call_of_a_stream_frees_its_place(places: CallPlaces) -> None:
+    for stream in range(1, MOST + 1):
+        places.take(stream, OFFERED)
+        places.took(stream, 7)
+    places.free(1, 6)
+    with pytest.raises(ProtocolError):
+        places.take(99, OFFERED)
+    places.free(1, 7)
+    places.take(99, OFFERED)
+
+
+@pytest.mark.parametrize("carrying", [0, 3, 4])
+def test_a_lane_needs_a_stream_that_is_carried_by_fewer_than_it_may(
+    places: CallPlaces, carrying: int
+) -> None:
+    with pytest.raises(ProtocolError, match=r"max_lanes is 3"):
+        places.require_lane(1, carrying)
+
+
+def test_the_lanes_of_a_session_are_bounded_over_all_its_streams(places: CallPlaces) -> None:
+    for call in range(4):
+        places.require_lane(call, 1)
+        places.took_lane(call, call)
+    with pytest.raises(ProtocolError, match="has 4 such in all"):
+        places.require_lane(9, 1)
+    places.free(2, 2)
+    places.require_lane(9, 1)
+
+
+def test_unless_set_no_lane_is_taken() -> None:
+    with pytest.raises(ProtocolError):
+        CallPlaces(LinkConfig(), "site-1").require_lane(1, 1)
