@@ -15,6 +15,7 @@ from streamlink.protocol import frames as f
 from streamlink.transport.carriers import CallEnd, ClientCall, DataSession, largest_message
 from streamlink.transport.lane_rule import LaneRule
 from streamlink.transport.server_calls import cut_after
+from streamlink.transport.tcp.congestion import Congestion
 from streamlink.transport.tcp.lanes import Bundle, carry_over
 from streamlink.transport.tcp.listener import PROOF_SECONDS
 from streamlink.transport.tcp.opening import NotProven, open_as
@@ -46,6 +47,7 @@ class TcpCarrier:
         self._most = largest_message(config.stream)
         self._lanes = min(config.stream.max_lanes, session.lanes)
         self._fixed_lanes = config.stream.lanes
+        self._congestion = Congestion(config.stream.congestion_control, logger)
         self._tls = client_context(config.security)
         self._server_name = config.security.server_name or where[0]
         self._numbers = itertools.count(1)
@@ -140,6 +142,7 @@ class TcpCarrier:
         ):
             raw = socket.socket(family, kind, protocol)
             raw.settimeout(seconds)
+            self._congestion.ask(raw)
             dialing = PlainSocket(raw)
             try:
                 with self._listed(dialing):

@@ -18,6 +18,7 @@ from streamlink.transport.registry import abort_for
 from streamlink.transport.server_calls import HandshakeLimit, cut_after
 from streamlink.transport.session import Session
 from streamlink.transport.tcp import proof
+from streamlink.transport.tcp.congestion import Congestion
 from streamlink.transport.tcp.opening import NotProven, receive_opening
 from streamlink.transport.tcp.proof import Opening, Replays
 from streamlink.transport.tcp.sockets import Socket
@@ -61,6 +62,8 @@ class TcpListener:
         self._calls: set[_Call] = set()
         self._is_stopped = hub.clock.event()
         self._socket = _listening(address)
+        # Once: what is accepted has that of the socket which listens.
+        Congestion(hub.config.stream.congestion_control, logger).ask(self._socket)
         _start(self._accept, "tcp-accept")
 
     @property
