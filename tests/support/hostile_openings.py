@@ -59,11 +59,11 @@ class Strangers:
         self._session = session
         self._number = 0
 
-    def opening(self, stream_id: int = 0) -> bytes:
+    def opening(self, stream_id: int = 0, *, is_lane: bool = False) -> bytes:
         """Return an opening that is good, once."""
         self._number += 1
         session = self._session
-        said = Opening(session.session_id, session.epoch, stream_id, self._number)
+        said = Opening(session.session_id, session.epoch, stream_id, self._number, is_lane)
         return said.encode(session.key)
 
     def says(self) -> bytes:
@@ -81,7 +81,7 @@ class Strangers:
         return said.ljust(self._random.randrange(1, 400), b"\0")
 
     def _changed(self) -> bytes:
-        raw = self.opening()
+        raw = self.opening(is_lane=self._random.random() < 0.5)
         changed = self._mischief.bytes_of(raw)
         # What follows an opening is not looked at before it is proven, so behind one there may be
         # no bytes that were only put behind it.
@@ -96,7 +96,7 @@ class Strangers:
         names = random.choice((session.session_id, "0f" * 16, "", "x" * 90))
         epoch = random.choice((session.epoch, "", "y" * 90))
         number = self._mischief.number() & ((1 << 64) - 1)
-        said = Opening(names, epoch, number, number)
+        said = Opening(names, epoch, number, number, random.random() < 0.5)
         return said.encode(random.randbytes(32))
 
     def _any(self) -> bytes:

@@ -126,6 +126,13 @@ class Bundle:
             self._end = self._end if self._end is CallEnd.ENDED else end
             self._note_end(connection)
             self._changed.notify_all()
+            useless = list(self._carrying) if self._is_done() else []
+        for each in useless:  # one may be dead, and would be waited for
+            each.cut()
+
+    def _is_done(self) -> bool:
+        """Whether both ends know how the stream has ended: nothing more is to be carried."""
+        return self._end is CallEnd.ENDED and self._pump.is_closed
 
     def _note_end(self, connection: Socket) -> None:
         if connection in self._unwanted:
@@ -141,7 +148,7 @@ class Bundle:
             with self._changed:
                 if self._changed.wait_for(lambda: self._is_over, SAMPLE_SECONDS):
                     return
-                received, lanes = self._pump.stream.received, len(self._carrying)
+                received, lanes = self._pump.stream.received, len(self._lasting())
                 wanted = self._rule.wanted(received, lanes=lanes, now=self._clock())
             if self._pump.is_closed:
                 return
@@ -152,12 +159,15 @@ class Bundle:
 
     def _close_one(self) -> None:
         with self._changed:
+            lasting = self._lasting()
             # The youngest: the oldest have shown that they last.
-            connection = self._carrying[-1] if len(self._carrying) > 1 else None
-            if connection is not None:
-                self._unwanted.append(connection)
-        if connection is not None:
-            connection.cut()
+            closed = lasting[-1:] if len(lasting) > 1 else []
+            self._unwanted += closed
+        for each in closed:
+            each.cut()
+
+    def _lasting(self) -> list[Socket]:
+        return [each for each in self._carrying if each not in self._unwanted]
 
     def _open_one(self) -> None:
         self._is_dialing = True

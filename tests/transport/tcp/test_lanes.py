@@ -6,11 +6,13 @@ import itertools
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
 from streamlink.clock import running_time
+from streamlink.errors import AbortCode
+from streamlink.protocol.receiver import ReceiveStream
 from streamlink.transport.carriers import CallEnd, ClientCall, largest_message
 from streamlink.transport.lane_rule import LaneRule
 from streamlink.transport.receive_pump import ReceivePump
@@ -18,9 +20,11 @@ from streamlink.transport.send_pump import SendPump
 from streamlink.transport.tcp.lanes import Bundle
 from streamlink.transport.tcp.opening import open_as
 from streamlink.transport.tcp.sockets import PlainSocket, Socket
+from streamlink.transport.tcp.stream import StreamCall
+from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 from tests.support.lane_lab import SPEC, LaneLab, with_lanes
-from tests.support.peers import WAIT, until
+from tests.support.peers import SMALL, WAIT, until
 
 both_ways = pytest.mark.parametrize("direction", ["up", "down"])
 
@@ -190,6 +194,27 @@ def test_a_bundle_goes_on_without_its_first_connection(direction: str) -> None:
         assert moved.finish().resumes == 0
         bundled.thread.join(WAIT)
     assert bundled.ends == [CallEnd.ENDED]
+
+
+def test_once_the_stream_has_ended_a_silent_lane_is_not_waited_for() -> None:
+    pairs = [tuple(map(PlainSocket, socket.socketpair())) for _ in range(2)]
+    (first, its_peer), (lane, _) = pairs
+    pump = ReceivePump(
+        ReceiveStream(SMALL, stream_id=7, peer_name="there", name="in"), clock=running_time
+    )
+    rule, ends = Told(), list[CallEnd]()
+    rule.count = 2
+    call = ClientCall(pump, TransferWire(7))
+    bundle = Bundle(call, 7, lambda: nullcontext(lane), rule, most=1 << 16, clock=running_time)
+    thread = threading.Thread(target=lambda: ends.append(bundle.carry(first)), daemon=True)
+    thread.start()
+    until(lambda: pump.calls == 2)
+    pump.abort(AbortCode.CANCELLED, "that was all")
+    StreamCall(its_peer, TransferWire(7), WireCount(), 1 << 16).end()
+    thread.join(WAIT)
+    assert ends == [CallEnd.ENDED]
+    for each in itertools.chain(*pairs):
+        each.close()
 
 
 def test_a_lane_that_cannot_be_made_is_noted_and_costs_nothing() -> None:
