@@ -142,6 +142,11 @@ class SendBuffer:
         self._repairs[chunk.offset] = self._repairs.get(chunk.offset, 0) + 1
         return self._numbered(channel, chunk)
 
+    def was_resent(self, channel: int, sequence: int) -> bool:
+        """Whether frame ``sequence`` left on ``channel``, and its chunk may have left twice."""
+        log = self._logs.get(channel)
+        return log is not None and sequence < log.first + len(log.frames) and self.resent_bytes > 0
+
     def repairs_of(self, chunk: Chunk) -> int:
         """Return how often a chunk was requested again (count)."""
         return self._repairs.get(chunk.offset, 0)

@@ -256,6 +256,9 @@ class AckReceiver(StreamMachine):
     def _on_repair(self, frame: Repair) -> None:
         chunk = self._buffer.repair(self._channel.number, frame.sequence)
         if chunk is None:
+            # Of a chunk that left twice, one may arrive damaged after the other was received.
+            if self._buffer.was_resent(self._channel.number, frame.sequence):
+                return
             raise self._violation(
                 f"requested a repair of chunk frame {frame.sequence}, which is not in flight"
             )

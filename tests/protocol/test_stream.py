@@ -18,6 +18,7 @@ from streamlink.protocol.frames import (
     Finish,
     Frame,
     Open,
+    Repair,
 )
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
@@ -65,6 +66,10 @@ class Lanes:
             end.detach(now=0.0, channel=number)
         del self.up[number], self.down[number]
 
+    def give_up(self, number: int) -> None:
+        """The sender closes a lane that lags; the receiver hears of it behind what still comes."""
+        self.sender.detach(now=0.0, channel=number)
+
     def step(self, number: int) -> None:
         """Let one lane carry one frame each way, and both owners do what they can."""
         for pipe, end in ((self.up, self.receiver), (self.down, self.sender)):
@@ -100,6 +105,8 @@ class Lanes:
         for _ in range(2000):
             for number in list(self.up):
                 self.step(number)
+                if not (self.sender.carries(number) or self.up[number]):
+                    self.lose(number)
             if self.sender.is_closed and self.receiver.is_closed:
                 return
 
@@ -119,7 +126,10 @@ def test_an_accept_that_acks_on_a_lost_lane_have_overtaken_takes_nothing_back() 
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["step", "add", "lose"]), st.integers(0, 7)), max_size=80)
+    st.lists(
+        st.tuples(st.sampled_from(["step", "step", "add", "lose", "give up"]), st.integers(0, 7)),
+        max_size=80,
+    )
 )
 @settings(max_examples=200)
 def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
@@ -132,6 +142,8 @@ def test_whatever_lanes_come_and_go_every_byte_arrives_in_order(
             lanes.add()
         elif numbers and act == "lose":
             lanes.lose(numbers[which % len(numbers)])
+        elif numbers and act == "give up":
+            lanes.give_up(numbers[which % len(numbers)])
         elif numbers:
             lanes.step(numbers[which % len(numbers)])
     lanes.settle()
@@ -407,3 +419,16 @@ def test_a_channel_does_not_lag_where_the_other_is_in_its_handshake() -> None:
     sender.frames_to_send(now=0.2, channel=0)
     sender.handle_timer(now=LATE + 1.0)
     assert sender.carries(0)
+
+
+def test_a_repair_of_what_arrived_over_a_channel_that_was_given_up_is_not_needed() -> None:
+    sender = two_lanes()
+    sender.frames_to_send(now=0.0, channel=0)
+    sender.detach(now=0.0, channel=0)
+    sender.frames_to_send(now=0.0, channel=1)  # all of it, the first chunk for the second time
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.0, channel=1)
+    sender.receive(Repair(0), now=0.0, channel=1)
+    assert sender.error is None
+    assert not sender.has_frames(1)
+    sender.receive(Repair(99), now=0.0, channel=1)
+    assert "frame 99, which is not in flight" in str(sender.error)
