@@ -24,7 +24,8 @@ from streamlink.protocol.stats import AckLatency
 from streamlink.protocol.timers import Timers
 
 CHUNKS_IN_WINDOW = 4
-"""A chunk grows to this part of the window: others travel while one is acknowledged."""
+"""A chunk grows to this part of a lane's share of the window: others travel while one is
+acknowledged."""
 
 CHUNK_SECONDS = 0.25
 """A chunk never occupies the link longer than this: slow links keep the smallest."""
@@ -62,6 +63,8 @@ class SendWindow:
         # End, time sent, what was received by then, and whether nothing else was in flight.
         self._unacked: deque[tuple[int, float, int, bool]] = deque()
         self._rates: deque[float] = deque(maxlen=_SAMPLES)
+        self.lanes = 1
+        """Channels that carry the chunks (count); whoever knows of more sets it."""
         self.round_trip = float("inf")
         self.rate = 0.0
         self.chunk_bytes = self._smallest
@@ -134,7 +137,8 @@ class SendWindow:
     def _chunk_for(self, rate: float) -> int:
         # A chunk must arrive well within the ack wait, however slow the link.
         longest = rate * min(CHUNK_SECONDS, self._ack_wait / 8)
-        wanted = min(longest, self.window_bytes / CHUNKS_IN_WINDOW)
+        # For each lane: one that waits for the ack of its only chunk stands idle meanwhile.
+        wanted = min(longest, self.window_bytes / (CHUNKS_IN_WINDOW * self.lanes))
         # Powers of two times the smallest, so that sizes are multiples of each other as they grow.
         size = self._smallest
         while size * 2 <= min(wanted, self.largest):

@@ -209,6 +209,7 @@ class SendStream(AckReceiver):
         self._buffer.lose_channel(channel.number)
         if self._finish_sent_on == channel.number:
             self._finish_sent_on = None
+        self._count_lanes()
         if len(self._channels) < 2:
             self._timers.stop(LAG_TIMER)  # no other could carry what this one owes
         if not self._is_ready:

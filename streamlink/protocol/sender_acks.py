@@ -144,6 +144,8 @@ class AckReceiver(StreamMachine):
         if not is_only:
             # The other channels continue. An ack on one of them may have overtaken this accept, so
             # what it acknowledges may be less than what is known.
+            self._count_lanes()
+            self._watch_lag(now)  # this one could carry what another owes since before
             self._watch_peer(now)
             return
         if self._channel.is_beside:
@@ -204,6 +206,9 @@ class AckReceiver(StreamMachine):
         if len(self._channels) > 1:
             self._watch_lag(now, is_progress=is_received)
         self._watch_peer(now, is_progress=is_received or is_consumed)
+
+    def _count_lanes(self) -> None:
+        self._window.lanes = max(1, sum(each.is_ready for each in self._channels.values()))
 
     def _watch_lag(self, now: float, *, is_progress: bool = False) -> None:
         """Run a timer while the oldest chunk does not arrive and another channel could carry it."""

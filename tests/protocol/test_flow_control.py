@@ -158,6 +158,15 @@ def test_an_ack_wait_of_half_a_second_keeps_chunks_small_on_a_slow_link() -> Non
     assert (window.chunk_bytes, window.window_bytes) == (64 * KiB, 1 * MiB)
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 4, 16])
+def test_each_lane_has_room_for_several_chunks(lanes: int) -> None:
+    window = a_window()
+    window.lanes = lanes
+    deliver(window, rate=1e9, round_trip=0.001)
+    assert window.window_bytes == 16 * MiB
+    assert window.chunk_bytes == min(2 * MiB, 16 * MiB // (CHUNKS_IN_WINDOW * lanes))
+
+
 @given(st.floats(1e3, 1e10), st.floats(1e-4, 1.0))
 def test_the_window_holds_four_chunks_and_none_takes_long(rate: float, round_trip: float) -> None:
     window = a_window()

@@ -174,6 +174,27 @@ def test_each_channel_takes_the_next_chunk_when_it_has_room() -> None:
     assert offsets(sender.frames_to_send(now=0.0, channel=1)) == [8 * KiB]
 
 
+def grown(sender: SendStream) -> int:
+    """Return the size of chunks after some acks that took no time."""
+    for _ in range(8):
+        write_all(sender)
+        while sender.has_frames():  # one at a time, where there are several channels
+            sender.frames_to_send(now=0.0)
+        sender.receive(Ack(sender.position, 0, 0, 1 << 20), now=0.0)
+    return sender.chunk_bytes
+
+
+def test_chunks_are_smaller_while_several_channels_share_the_window() -> None:
+    config = small_config(min_chunk_bytes=1 * KiB, initial_window_bytes=4 * KiB)
+    sender = streaming_sender(config, total_bytes=1 << 20, limit=1 << 20)
+    assert grown(sender) == 4 * KiB
+    sender.attach(now=0.0, channel=1)
+    sender.receive(Accept(sender.received, 1 << 20, 4 * KiB), now=0.0, channel=1)
+    assert grown(sender) == 2 * KiB
+    sender.detach(now=0.0, channel=1)
+    assert grown(sender) == 4 * KiB
+
+
 def test_a_lost_channel_costs_its_own_chunks_and_no_resume() -> None:
     sender = two_lanes()
     for channel in (0, 1, 0):
@@ -386,6 +407,18 @@ def test_on_a_link_whose_acks_take_long_a_chunk_may_take_longer() -> None:
     sender.frames_to_send(now=10.0, channel=0)
     sender.handle_timer(now=10.0 + 2 * LATE)
     assert sender.carries(0)
+
+
+def test_a_channel_that_comes_later_takes_over_what_another_owes() -> None:
+    sender = streaming_sender()
+    sender.write(zeros(4 * KiB), now=0.0)
+    sender.frames_to_send(now=0.0)
+    sender.receive(Ack(4 * KiB, 0, 0, 16 * KiB), now=0.1)
+    write_all(sender, now=0.1)  # all of it over channel 0
+    sender.attach(now=0.2, channel=1)
+    sender.receive(Accept(4 * KiB, 16 * KiB, 4 * KiB), now=0.2, channel=1)
+    sender.handle_timer(now=LATE + 0.1)
+    assert (sender.carries(0), sender.carries(1)) == (False, True)
 
 
 def test_before_the_first_ack_no_channel_lags() -> None:

@@ -19,7 +19,7 @@ from streamlink.transport.tcp.congestion import Congestion
 from streamlink.transport.tcp.lanes import Bundle, carry_over
 from streamlink.transport.tcp.listener import PROOF_SECONDS
 from streamlink.transport.tcp.opening import NotProven, open_as
-from streamlink.transport.tcp.sockets import PlainSocket, Socket
+from streamlink.transport.tcp.sockets import PlainSocket, Socket, keep_little_unsent
 from streamlink.transport.tcp.tls import client_context, connected_by
 
 __all__ = ["TcpCarrier"]
@@ -143,6 +143,8 @@ class TcpCarrier:
             raw = socket.socket(family, kind, protocol)
             raw.settimeout(seconds)
             self._congestion.ask(raw)
+            if self._lanes > 1:
+                keep_little_unsent(raw)
             dialing = PlainSocket(raw)
             try:
                 with self._listed(dialing):

@@ -21,7 +21,7 @@ from streamlink.transport.tcp import proof
 from streamlink.transport.tcp.congestion import Congestion
 from streamlink.transport.tcp.opening import NotProven, receive_opening
 from streamlink.transport.tcp.proof import Opening, Replays
-from streamlink.transport.tcp.sockets import Socket
+from streamlink.transport.tcp.sockets import Socket, keep_little_unsent
 from streamlink.transport.tcp.stream import StreamCall
 from streamlink.transport.tcp.tls import connected_by, server_context
 from streamlink.transport.wire import TransferWire
@@ -62,8 +62,10 @@ class TcpListener:
         self._calls: set[_Call] = set()
         self._is_stopped = hub.clock.event()
         self._socket = _listening(address)
-        # Once: what is accepted has that of the socket which listens.
+        # What is accepted has these of the socket which listens.
         Congestion(hub.config.stream.congestion_control, logger).ask(self._socket)
+        if hub.config.stream.max_lanes > 1:
+            keep_little_unsent(self._socket)
         _start(self._accept, "tcp-accept")
 
     @property

@@ -18,14 +18,28 @@ from typing import TypeVar
 
 from streamlink.transport.x509_names import names_in
 
-__all__ = ["PlainSocket", "Socket", "TlsSocket"]
+__all__ = ["PlainSocket", "Socket", "TlsSocket", "keep_little_unsent"]
 
 # Buffers that the kernel takes in one call (UIO_MAXIOV on Linux, IOV_MAX on macOS): a chunk may
 # span more tensors than that.
 _MOST_BUFFERS = 1024
 _DRAINED_BYTES = 64 * 1024
 
+_UNSENT_BYTES = 256 * 1024  # some milliseconds of a fast line: the next chunk comes in time
+_UNSENT = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
+
 T = TypeVar("T")
+
+
+def keep_little_unsent(connected: socket.socket) -> None:
+    """Have whoever sends wait while the system keeps more than a little that has not left yet.
+
+    Otherwise one lane of several has room for megabytes, and takes chunks which another could send
+    at once.
+    """
+    if _UNSENT is not None:
+        with suppress(OSError):  # it works without, with less even shares
+            connected.setsockopt(socket.IPPROTO_TCP, _UNSENT, _UNSENT_BYTES)
 
 
 class Socket:
