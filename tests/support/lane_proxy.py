@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -54,7 +55,7 @@ class Line:
         for piece in self._pieces(self._far, self._near):
             self.down += piece
 
-    def _pieces(self, source: socket.socket, target: socket.socket):  # type: ignore[no-untyped-def]
+    def _pieces(self, source: socket.socket, target: socket.socket) -> Iterator[int]:
         with suppress(OSError):
             while raw := source.recv(_PIECE):
                 yield len(raw)
