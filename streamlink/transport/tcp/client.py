@@ -47,6 +47,9 @@ class TcpCarrier:
         self._most = largest_message(config.stream)
         self._lanes = min(config.stream.max_lanes, session.lanes)
         self._fixed_lanes = config.stream.lanes
+        if self._fixed_lanes > self._lanes:
+            text = "the server takes %d connections for a stream (its stream.max_lanes), not %d"
+            logger.info(text, self._lanes, self._fixed_lanes)
         self._congestion = Congestion(config.stream.congestion_control, logger)
         self._tls = client_context(config.security)
         self._server_name = config.security.server_name or where[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -80,10 +81,12 @@ def test_a_lane_beyond_the_limit_is_closed_and_the_stream_does_not_hear_of_it(
     assert moved.finish().resumes == 0
 
 
-def test_a_client_that_wants_more_than_its_server_takes_asks_for_no_more(
-    stack: ExitStack,
+def test_a_client_that_wants_more_than_its_server_takes_says_so_and_asks_for_no_more(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lab = stack.enter_context(LaneLab(with_lanes(4), with_lanes(0, most=2)))
+    with caplog.at_level(logging.INFO, "streamlink.client"):
+        lab = stack.enter_context(LaneLab(with_lanes(4), with_lanes(0, most=2)))
+    assert "takes 2 connections for a stream (its stream.max_lanes), not 4" in caplog.text
     moved = lab.move("down")
     moved.wait_lanes(2)
     assert moved.finish().resumes == 0
