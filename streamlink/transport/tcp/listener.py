@@ -157,7 +157,7 @@ class TcpListener:
         except StreamlinkError as error:
             if opening.is_lane:
                 # It hears nothing: an abort would end the stream, which its others carry.
-                logger.debug("%s: no further connection is taken: %s", call.peer, error)
+                logger.debug("%s: no further connection is taken: %s", call.remote, error)
                 return None
             stream.send((abort_for(error),))
             stream.end()
