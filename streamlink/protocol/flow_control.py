@@ -68,7 +68,15 @@ class SendWindow:
         self.round_trip = float("inf")
         self.rate = 0.0
         self.chunk_bytes = self._smallest
-        self.window_bytes = min(self._first_window, self._max_window)
+        self.wanted_bytes = self.window_bytes = min(self._first_window, self._max_window)
+        """What the link has room for, and what of it may be used."""
+        self._cap = self._max_window
+
+    def cap(self, nbytes: int) -> None:
+        """Use no more than ``nbytes`` from now on, whatever the link has room for."""
+        self._cap = nbytes
+        self.window_bytes = min(self.wanted_bytes, nbytes)
+        self.chunk_bytes = self._chunk_for(self.rate)
 
     def sent(self, end: int, *, received: int, now: float) -> None:
         """Note that bytes up to ``end`` left when ``received`` bytes were acknowledged.
@@ -98,7 +106,8 @@ class SendWindow:
             return  # nothing else was in flight: this measured our source, not the link
         self._rates.append(rate)
         self.rate = max(self._rates)  # as BBR's windowed maximum: one slow ack changes nothing
-        self.window_bytes = self._window_for(self.rate)
+        self.wanted_bytes = self._window_for(self.rate)
+        self.window_bytes = min(self.wanted_bytes, self._cap)
         self.chunk_bytes = self._chunk_for(self.rate)
 
     def next_chunk_bytes(
@@ -172,29 +181,46 @@ class Credit:
         """Note that the sink has consumed ``nbytes`` more."""
         self.consumed += nbytes
 
+    def resize(self, window_bytes: int) -> None:
+        """Promise a window of ``window_bytes`` from now on; what was promised stays promised."""
+        self._window = window_bytes
+
     @property
     def is_due(self) -> bool:
         """Whether so much was consumed since the last grant that the sender should get it now."""
         return self.consumed + self._window - self.limit >= self._window // 4
 
+    @property
+    def is_grantable(self) -> bool:
+        """Whether ``grant`` would give enough to be worth an ack."""
+        more = self.consumed + self._window - self.limit
+        return more >= max(min(self._quantum, self._window), self._window // 4)
+
     def grant(self) -> int:
         """Return the limit to send now."""
-        if self.consumed + self._window - self.limit >= self._quantum:
+        # A window may be less than the quantum where streams share a memory.
+        if self.consumed + self._window - self.limit >= min(self._quantum, self._window):
             self.limit = self.consumed + self._window
         return self.limit
 
 
-def credit_for(config: StreamConfig, chunk_bytes: int) -> Credit:
+def credit_for(config: StreamConfig, chunk_bytes: int, window_bytes: int = 0) -> Credit:
     """Return what a receiver promises to a sender of chunks of up to ``chunk_bytes``.
 
-    It is a window of whole chunks: the rest would be sent as one tiny chunk whenever the reader is
-    slow. Not where fewer than four fit: chunks do not grow so far, and rounding would cost too much
-    of the window.
+    Its window is ``window_bytes``; 0: that of ``config``.
     """
-    window, chunks = config.window_bytes, config.window_bytes // chunk_bytes
-    if chunks >= CHUNKS_IN_WINDOW:
-        window = chunks * chunk_bytes
+    window = whole_chunks(window_bytes or config.window_bytes, chunk_bytes)
     return Credit(window, quantum_bytes=min(config.smallest_chunk_bytes, chunk_bytes))
+
+
+def whole_chunks(window_bytes: int, chunk_bytes: int) -> int:
+    """Return a window of whole chunks, for a sender of chunks of up to ``chunk_bytes``.
+
+    The rest would be sent as one tiny chunk whenever the reader is slow. Not where fewer than four
+    fit: chunks do not grow so far, and rounding would cost too much of the window.
+    """
+    chunks = window_bytes // chunk_bytes
+    return chunks * chunk_bytes if chunks >= CHUNKS_IN_WINDOW else window_bytes
 
 
 ACK_DELAY = "ack delay"
@@ -219,8 +245,8 @@ class DelayedAck:
     """
 
     __slots__ = (
-        "_chunks_per_ack", "_report_seconds", "_sent_at", "_timers", "_unacked", "_window_bytes",
-        "is_due",
+        "_chunk_bytes", "_chunks_per_ack", "_report_seconds", "_sent_at", "_timers", "_unacked",
+        "_window_bytes", "is_due",
     )  # fmt: skip
 
     def __init__(self, window_bytes: int, *, report_seconds: float, timers: Timers) -> None:
@@ -228,13 +254,20 @@ class DelayedAck:
         self._window_bytes = window_bytes
         self._report_seconds = min(_MAX_REPORT_SECONDS, report_seconds)
         self._timers = timers
+        self._chunk_bytes = window_bytes
         self._chunks_per_ack = 1
         self._unacked = 0  # chunks delivered since the last ack
         self._sent_at = float("-inf")
 
     def set_chunk_bytes(self, chunk_bytes: int) -> None:
         """Note the size of a full chunk."""
-        in_window = self._window_bytes // chunk_bytes
+        self._chunk_bytes = chunk_bytes
+        self.resize(self._window_bytes)
+
+    def resize(self, window_bytes: int) -> None:
+        """Note what the sender may have in flight from now on."""
+        self._window_bytes = window_bytes
+        in_window = window_bytes // self._chunk_bytes
         self._chunks_per_ack = 1 if in_window < 4 else 2 if in_window < 8 else 3
 
     def delivered(self, count: int, *, is_full: bool, now: float) -> None:

@@ -1,0 +1,72 @@
+"""How large a window a receiver needs, by what it delivers: for streams that share one memory.
+
+The sender knows what it could use (``SendWindow``), and does not say it. The receiver learns the
+same from its own side. *Round trip*: bytes behind the limit that was known before can leave only
+when new credit has arrived; the shortest time between the two is the round trip (as dynamic
+right-sizing does it: Fisk and Feng, "Dynamic Right-Sizing in TCP", 2001). *Rate*: what the sink
+consumes, so that a window never grows for a reader that is slow.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from streamlink.config import StreamConfig
+from streamlink.protocol.flow_control import QUEUE_SECONDS
+
+__all__ = ["IDLE_SECONDS", "WindowNeed"]
+
+IDLE_SECONDS = 1.0
+"""A stream that nothing moves on for so long needs its minimum only."""
+
+_SAMPLES = 4
+
+
+class WindowNeed:
+    """What one receiving stream needs; times are monotonic seconds.
+
+    Args:
+        config: the first and the largest window.
+        consumed: where the stream begins (byte).
+        now: when.
+    """
+
+    def __init__(self, config: StreamConfig, *, consumed: int, now: float) -> None:
+        self._first = min(config.initial_window_bytes, config.window_bytes)
+        self._largest = config.window_bytes
+        self.round_trip = 0.0
+        """The shortest that was seen; 0: none was."""
+        self._probe: tuple[int, float] | None = None
+        self._rates: deque[float] = deque(maxlen=_SAMPLES)
+        self._sampled = consumed, now
+        self._moved_at = now
+
+    def granted(self, before: int, *, now: float) -> None:
+        """Note that credit beyond the limit ``before`` leaves now."""
+        if self._probe is None:
+            self._probe = before, now
+
+    def arrived(self, received: int, *, now: float) -> None:
+        """Note that the bytes below ``received`` are here."""
+        self._moved_at = now
+        if self._probe is not None and received > self._probe[0]:
+            seconds = max(now - self._probe[1], 1e-6)
+            self.round_trip = min(self.round_trip or seconds, seconds)
+            self._probe = None
+
+    def window_bytes(self, consumed: int, *, now: float) -> int:
+        """Return what the stream needs now, given what its sink has consumed; 0: it is idle."""
+        self._sample(consumed, now)
+        if now - self._moved_at > IDLE_SECONDS:
+            self._rates.clear()
+            return 0
+        rate = max(self._rates, default=0.0)
+        wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))
+        return max(self._first, min(wanted, self._largest))
+
+    def _sample(self, consumed: int, now: float) -> None:
+        before, at = self._sampled
+        # Over a round trip at least: credit comes in bursts, and a burst is no rate.
+        if now - at >= max(self.round_trip, QUEUE_SECONDS):
+            self._rates.append((consumed - before) / (now - at))
+            self._sampled = consumed, now
