@@ -232,6 +232,72 @@ def test_a_server_has_room_for_the_clients_of_its_job_unless_the_user_says_other
     assert ("max_clients" in config.grpc.model_fields_set) == has_set_it
 
 
+# --- one memory for all streams -------------------------------------------------------
+
+
+@given(st.integers(1, 1 << 27), st.booleans())
+def test_a_share_pays_for_the_window_that_it_gives(window: int, has_encodings: bool) -> None:
+    config = StreamConfig(window_bytes=1 << 27, encodings=("zstd",) if has_encodings else ())
+    price = config.price_of(window)
+    assert window - 3 <= config.window_within(price) <= window  # whole quarters
+    assert config.price_of(config.window_within(price)) <= price
+    assert config.price_of(config.window_bytes) == config.stream_bytes
+
+
+def test_a_share_gives_no_more_than_the_window() -> None:
+    config = StreamConfig()
+    assert config.window_within(1 << 30) == config.window_bytes
+
+
+def test_what_each_client_needs_is_two_good_streams_and_a_little_for_every_other() -> None:
+    config = LinkConfig()
+    (two, good), (others, least) = config.places
+    assert (two, others) == (2, config.limits.max_streams)
+    assert config.stream.window_within(good) == 2 * config.stream.smallest_chunk_bytes
+    assert config.client_bytes == 2 * good + others * least == 768 << 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "admitted"),
+    [
+        (["stream.memory_bytes=12MiB"], 15),  # and a place for one that comes back
+        (["stream.memory_bytes=1GiB"], 1364),
+        (["stream.memory_bytes=64GiB"], 4096),
+        (["stream.memory_bytes=1GiB", "grpc.max_clients=3"], 3),
+        (["stream.memory_bytes=1GiB", "rounds.min_clients=100"], 1364),
+    ],
+)
+def test_as_many_clients_are_admitted_as_memory_is_for_unless_the_user_says_otherwise(
+    settings: list[str], admitted: int
+) -> None:
+    config = JobConfig.assemble(settings=settings)
+    assert config.grpc.max_clients == admitted
+    assert config.is_max_clients_set == (admitted == 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            ["stream.memory_bytes=1MiB"],
+            r"memory_bytes \(1048576\) is too little for one client: 786432 .* to 1572864 or more",
+        ),
+        (
+            ["stream.memory_bytes=4MiB", "grpc.max_clients=10"],
+            r"memory_bytes \(4194304\) is too little for grpc.max_clients = 10: .* to 8650752 or",
+        ),
+        (
+            ["stream.memory_bytes=4MiB", "rounds.min_clients=5"],
+            r"\(4194304\) is enough for 4 clients, and the job waits for 5; set it to 4718592 or",
+        ),
+        (["stream.memory_bytes=much"], r"stream.memory_bytes\n.*'much' is not a size; write it as"),
+    ],
+)
+def test_a_memory_that_is_too_small_says_what_it_should_be(settings: list[str], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        JobConfig.assemble(settings=settings)
+
+
 @pytest.mark.parametrize("name", ["min_clients", "wait_for_clients"])
 def test_a_job_that_waits_for_more_clients_than_are_admitted_says_what_to_change(name: str) -> None:
     rules = RoundConfig.model_validate({name: 17})

@@ -200,17 +200,17 @@ class JobConfig(LinkConfig):
     def _relations(self) -> Self:
         # A value that the user gave is never raised: it may be what the machine can bear.
         # ``require_room`` then reports the conflict.
-        if "max_clients" not in self.grpc.model_fields_set:
-            self._admit(self.rounds.awaited_clients)
+        awaited = self.rounds.awaited_clients
+        if self.is_max_clients_set or awaited <= self.grpc.max_clients:
+            return self
+        if memory := self.stream.memory_bytes:
+            raise ValueError(
+                f"stream.memory_bytes ({memory}) is enough for {self.grpc.max_clients} clients, "
+                f"and the job waits for {awaited}; set it to {(awaited + 1) * self.client_bytes} "
+                "or more, or lower rounds.min_clients, stream.min_chunk_bytes or limits.max_streams"
+            )
+        self._admit(awaited)
         return self
-
-    def _admit(self, count: int) -> None:
-        """Admit at least ``count`` clients, without marking ``max_clients`` as set by the user."""
-        if count > self.grpc.max_clients:
-            values = {**dict(self.grpc), "max_clients": count}
-            given = self.grpc.model_fields_set
-            # The model is frozen for its users; here it is still under construction.
-            self.__dict__["grpc"] = GrpcConfig.model_construct(_fields_set=given, **values)
 
     @classmethod
     def assemble(

@@ -72,6 +72,12 @@ class StreamConfig(Settings):
     system offers it to this process; empty: the system's own choice. It matters at the end that
     sends. ``/proc/sys/net/ipv4/tcp_allowed_congestion_control`` lists what Linux offers."""
 
+    memory_bytes: Size = Field(default=0, ge=0)
+    """Most memory for the windows of all streams of this process together, with the chunks that are
+    on their way through it (bytes); 0: each stream has its own ``window_bytes``. Streams get more
+    or less of it as they need, and each client's least is reserved. All servers and clients of a
+    process must have the same value. Price: this much memory, however many clients there are."""
+
     encodings: Names = ()
     """Encodings that models are sent in where the receiver knows them, the best first: ``planes``
     (byte planes and zstd, for floating point numbers) or ``zstd``; each range that does not shrink
@@ -127,7 +133,30 @@ class StreamConfig(Settings):
         With encodings two more: one that is encoded, or decoded, beside its other form, and its
         byte planes.
         """
-        return self.window_bytes + (4 + 2 * bool(self.encodings)) * self.chunk_bytes
+        return self.window_bytes + self._copies * self.chunk_bytes
+
+    @property
+    def _copies(self) -> int:
+        return 4 + 2 * bool(self.encodings)
+
+    def price_of(self, window_bytes: int) -> int:
+        """Return what a window costs of ``memory_bytes`` (bytes): see ``stream_bytes``.
+
+        In a window of fewer than four chunks a chunk is a quarter of it.
+        """
+        return window_bytes + self._copies * min(self.chunk_bytes, -(-window_bytes // 4))
+
+    def window_within(self, nbytes: int) -> int:
+        """Return the largest window that ``nbytes`` of ``memory_bytes`` pay for (bytes)."""
+        whole = nbytes - self._copies * self.chunk_bytes
+        if whole >= 4 * self.chunk_bytes:
+            return min(whole, self.window_bytes)
+        return min(4 * (nbytes // (4 + self._copies)), self.window_bytes)
+
+    @property
+    def least_stream_bytes(self) -> int:
+        """What a stream needs of ``memory_bytes`` to move well (bytes): two of its first chunks."""
+        return self.price_of(min(2 * self.smallest_chunk_bytes, self.window_bytes))
 
 
 class TimeoutConfig(Settings):
@@ -219,7 +248,9 @@ class GrpcConfig(Settings):
 
     max_clients: int = Field(default=16, ge=1, le=MAX_CLIENTS)
     """Server: most sessions at the same time (count). If it is not set, a job that waits for more
-    clients raises it to that number. Price: two threads each, and two for each stream."""
+    clients raises it to that number; with ``stream.memory_bytes`` it is as many as that number and
+    the limit of file descriptors have room for. Price: two threads each, and two for each
+    stream."""
 
     lookahead_bytes: Size = Field(default=8 * MiB, ge=64 * KiB)
     """HTTP/2 flow-control window of each stream (bytes); a link needs its bandwidth-delay product:
@@ -341,6 +372,13 @@ class SecurityConfig(Settings):
         return self
 
 
+_FULL_STREAMS = 2
+"""Streams of a client that are never below ``least_stream_bytes`` (count): those of a round."""
+
+_LEAST_BYTES = 8 * KiB
+"""Of ``memory_bytes`` for each further stream: enough to go on moving, a chunk at a time."""
+
+
 class LinkConfig(Settings):
     """Everything one end of a link needs."""
 
@@ -358,6 +396,53 @@ class LinkConfig(Settings):
 
     security: SecurityConfig = SecurityConfig()
     """Certificates, tokens, and permission for plain text."""
+
+    @property
+    def client_bytes(self) -> int:
+        """What is reserved of ``stream.memory_bytes`` for each client (bytes)."""
+        least = self.stream.least_stream_bytes
+        return _FULL_STREAMS * least + self.limits.max_streams * min(_LEAST_BYTES, least)
+
+    @property
+    def places(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The places of a client's streams in that: how many, and bytes of each; the best first."""
+        least = self.stream.least_stream_bytes
+        return (_FULL_STREAMS, least), (self.limits.max_streams, min(_LEAST_BYTES, least))
+
+    @property
+    def is_max_clients_set(self) -> bool:
+        """Whether somebody has chosen ``grpc.max_clients``."""
+        return "max_clients" in self.grpc.model_fields_set
+
+    @model_validator(mode="after")
+    def _fits_memory(self) -> Self:
+        memory, each = self.stream.memory_bytes, self.client_bytes
+        if not memory:
+            return self
+        # One more: a client that comes back needs a place while its old session still has one.
+        clients = self.grpc.max_clients if self.is_max_clients_set else 1
+        if memory < (clients + 1) * each:
+            what = f" grpc.max_clients = {clients}" if self.is_max_clients_set else " one client"
+            raise ValueError(
+                f"stream.memory_bytes ({memory}) is too little for{what}: {each} are reserved for "
+                f"each, and for one that comes back; set it to {(clients + 1) * each} or more (0: "
+                "no bound), or lower grpc.max_clients, stream.min_chunk_bytes or limits.max_streams"
+            )
+        if not self.is_max_clients_set:
+            self._admit(min(memory // each - 1, MAX_CLIENTS))
+        return self
+
+    def _admit(self, count: int) -> None:
+        # The model is frozen for its users; here it is still under construction.
+        self.__dict__["grpc"] = self._grpc_for(count)
+
+    def admitting(self, count: int) -> Self:
+        """Return these settings with that ``max_clients``, which does not count as set."""
+        return self.model_copy(update={"grpc": self._grpc_for(count)})
+
+    def _grpc_for(self, count: int) -> GrpcConfig:
+        values = {**dict(self.grpc), "max_clients": count}
+        return GrpcConfig.model_construct(_fields_set=self.grpc.model_fields_set, **values)
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Self:
