@@ -157,6 +157,8 @@ class ReceiveStream(ChunkReceiver):
         if self._is_ack_due(channel):
             self._acks.sent(now=now)
             received, credit = self._reassembly.received, self._credit
+            if self._need is not None and credit.is_grantable:
+                self._need.granted(credit.limit, now=now)
             ranges = self._reassembly.ranges(MAX_ACK_RANGES) if self._reassembly.has_gap else ()
             self._outbox.append(
                 Ack(received, credit.consumed, self.durable, credit.grant(), ranges)
@@ -205,7 +207,7 @@ class ReceiveStream(ChunkReceiver):
             received_bytes=self.received,
             consumed_bytes=self.consumed,
             resent_bytes=0,
-            window_bytes=self.config.stream.window_bytes,
+            window_bytes=self._window_bytes or self.config.stream.window_bytes,
             chunk_bytes=self._chunk_bytes,
             rate=0.0,
             in_flight_bytes=0 if self.is_closed else self.received - self.consumed,
@@ -312,7 +314,7 @@ class ReceiveStream(ChunkReceiver):
             self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
             self._acks.set_chunk_bytes(self._chunk_bytes)
             # Before the first accept, so nothing was granted yet by the credit that this replaces.
-            self._credit = credit_for(self.config.stream, self._chunk_bytes)
+            self._credit = credit_for(self.config.stream, self._chunk_bytes, self._window_bytes)
             self.encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._travels = frame.brings
             self._events.append(Opened(frame))

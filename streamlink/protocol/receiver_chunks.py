@@ -11,15 +11,17 @@ from collections.abc import Collection
 from streamlink.config import LinkConfig
 from streamlink.errors import ChecksumError, ProtocolError
 from streamlink.protocol.events import Delivered
-from streamlink.protocol.flow_control import DelayedAck, credit_for
+from streamlink.protocol.flow_control import DelayedAck, credit_for, whole_chunks
 from streamlink.protocol.frames import Chunk, ChunkHeader, Finish, Open, Repair
 from streamlink.protocol.handshake import SpecPages
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
+from streamlink.protocol.memory_budget import Need
 from streamlink.protocol.reassembly import RangeStatus, Reassembly
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import ReceiveMeter
 from streamlink.protocol.stream import Channel, StreamMachine
 from streamlink.protocol.validate import check_chunk
+from streamlink.protocol.window_need import WindowNeed
 
 OPEN_TIMER, READ_TIMER, RECEIVING_TIMER = "open", "read", "receiving"
 _CHUNK_STATES = (State.STREAMING, State.FINISHING)
@@ -42,6 +44,8 @@ class ChunkReceiver(StreamMachine):
         self.opened: Open | None = None
         self._chunk_bytes = stream.chunk_bytes
         self._credit = credit_for(stream, stream.chunk_bytes)
+        self._need: WindowNeed | None = None
+        self._window_bytes = 0  # of a shared memory; 0: it has its own
         self._decodes = frozenset(encodings)
         self.encodings: tuple[str, ...] = ()
         """Those that the sender offers and this end decodes; a chunk names one by its place."""
@@ -65,6 +69,35 @@ class ChunkReceiver(StreamMachine):
             report_seconds=config.timeouts.held_interval,
             timers=self._timers,
         )
+
+    # --- a memory that streams share ---------------------------------------------------
+
+    def memory_need(self, *, now: float) -> Need:
+        """Return what it needs of a memory that it shares with other streams (bytes)."""
+        if self.opened is None or not self._is_accepted:
+            return Need(0, 0)
+        if self._need is None:
+            self._need = WindowNeed(self.config.stream, consumed=self._credit.consumed, now=now)
+        credit, stop = self._credit, self.opened.brings.stop
+        wanted = min(self._need.window_bytes(credit.consumed, now=now), stop - credit.consumed)
+        promised = min(credit.limit, stop) - credit.consumed
+        price_of = self.config.stream.price_of
+        return Need(price_of(wanted), price_of(promised))
+
+    def use_memory(self, nbytes: int) -> None:
+        """Keep within ``nbytes`` of such a memory from now on; what is promised stays promised."""
+        window = self.config.stream.window_within(nbytes)
+        if window == self._window_bytes:
+            return
+        self._window_bytes = window
+        if self._is_accepted:
+            window = whole_chunks(window, self._chunk_bytes)
+            self._credit.resize(window)
+            # A sender that has used up its credit waits for this, and nothing else wakes it.
+            self._acks.is_due = self._acks.is_due or self._credit.is_grantable
+        else:  # nothing was granted yet
+            self._credit = credit_for(self.config.stream, self._chunk_bytes, window)
+        self._acks.resize(window)
 
     # --- before a payload is read ----------------------------------------------------
 
@@ -177,6 +210,8 @@ class ChunkReceiver(StreamMachine):
         self._saved_bytes += saved
         # One measurement for all: those behind a gap have waited here, not on the link.
         self._meter.arrived(chunks[-1].end - chunks[0].offset - saved, now=now)
+        if self._need is not None:
+            self._need.arrived(chunks[-1].end, now=now)
         for chunk in chunks:
             self._chunks += 1
             self._events.append(Delivered(chunk))

@@ -26,6 +26,7 @@ from streamlink.protocol.frames import (
     Payload,
 )
 from streamlink.protocol.limits import FRAMES_PER_CHUNK
+from streamlink.protocol.memory_budget import Need
 from streamlink.protocol.sender_acks import ACK_TIMER, LAG_TIMER, OPEN_TIMER, AckReceiver
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import (
@@ -36,6 +37,7 @@ from streamlink.protocol.stats import (
     StreamStats,
 )
 from streamlink.protocol.stream import Channel
+from streamlink.protocol.window_need import IDLE_SECONDS
 
 
 class SendStream(AckReceiver):
@@ -73,6 +75,13 @@ class SendStream(AckReceiver):
         position = self._buffer.position
         return min(self._window.largest, self.limit - position, self._stop - position)
 
+    def ask(self) -> tuple[int, int]:
+        """Return offset and size of the next chunk, which its owner may read from now on."""
+        position, room = self._buffer.position, self.writable_bytes
+        # Counted before it is here: meanwhile the stream may have to do with less memory.
+        self._asked_end = max(self._asked_end, position + room)
+        return position, room
+
     def write(
         self, payload: Payload, *, now: float, encoding: int = PLAIN, nbytes: int = -1
     ) -> None:
@@ -101,6 +110,28 @@ class SendStream(AckReceiver):
             self.state = State.FINISHING
             self._start_sending_timer(now)
             self._account(now)
+
+    # --- a memory that streams share ---------------------------------------------------
+
+    def memory_need(self, *, now: float) -> Need:
+        """Return what it needs of a memory that it shares with other streams (bytes)."""
+        kept = max(self._buffer.position, self._asked_end) - self.received
+        held = max(0, kept - self._buffer.saved_bytes)
+        if held:
+            self._busy_at = now
+        is_idle = self.state is not State.STREAMING or now - self._busy_at > IDLE_SECONDS
+        wanted = 0 if is_idle else min(self._window.wanted_bytes, self._stop - self.received)
+        price_of = self.config.stream.price_of
+        return Need(price_of(wanted), price_of(held))
+
+    def use_memory(self, nbytes: int) -> None:
+        """Keep within ``nbytes`` of such a memory from now on; what is in flight stays there."""
+        window = self.config.stream.window_within(nbytes)
+        if window != self._window_bytes:
+            self._window_bytes = window
+            self._window.cap(window)
+
+    # --- what leaves ---------------------------------------------------------------------
 
     def note_idle(self, *, now: float) -> None:
         """Note that the carrier has sent all it was given."""

@@ -105,6 +105,9 @@ class AckReceiver(StreamMachine):
         self._finish_sent_on: int | None = None  # the channel that carried it
         self._committing = 0
         self._ack_latency = AckLatency()
+        self._window_bytes = config.stream.window_bytes  # the most that it may be
+        self._asked_end = self.extent.start  # up to where its owner was given room
+        self._busy_at = float("-inf")
         self._window = self._new_window(config.stream.chunk_bytes)
         self._is_idle = True
         self._meter = SendMeter()
@@ -167,6 +170,7 @@ class AckReceiver(StreamMachine):
         self._buffer.rewind(offset, limit=frame.limit, chunk_bytes=frame.chunk_bytes)
         self._buffer.acknowledge(offset, frame.ranges)
         self.received, self.limit = offset, frame.limit
+        self._asked_end = self._buffer.position
         self._peer_waits_for = ""
         if is_first:
             self.consumed = self.durable = self._started_at = offset
@@ -357,12 +361,14 @@ class AckReceiver(StreamMachine):
 
     def _new_window(self, chunk_bytes: int) -> SendWindow:
         # Each call begins with a new one: it may take another path through the network.
-        return SendWindow(
+        window = SendWindow(
             self.config.stream,
             chunk_bytes=chunk_bytes,
             ack_wait=self.config.timeouts.streaming_ack_wait,
             ack_latency=self._ack_latency,
         )
+        window.cap(self._window_bytes)
+        return window
 
     def _drop_payloads(self) -> None:
         self._buffer.clear()
