@@ -41,7 +41,7 @@ from streamlink.cli.jobs import (
 from streamlink.cli.paths import ledger_of, store_with_a_model
 from streamlink.cli.settings import LINK, ROUNDS, spelled
 from streamlink.cli.user_code import maker_of
-from streamlink.config import JobConfig, SecurityConfig
+from streamlink.config import GrpcConfig, JobConfig, SecurityConfig
 from streamlink.fleet import Fleet, Member, python_module
 from streamlink.rounds.ledger import Ledger
 
@@ -147,8 +147,9 @@ def fitted(config: JobConfig, clients: int, option: str) -> JobConfig:
         rounds = rounds.model_copy(update={"min_clients": clients})
     if "wait_for_clients" not in rounds.model_fields_set:
         rounds = rounds.model_copy(update={"wait_for_clients": clients})
-    if "max_clients" not in grpc.model_fields_set:
-        grpc = grpc.model_copy(update={"max_clients": max(grpc.max_clients, clients)})
+    if not config.is_max_clients_set:
+        most = max(_most_clients(config, clients, option), clients, rounds.awaited_clients)
+        grpc = grpc.model_copy(update={"max_clients": most})
     if rounds.min_clients > clients:
         raise CommandError(
             f"rounds.min_clients is {rounds.min_clients}, but there are only {clients} clients "
@@ -161,6 +162,19 @@ def fitted(config: JobConfig, clients: int, option: str) -> JobConfig:
     # Between our own processes there are no certificates.
     plain = SecurityConfig()
     return config.model_copy(update={"rounds": rounds, "grpc": grpc, "security": plain})
+
+
+def _most_clients(config: JobConfig, clients: int, option: str) -> int:
+    most, memory = config.grpc.max_clients, config.stream.memory_bytes
+    if not memory:
+        return most
+    if clients > most:
+        raise CommandError(
+            f"stream.memory_bytes ({memory}) is enough for {most} clients, and there are {clients} "
+            f"({option}); set it to {(clients + 1) * config.client_bytes} or more"
+        )
+    # As many as without it: what else it has room for would cost descriptors.
+    return min(most, GrpcConfig().max_clients)
 
 
 def _logging(common: Common, name: str) -> list[str]:

@@ -24,6 +24,7 @@ from streamlink.link.transfer import abort_reason
 from streamlink.link.transfer_facts import OnTransfer
 from streamlink.protocol.frames import Request
 from streamlink.transport.addresses import listening_at
+from streamlink.transport.budget import with_room
 from streamlink.transport.connect import hub_at
 from streamlink.transport.session import Session
 from streamlink.transport.traffic import Traffic
@@ -78,7 +79,7 @@ class Server:
         serve: Mapping[str, Handler] | None = None,
         clock: Clock = running_time,
     ) -> None:
-        self.config = config or LinkConfig()
+        self.config = with_room(config or LinkConfig())
         # Here, in the line that names it, and not when the first model is to be sent.
         require_known(self.config.stream.encodings)
         self.clock = clock

@@ -99,6 +99,14 @@ def agree_open_requests(config: LinkConfig, welcome: Welcome) -> int:
     return min(most, welcome.max_open_requests or most)
 
 
+def agreed(config: LinkConfig, welcome: Welcome) -> LinkConfig:
+    """Return ``config`` with what both sides agreed on."""
+    most = agree_open_requests(config, welcome)
+    limits = config.limits.model_copy(update={"max_open_requests": most})
+    stream = config.stream.model_copy(update={"chunk_bytes": welcome.chunk_bytes})
+    return config.model_copy(update={"stream": stream, "limits": limits})
+
+
 # --- streams: the sender ------------------------------------------------------------------
 
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streamlink.config import LinkConfig
+from streamlink.config import GrpcConfig, LinkConfig
 from streamlink.descriptors import HOW_TO_RAISE, in_use, raise_limit
 from streamlink.errors import TooFewDescriptors
 
-__all__ = ["Budget", "budget_for"]
+__all__ = ["Budget", "budget_for", "with_room"]
 
 _WANTED = 65_536  # beyond that more descriptors are of no use to anybody
 _CONNECTIONS_PER_CLIENT = 4  # session and models; and the two before, not yet known to be dead
 _OF_GRPC = 16  # what it opens for itself when it begins to listen
 _FEWEST_STRANGERS = 16
+_WITHOUT_MEMORY = GrpcConfig().max_clients
 
 # A store has a descriptor for each of its shards, so large models take more than the fewest.
 _FILES, _FILES_PER_CLIENT = 64, 16
@@ -61,3 +62,22 @@ def budget_for(config: LinkConfig) -> Budget:
             f"{limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
         )
     return Budget(known + strangers, strangers)
+
+
+def with_room(config: LinkConfig) -> LinkConfig:
+    """Return ``config`` with as many ``max_clients`` as memory and file descriptors have room for.
+
+    Only where ``stream.memory_bytes`` is set and ``max_clients`` is not.
+    """
+    if not config.stream.memory_bytes or config.is_max_clients_set:
+        return config
+    free = raise_limit(_WANTED) - in_use() - _OF_GRPC
+    in_comfort = (free - config.limits.max_unknown_connections - _FILES) // (
+        _CONNECTIONS_PER_CLIENT + _FILES_PER_CLIENT
+    )
+    at_all = (free - _FEWEST_STRANGERS - _FEWEST_FILES) // (
+        _CONNECTIONS_PER_CLIENT + _FEWEST_FILES_PER_CLIENT
+    )
+    # With few descriptors a server still admits what it would without a shared memory.
+    most = max(in_comfort, min(at_all, _WITHOUT_MEMORY), 1)
+    return config.admitting(min(config.grpc.max_clients, most))

@@ -16,10 +16,16 @@ from typing import NamedTuple
 from streamlink.cancel import CancelToken
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.errors import AbortCode, AuthenticationFailed, StreamAborted, StreamlinkError
+from streamlink.errors import (
+    AbortCode,
+    AuthenticationFailed,
+    ConnectFailed,
+    StreamAborted,
+    StreamlinkError,
+)
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, PeerLeft, Welcomed
-from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN
+from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN, agreed
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
 from streamlink.transport.carriers import (
@@ -33,9 +39,10 @@ from streamlink.transport.carriers import (
 from streamlink.transport.data_carriers import HOLD_SECONDS, PreferredCarrier
 from streamlink.transport.diagnosis import unreachable
 from streamlink.transport.identity import token_reader
+from streamlink.transport.process_memory import ProcessMemory, Seat, open_memory
 from streamlink.transport.pump import Pump
 from streamlink.transport.reconnect import Carriage, keep_carried
-from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump, agreed
+from streamlink.transport.session import GOODBYE_SECONDS, Session, StreamPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import TrafficCounter
 from streamlink.transport.wire import SessionWire, TransferWire
@@ -106,6 +113,7 @@ class Dialer:
         self._threads: list[threading.Thread] = []
         self._session_pump: Pump[SessionMachine] | None = None
         self._session_thread: threading.Thread | None = None
+        self._memory: ProcessMemory | None = None
 
     def connect(
         self,
@@ -128,9 +136,26 @@ class Dialer:
             ConnectFailed: no server answers within ``seconds``, or the last try was refused.
             StreamAborted: the server refused us, with its reason.
             Cancelled: the token was.
+            ValueError: another server or client of this process has another ``memory_bytes``.
         """
         self._cancel.check()
+        self._memory = self._memory or open_memory(self.config)
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
+        seat = self._seat()
+        try:
+            return self._begin(on_request, on_called_off, seat)
+        except BaseException:
+            if seat is not None:
+                seat.vacate()
+            raise
+
+    def _begin(
+        self,
+        on_request: Callable[[Session, f.Request], None],
+        on_called_off: Callable[[Session, int, str], None] | None,
+        seat: Seat | None,
+    ) -> Session:
+        """Greet the server, and start the session."""
         machine = SessionMachine(
             self.config, peer_name=f"server {self.address}", hello=self.hello()
         )
@@ -150,9 +175,23 @@ class Dialer:
             on_closed=lambda session: self._data.drop(carrier) if carrier is not None else None,
             on_called_off=on_called_off,
             traffic=self.traffic,
+            seat=seat,
         )
         session.start()
         return session
+
+    def _seat(self) -> Seat | None:
+        """Reserve memory for the session's streams; None: they share none."""
+        if (memory := self._memory) is None:
+            return None
+        if (seat := memory.seat(self.config, self.clock)) is None:
+            raise ConnectFailed(
+                f"this process has no memory for another session: {memory.dealt_bytes} of "
+                f"stream.memory_bytes={memory.total_bytes} are in use, and each session needs "
+                f"{self.config.client_bytes}; raise it, or have fewer servers and clients in one "
+                "process"
+            )
+        return seat
 
     def open_transfer(self, session: Session, pump: StreamPump) -> None:
         """Open the call that carries ``pump``'s stream; its frames flow from now on.
@@ -199,6 +238,9 @@ class Dialer:
         for thread in threads:
             self.clock.join(thread, _LAST_WORDS_SECONDS)
         self.ticker.close()
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
 
     def depart(self, has_failed: bool, seconds: float) -> None:
         """Say goodbye as the process ends, for whoever has not closed this; see ``Departing``."""

@@ -22,13 +22,16 @@ from streamlink.config import LinkConfig
 from streamlink.errors import AbortCode, ProtocolError, StreamAborted, StreamlinkError
 from streamlink.protocol import frames as f
 from streamlink.protocol.events import Failed, HelloReceived, PeerLeft
+from streamlink.protocol.handshake import agreed
 from streamlink.protocol.limits import DATA_KEY_BYTES
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
+from streamlink.transport.budget import with_room
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
 from streamlink.transport.identity import Guard
 from streamlink.transport.log import RateLimitedLog
+from streamlink.transport.process_memory import ProcessMemory, Seat, open_memory
 from streamlink.transport.pump import Pump
 from streamlink.transport.reach import DataReach
 from streamlink.transport.registry import Registry, abort_for
@@ -40,7 +43,7 @@ from streamlink.transport.server_calls import (
     first_message,
     only_answer,
 )
-from streamlink.transport.session import Session, StreamPump, agreed
+from streamlink.transport.session import Session, StreamPump
 from streamlink.transport.ticker import Ticker
 from streamlink.transport.traffic import TrafficCounter, WireCount
 from streamlink.transport.wire import SessionWire, TransferWire
@@ -111,7 +114,7 @@ class Hub:
         on_called_off: Callable[[Session, int, str], None] | None = None,
         traffic: TrafficCounter | None = None,
     ) -> None:
-        self.config = config
+        self.config = config = with_room(config)
         self.clock = clock
         self.log = RateLimitedLog(logger, clock=clock)
         """For what strangers can cause as often as they like."""
@@ -133,6 +136,8 @@ class Hub:
         """Carriers for streams alone that a welcome names; known once it listens."""
         self._is_open = clock.event()
         self.reach = DataReach(clock)
+        self.memory: ProcessMemory | None = None
+        """What its streams share, while it listens; None: they share none."""
         self._is_closed = False
 
     def listen(self) -> Self:
@@ -141,10 +146,14 @@ class Hub:
         Raises:
             RuntimeError: it was closed.
             TransportError: a carrier cannot listen; then none does.
+            ValueError: another server or client of this process has another ``memory_bytes``.
         """
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
         if not self._listeners:
+            self.memory = open_memory(self.config)
+            if self.memory is not None:
+                self.memory.expect(self.config)
             self.ticker = Ticker(clock=self.clock)
             try:
                 self._open_listeners()
@@ -152,6 +161,7 @@ class Hub:
                 self._stop_listening()
                 self.data_ports = ()
                 self.ticker.close()
+                self._close_memory()
                 raise
             finally:
                 self._is_open.set()
@@ -217,6 +227,12 @@ class Hub:
             # Nothing may wait for a client once the clocks have stopped.
             self.registry.abort_all(reason)
             self.ticker.close()
+            self._close_memory()
+
+    def _close_memory(self) -> None:
+        memory, self.memory = self.memory, None
+        if memory is not None:
+            memory.close()
 
     def depart(self, has_failed: bool, seconds: float) -> None:
         """End the sessions as the process ends, for whoever has not closed this; see ``Departing``.
@@ -407,13 +423,16 @@ class Hub:
             pump.abort(AbortCode.REFUSED, "the server has no room for another session now")
 
     def _admit(self, pump: Pump[SessionMachine], hello: f.Hello) -> None:
+        seat = self._seat()
+        begun: list[Session] = []
+
         def begin(session_id: str) -> Session:
             key = self._data_key(session_id) if self.data_ports else b""
             with pump.locked() as (machine, now):
                 welcome = machine.welcome(
                     session_id, self.epoch, data_ports=self.data_ports, data_key=key, now=now
                 )
-            return Session(
+            session = Session(
                 pump,
                 session_id=session_id,
                 peer_name=hello.name,
@@ -422,9 +441,34 @@ class Hub:
                 on_closed=self._forget,
                 on_called_off=self._on_called_off,
                 traffic=self.traffic,
+                seat=seat,
             )
+            begun.append(session)
+            return session
 
-        self.registry.admit(hello, begin, self._on_session or _ignore)
+        try:
+            self.registry.admit(hello, begin, self._on_session or _ignore)
+        finally:
+            # A session that runs returns its seat by itself, also where its announcement failed.
+            if seat is not None and not set(begun) & set(self.registry.sessions):
+                seat.vacate()
+
+    def _seat(self) -> Seat | None:
+        """Reserve memory for a session's streams; None: they share none.
+
+        Raises:
+            ProtocolError: there is no room for it.
+        """
+        if (memory := self.memory) is None:
+            return None
+        if (seat := memory.seat(self.config, self.clock)) is None:
+            raise ProtocolError(
+                "the server has no memory for another client now: "
+                f"{memory.dealt_bytes} of stream.memory_bytes={memory.total_bytes} are in use, and "
+                f"each client needs {self.config.client_bytes}; try again later, or raise it",
+                code=AbortCode.REFUSED,
+            )
+        return seat
 
     def _data_key(self, session_id: str) -> bytes:
         # Derived, so that nothing has to be kept for a session; it tells nothing of other keys.

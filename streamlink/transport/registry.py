@@ -179,9 +179,11 @@ class Registry:
             _require_gone(each, hello)
         most = self._config.grpc.max_clients
         if len(self._sessions) - len(old) >= most:
+            memory = self._config.stream.memory_bytes
+            follows = bool(memory) and not self._config.is_max_clients_set
             raise _refusal(
                 f"the server is full: {len(self._sessions)} of max_clients={most} sessions are "
-                "taken"
+                "taken" + f", which follows stream.memory_bytes={memory}" * follows
             )
         return old
 

@@ -64,8 +64,8 @@ class SendPump(TransferPump[SendStream]):
             with self._lock:
                 machine = self._machine
                 while not machine.has_events:
-                    if (room := machine.writable_bytes) > 0:
-                        return machine.position, room
+                    if machine.writable_bytes > 0:
+                        return machine.ask()
                     if machine.state is State.STREAMING and machine.is_written:
                         return None
                     self._wait_alive()
@@ -176,9 +176,11 @@ class SendPump(TransferPump[SendStream]):
     def _refill(self, call: int) -> None:
         with self._lock:
             machine, supply = self._machine, self._supply
-            offset, nbytes = machine.position, machine.writable_bytes
             # A writer whose call was lost a moment ago leaves it to the next one.
-            if supply is None or nbytes == 0 or self._is_pulling or call not in self._calls:
+            if supply is None or self._is_pulling or call not in self._calls:
+                return
+            offset, nbytes = machine.ask()
+            if nbytes == 0:
                 return
             self._is_pulling = True
             # For the statistics: from here on the stream waits for the source, not for the link.

@@ -33,14 +33,14 @@ from streamlink.protocol.events import (
     RequestFailed,
     RequestReceived,
 )
-from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request, Welcome
-from streamlink.protocol.handshake import agree_open_requests
+from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport.call_places import CallPlaces
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
 from streamlink.transport.pending_reply import PendingReply as PendingReply
+from streamlink.transport.process_memory import Seat
 from streamlink.transport.pump import Pump
 from streamlink.transport.receive_pump import ReceivePump
 from streamlink.transport.send_pump import SendPump
@@ -58,14 +58,6 @@ StreamPump = SendPump | ReceivePump
 T = TypeVar("T")
 
 
-def agreed(config: LinkConfig, welcome: Welcome) -> LinkConfig:
-    """Return ``config`` with what both sides agreed on."""
-    most = agree_open_requests(config, welcome)
-    limits = config.limits.model_copy(update={"max_open_requests": most})
-    stream = config.stream.model_copy(update={"chunk_bytes": welcome.chunk_bytes})
-    return config.model_copy(update={"stream": stream, "limits": limits})
-
-
 class Session:
     """A greeted session. ``config`` carries what was agreed, so its chunk size is both sides'."""
 
@@ -80,6 +72,7 @@ class Session:
         on_closed: Callable[[Session], None] | None = None,
         on_called_off: Callable[[Session, int, str], None] | None = None,
         traffic: TrafficCounter | None = None,
+        seat: Seat | None = None,
     ) -> None:
         self.session_id = session_id
         self.peer_name = peer_name
@@ -95,6 +88,7 @@ class Session:
         self._on_closed = on_closed
         self._on_called_off = on_called_off
         self._traffic = traffic or TrafficCounter(clock=self.clock)
+        self._seat = seat  # of the memory that streams share; None: they share none
         # Lock order: this one, then the session's pump, then a stream's pump.
         self._lock = threading.Lock()
         self._pending: dict[int, PendingReply] = {}
@@ -275,6 +269,9 @@ class Session:
 
     def offer(self, pump: StreamPump) -> None:
         """Let the peer open this stream."""
+        if self._seat is not None:
+            # First: as soon as it is offered, a call may take it over and have credit promised.
+            self._seat.take(pump)
         with self._lock:
             # Under the lock that ``_end`` takes: the stream is ended there or here, never missed.
             is_over = self.closed.is_set()
@@ -303,6 +300,7 @@ class Session:
     def withdraw(self, pump: StreamPump) -> None:
         """Forget an ended stream, but for how it ended and a commit that may be repeated."""
         stream = pump.stream
+        pump.leave_memory()
         with self._lock:
             self._streams.pop(stream.stream_id, None)
             _keep(self._withdrawn, stream.stream_id, stream.ended_as, most=_REMEMBERED)
@@ -482,6 +480,8 @@ class Session:
         logger.info("the session with %s ended: %s", self.peer_name, why, extra=extra)
         for stream in streams:
             stream.abort(AbortCode.SESSION_LOST, f"the session with {self.peer_name} ended: {why}")
+        if self._seat is not None:
+            self._seat.vacate()
         if self._on_closed is not None:
             self._on_closed(self)
 

@@ -10,6 +10,7 @@ from streamlink.protocol.machine import HANDSHAKE_FRAMES
 from streamlink.protocol.receiver import ReceiveStream
 from streamlink.protocol.sender import SendStream
 from streamlink.transport.log import log_lag, log_silence
+from streamlink.transport.process_memory import Share
 from streamlink.transport.pump import Pump
 
 __all__ = ["TransferPump"]
@@ -22,10 +23,25 @@ S = TypeVar("S", SendStream, ReceiveStream)
 class TransferPump(Pump[S]):
     """The pump of one end of a stream; ``SendPump`` and ``ReceivePump`` add their direction."""
 
+    _share: Share | None = None  # None: its window is its own
+    _dealt = 0
+
     @property
     def stream(self) -> S:
         """The machine, for its facts and its snapshot ``stats``."""
         return self._machine
+
+    def share(self, share: Share) -> None:
+        """Keep within a share of the memory of this process from now on, until the stream ends."""
+        with self.locked():  # which deals at its end
+            self._share = share
+
+    def leave_memory(self) -> None:
+        """Return its share; harmless where it has none. Nothing may carry the stream any more."""
+        with self._lock:
+            share, self._share = self._share, None
+        if share is not None:
+            share.leave()
 
     def hold(self, reason: str, waiting_for: str) -> None:
         """Report to the peer that this end waits for a third party."""
@@ -36,6 +52,26 @@ class TransferPump(Pump[S]):
         # A handshake alone is none: calls that only shake hands would follow each other without a
         # pause (``reconnect``), and a data carrier that moves nothing would not be given up.
         return not isinstance(frame, HANDSHAKE_FRAMES)
+
+    def _wake(self) -> None:
+        # Each frame, each release, and each look at the clocks ends here.
+        if self._share is not None:
+            self._deal(self._share)
+        super()._wake()
+
+    def _deal(self, share: Share) -> None:
+        machine = self._machine
+        if machine.is_closed:
+            self._share = None
+            share.leave()
+            return
+        nbytes = share.settle(machine.memory_need(now=self._clock()))
+        if nbytes != self._dealt:
+            self._dealt = nbytes
+            self._use(nbytes)
+
+    def _use(self, nbytes: int) -> None:
+        self._machine.use_memory(nbytes)
 
     def _report_silence(self) -> None:
         log_silence(self._machine)

@@ -29,6 +29,7 @@ from tests.support.jobs import Job
 from tests.support.peers import (
     ODD,
     SMALL,
+    STREAM,
     WAIT,
     Array,
     Federation,
@@ -244,6 +245,18 @@ def test_the_stated_peak_grows_with_clients_and_windows_only() -> None:
         one, two, four = (job.peak_bytes(clients) for clients in (1, 2, 4))
     assert four - two == 2 * (two - one)
     assert two - one >= 2 * SMALL.stream.stream_bytes
+
+
+def test_the_stated_peak_holds_one_shared_memory_however_many_clients_there_are() -> None:
+    memory = 64 << 20
+    config = LinkConfig(stream={**STREAM.model_dump(), "memory_bytes": memory})
+    with Federation() as ours, Federation(config) as shared:
+        each_its_own, one = (
+            ScatterAndGather(each.server, MemoryStore(initial())) for each in (ours, shared)
+        )
+    for clients in (1, 2, 300):
+        windows = 2 * clients * SMALL.stream.stream_bytes
+        assert one.peak_bytes(clients) == each_its_own.peak_bytes(clients) - windows + memory
 
 
 @pytest.mark.parametrize("which", ["store", "spool", "ledger"])

@@ -75,3 +75,37 @@ except TooFewDescriptors as error:
     )
     assert said.startswith("max_clients=100 needs ")
     assert "this process may have 256 (RLIMIT_NOFILE); raise it with `ulimit -n`, or Limit" in said
+
+
+SHARED = """
+from streamlink.transport.budget import with_room
+
+def admitted(memory, **grpc):
+    config = LinkConfig(stream={"memory_bytes": memory}, grpc=grpc)
+    server = Server("127.0.0.1:0", config)
+    assert server.config.grpc.max_clients == with_room(config).grpc.max_clients
+    assert server.config.is_max_clients_set == bool(grpc)
+    return server.config.grpc.max_clients
+
+"""
+
+
+def test_unless_set_the_clients_follow_a_shared_memory_and_the_descriptors() -> None:
+    said = run_with_few_files(
+        ASK
+        + SHARED
+        + """
+print(admitted("8MiB"), admitted("8MiB", max_clients=3), admitted(0))
+many = admitted("32GiB")
+print(150 < many < 200, budget_for(config(many)).strangers)
+with Server("127.0.0.1:0", LinkConfig(stream={"memory_bytes": "32GiB"})):
+    print("listens")
+""",
+        soft=4096,
+    )
+    assert said == "9 3 16\nTrue 256\nlistens\n"
+
+
+def test_with_few_descriptors_a_shared_memory_admits_no_fewer_clients_than_none() -> None:
+    said = run_with_few_files(ASK + SHARED + "print(admitted('1GiB'), admitted(0))", soft=256)
+    assert said == "16 16\n"

@@ -69,3 +69,17 @@ def test_readers_of_several_lanes_never_get_the_same_memory() -> None:
     for each in readers:
         each.join()
     assert not wrong
+
+
+def test_no_more_is_kept_for_later_than_it_may() -> None:
+    buffers = Buffers()
+    views = [buffers.take(4096) for _ in range(4)]
+    kept = [weakref.ref(np.asarray(view.obj).base) for view in views]
+    buffers.keep(2 * 4096)
+    views.clear()
+    assert sum(each() is not None for each in kept) == 2
+    buffers.keep(4096)
+    assert sum(each() is not None for each in kept) == 1
+    buffers.keep(0)
+    assert sum(each() is not None for each in kept) == 0
+    assert len(buffers.take(4096)) == 4096

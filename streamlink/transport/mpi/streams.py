@@ -37,7 +37,6 @@ class StreamCall:
     def __init__(self, call: MpiCall, wire: TransferWire, count: WireCount) -> None:
         self._call, self._wire, self._count = call, wire, count
         self._decode = decoder(wire, count)
-        self._buffers = Buffers()
 
     def send(self, frames: Iterable[f.Frame]) -> None:
         """Send all ``frames``; stop early where the call ends."""
@@ -83,6 +82,9 @@ class StreamCall:
         if body.kind is not Kind.BODY or body.arrival.nbytes != nbytes:
             raise DamagedFrame(f"a payload of {body.arrival.nbytes} bytes where {nbytes} were due")
         # Not before the payload has come: until then its place may be another call's.
-        place = pump.place(header, number) if isinstance(pump, LendingPump) else None
-        into = self._buffers.take(nbytes) if place is None else place
+        receiving = pump if isinstance(pump, LendingPump) else None
+        place = receiving.place(header, number) if receiving else None
+        # Where a chunk comes to an end that sends, nothing is kept: its machine will refuse it.
+        buffers = receiving.buffers if receiving else Buffers()
+        into = buffers.take(nbytes) if place is None else place
         return Apart(header, digest, self._call.content(body, into), place is not None)
