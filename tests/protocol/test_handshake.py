@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from streamlink.config import LinkConfig
 from streamlink.errors import FrameTooLarge, ProtocolError, RemoteProtocolError
-from streamlink.protocol.frames import Accept, Attempt, Open, SpecPage, Update
-from streamlink.protocol.handshake import SendHandshake, SpecPages, name_fault
+from streamlink.protocol.frames import Accept, Attempt, Open, SpecPage, Update, Welcome
+from streamlink.protocol.handshake import SendHandshake, SpecPages, agreed, name_fault
 from streamlink.protocol.limits import MAX_PAGE_BYTES, PAGE_OVERHEAD_BYTES, SMALLEST_CHUNK_BYTES
 from tests.support.machines import KiB, an_open
 
@@ -36,6 +37,16 @@ def test_each_call_announces_the_same_and_whether_it_is_the_first() -> None:
         1, Attempt("job", 1, 1), SIZE, b"spec", 2, 8 * KiB, Update(), is_resumed=False
     )
     assert handshake.open(is_resumed=True).is_resumed
+
+
+@pytest.mark.parametrize(("theirs", "most"), [(0, 64), (5, 5), (100, 64)])
+def test_a_session_goes_by_the_chunks_of_the_welcome_and_the_fewer_requests(
+    theirs: int, most: int
+) -> None:
+    welcome = Welcome(1, "id", "epoch", 4 * KiB, 30.0, max_open_requests=theirs)
+    config = agreed(LinkConfig(), welcome)
+    assert config.stream.chunk_bytes == 4 * KiB
+    assert config.limits.max_open_requests == most
 
 
 def test_the_description_can_be_let_go_of() -> None:

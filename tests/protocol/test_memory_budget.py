@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from streamlink.protocol.memory_budget import MemoryBudget, Need, NoPlace
+from tests.support.shared_memory import watched_deals
 
 TOTAL = 1000
 PLACES = ((2, 30), (3, 5))
@@ -210,6 +211,18 @@ def test_a_seat_is_free_once_its_last_stream_has_left() -> None:
     budget.leave("stream of a")
     assert budget.dealt_bytes == 0
     budget.vacate("a")  # harmless
+
+
+def test_a_hook_of_tests_sees_each_deal() -> None:
+    with watched_deals() as deals:
+        budget = seated("a")
+        budget.settle("stream of a", Need(100, 0))
+        budget.settle("stream of a", Need(100, 100))
+        budget.settle("stream of a", Need(100, 500))  # more than it has
+        budget.leave("stream of a")
+    assert deals.faults == [f"holds 500 of {deals.most['stream of a']} bytes"]
+    assert deals.gone == {"stream of a"}
+    assert deals.peak_bytes > RESERVE + 70
 
 
 def test_what_is_impossible_is_refused() -> None:
