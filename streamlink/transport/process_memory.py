@@ -59,14 +59,21 @@ class ProcessMemory:
         with self.dealing() as budget:
             budget.claim(seat, config.places)
             self._waiting.add(seat)
-        if seat.is_here.wait(ROOM_SECONDS):
+        try:
+            has_come = seat.is_here.wait(ROOM_SECONDS)
+        except BaseException:  # an interrupt: nobody else knows of the seat
+            seat.vacate()
+            raise
+        if has_come:
             return seat
+        seat.vacate()
+        return None
+
+    def vacate(self, seat: Seat) -> None:
+        """Return a seat, or wait for it no more."""
         with self.dealing() as budget:
-            if budget.has(seat):  # just now
-                return seat
             budget.vacate(seat)
             self._waiting.discard(seat)
-        return None
 
     def expect(self, config: LinkConfig) -> None:
         """Keep room for the clients of a server, but never more than half of the memory."""
@@ -124,8 +131,7 @@ class Seat:
     def vacate(self) -> None:
         """Return it, once its last stream has left. Harmless when called twice."""
         self._is_vacated = True
-        with self._memory.dealing() as budget:
-            budget.vacate(self)
+        self._memory.vacate(self)
 
 
 class Share:

@@ -96,6 +96,27 @@ def test_a_seat_for_which_there_is_no_room_is_given_up_after_a_while() -> None:
     memory.close()
 
 
+def test_a_seat_whose_wait_is_interrupted_is_given_up() -> None:
+    memory = open_memory(settings(2))
+    assert memory is not None
+    seats = [memory.seat(settings(2), running_time) for _ in range(2)]
+
+    def interrupt(seconds: float) -> bool:
+        raise KeyboardInterrupt
+
+    clock = VirtualClock()
+    event = clock.event()
+    event.wait = interrupt  # type: ignore[assignment, method-assign]
+    clock.event = lambda: event  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        memory.seat(settings(2), clock)
+    for each in seats:
+        assert each is not None
+        each.vacate()
+    assert memory.dealt_bytes == 0
+    memory.close()
+
+
 def test_streams_have_the_places_of_their_seat_and_return_what_they_had() -> None:
     config = settings(8)
     memory = open_memory(config)
