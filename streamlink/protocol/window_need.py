@@ -17,7 +17,7 @@ from streamlink.protocol.flow_control import QUEUE_SECONDS
 __all__ = ["IDLE_SECONDS", "WindowNeed"]
 
 IDLE_SECONDS = 1.0
-"""A stream that nothing moves on for so long needs its minimum only."""
+"""A stream that nothing moves on for so long needs its minimum only (seconds)."""
 
 _SAMPLES = 4
 
@@ -57,7 +57,8 @@ class WindowNeed:
     def window_bytes(self, consumed: int, *, now: float) -> int:
         """Return what the stream needs now, given what its sink has consumed; 0: it is idle."""
         self._sample(consumed, now)
-        if now - self._moved_at > IDLE_SECONDS:
+        # On a long line a small window arrives in bursts, with a round trip of silence in between.
+        if now - self._moved_at > max(IDLE_SECONDS, 3 * self.round_trip):
             self._rates.clear()
             return 0
         rate = max(self._rates, default=0.0)

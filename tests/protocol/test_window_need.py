@@ -64,6 +64,15 @@ def test_a_stream_on_which_nothing_arrives_needs_nothing_and_begins_again() -> N
     assert need.window_bytes(consumed + 1, now=now + 5) == CONFIG.initial_window_bytes
 
 
+def test_the_silence_of_a_long_round_trip_is_not_idleness() -> None:
+    need = WindowNeed(CONFIG, consumed=0, now=0.0)
+    now = moving(need, rate=1 * MiB, round_trip=2.0, seconds=20.0)
+    wanted = need.window_bytes(int(MiB * now), now=now)
+    assert wanted > 4 * MiB
+    assert need.window_bytes(int(MiB * now), now=now + 5.0) > CONFIG.initial_window_bytes
+    assert need.window_bytes(int(MiB * now), now=now + 6.1) == 0
+
+
 def test_a_slow_reader_needs_no_more_however_fast_bytes_arrive() -> None:
     need = WindowNeed(CONFIG, consumed=0, now=0.0)
     for step in range(1, 30):
