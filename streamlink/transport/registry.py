@@ -183,7 +183,9 @@ class Registry:
             follows = bool(memory) and not self._config.is_max_clients_set
             raise _refusal(
                 f"the server is full: {len(self._sessions)} of max_clients={most} sessions are "
-                "taken" + f", which follows stream.memory_bytes={memory}" * follows
+                "taken"
+                + f", which follows stream.memory_bytes={memory} and the descriptor limit"
+                * follows
             )
         return old
 
