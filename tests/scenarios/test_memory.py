@@ -54,6 +54,23 @@ def test_a_servers_memory_stays_within_what_it_states(processes: Processes, tmp_
     assert report["stated_peak"] < 4 * MODEL_BYTES  # else the bound would say nothing
 
 
+@pytest.mark.processes
+def test_a_server_with_one_memory_for_all_streams_stays_within_it_however_many_clients_there_are(
+    processes: Processes, tmp_path: Path
+) -> None:
+    spec, clients = float_spec(MODEL_BYTES // 32), 12
+    store = sl.open_store(tmp_path / "model", "none")
+    sl.copy_model(pattern_model(spec), store.begin(spec))
+    before = sl.digest_of(store.open())
+    server = processes.start("server", clients, clients, tmp_path / "model", "12MiB")
+    processes.start("echoes", fact(server, "port"), clients)
+    report = fact(server, "contributors")
+    assert fact(server, "digest") == before
+    assert report["peak_over_base"] <= report["stated_peak"]
+    # Less than their windows alone, if each stream had its own.
+    assert report["stated_peak"] < 2 * clients * NARROW.stream.stream_bytes
+
+
 def test_the_stated_memory_does_not_depend_on_the_model() -> None:
     with sl.Server("127.0.0.1:0", NARROW) as server:
         stated = {

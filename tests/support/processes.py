@@ -38,10 +38,14 @@ def tell(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def serve(store: sl.ModelStore, clients: int, rules: sl.RoundConfig) -> None:
-    """Run one round for so many clients and tell what came of it."""
+def serve(store: sl.ModelStore, clients: int, rules: sl.RoundConfig, memory: str = "0") -> None:
+    """Run one round for so many clients and tell what came of it.
+
+    ``memory`` is what all streams share; 0: each has its own.
+    """
     base = psutil.Process().memory_info().rss
-    with sl.Server("127.0.0.1:0", NARROW) as server:
+    stream = {**NARROW.stream.model_dump(), "memory_bytes": memory}
+    with sl.Server("127.0.0.1:0", sl.LinkConfig(stream=stream, timeouts=NARROW.timeouts)) as server:
         tell(port=server.port)
         server.wait_for_peers(clients, WAIT)
         job = sl.ScatterAndGather(server, store, rules)
@@ -56,14 +60,14 @@ def serve(store: sl.ModelStore, clients: int, rules: sl.RoundConfig) -> None:
     tell(digest=sl.digest_of(store.open()))
 
 
-def server(clients: str, min_clients: str, place: str) -> None:
+def server(clients: str, min_clients: str, place: str, memory: str = "0") -> None:
     """Serve ``ODD`` from memory, or, with a place, what lies in a store there."""
     sl.tune_allocator()
     rules = sl.RoundConfig(
         min_clients=int(min_clients), num_rounds=1, wait_time_after_min_received=0.2
     )
     store = sl.open_store(place, "none") if place else MemoryStore(initial(ODD))
-    serve(store, int(clients), rules)
+    serve(store, int(clients), rules, memory)
 
 
 def client(port: str, number: str, stops_at: str) -> None:
