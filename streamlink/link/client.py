@@ -103,12 +103,14 @@ class ClientLink(Closing):
         streamlink, such as while the server is not up yet.
 
         Raises:
-            ConnectFailed: nobody answers at the address within ``connect_timeout``.
+            ConnectFailed: nobody answers at the address within ``connect_timeout``, or other
+                sessions of this process have all of ``memory_bytes``.
             StreamAborted: the server refused us; its reason says why.
             AuthenticationFailed: one end does not accept the other's certificate, token or name.
             SecurityError: plain text would leave this machine unasked, or a certificate is no good.
             Cancelled: ``cancel`` was, before there was a session.
             RuntimeError: this client was closed.
+            ValueError: another server or client of this process has another ``memory_bytes``.
         """
         if self._is_closing.is_set():
             raise RuntimeError(f"the client {self._name!r} was closed; make another one")

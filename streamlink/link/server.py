@@ -112,6 +112,7 @@ class Server:
             AddressInUse: the address is taken.
             SecurityError: plain text would leave this machine unasked, or a certificate is no good.
             TooFewDescriptors: the settings cannot work with so few as this process may have.
+            ValueError: another server or client of this process has another ``memory_bytes``.
             RuntimeError: this server was closed.
         """
         self._hub.listen()
