@@ -32,8 +32,6 @@ class LendingPump(TransferPump[ReceiveStream]):
 
     def __init__(self, machine: ReceiveStream, *, clock: Clock) -> None:
         super().__init__(machine, clock=clock)
-        self.buffers = Buffers()
-        """Memory for payloads that the sink has no place for, of all calls."""
         self._lend: Lend | None = None
         self.buffers = Buffers()
         """For payloads that are read elsewhere, whichever call brings them."""
@@ -86,8 +84,6 @@ class LendingPump(TransferPump[ReceiveStream]):
         super().detach(call)
         with self._lock:
             self._give_back(call)
-            if self._machine.is_closed:  # it may be kept for a commit that has to be repeated
-                self.buffers.keep(0)
 
     def _use(self, nbytes: int) -> None:
         super()._use(nbytes)
