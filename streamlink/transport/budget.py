@@ -17,6 +17,8 @@ __all__ = ["Budget", "budget_for", "with_room"]
 
 _WANTED = 65_536  # beyond that more descriptors are of no use to anybody
 _CONNECTIONS_PER_CLIENT = 4  # session and models; and the two before, not yet known to be dead
+_DATA_CONNECTIONS_PER_CLIENT = 2  # a model that comes and one that goes, each over its first lane
+_DATA_STRANGERS = 64  # connections to a data port that have proven nothing, at most
 _OF_GRPC = 16  # what it opens for itself when it begins to listen
 _FEWEST_STRANGERS = 16
 _WITHOUT_MEMORY = GrpcConfig().max_clients
@@ -49,14 +51,14 @@ def budget_for(config: LinkConfig) -> Budget:
     limit = raise_limit(_WANTED)
     used = in_use() + _OF_GRPC
     known = clients * _CONNECTIONS_PER_CLIENT
-    lanes = clients * config.stream.client_lanes  # gRPC, which the other counts are for, has none
-    room = limit - used - known - lanes
-    files = _FILES + clients * _FILES_PER_CLIENT
+    data = clients * _data_connections(config)
+    room = limit - used - known - data
     # Files come first: strangers get what is left, and only their fewest where nothing is.
-    strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, room - files))
+    left = room - _FILES - clients * _FILES_PER_CLIENT - _data_strangers(config)
+    strangers = min(config.limits.max_unknown_connections, max(_FEWEST_STRANGERS, left))
     fewest = _FEWEST_FILES + clients * _FEWEST_FILES_PER_CLIENT
     if room - strangers < fewest:
-        needed = used + known + lanes + strangers + fewest
+        needed = used + known + data + strangers + fewest
         raise TooFewDescriptors(
             f"max_clients={clients} needs {needed} file descriptors and this process may have "
             f"{limit} (RLIMIT_NOFILE); {HOW_TO_RAISE}, or admit fewer clients"
@@ -72,12 +74,25 @@ def with_room(config: LinkConfig) -> LinkConfig:
     if not config.stream.memory_bytes or config.is_max_clients_set:
         return config
     free = raise_limit(_WANTED) - in_use() - _OF_GRPC
-    in_comfort = (free - config.limits.max_unknown_connections - _FILES) // (
-        _CONNECTIONS_PER_CLIENT + _FILES_PER_CLIENT
-    )
-    at_all = (free - _FEWEST_STRANGERS - _FEWEST_FILES) // (
-        _CONNECTIONS_PER_CLIENT + _FEWEST_FILES_PER_CLIENT
-    )
+    strangers = config.limits.max_unknown_connections + _data_strangers(config)
+    connections = _CONNECTIONS_PER_CLIENT + _data_connections(config)
+    in_comfort = (free - strangers - _FILES) // (connections + _FILES_PER_CLIENT)
+    at_all = (free - _FEWEST_STRANGERS - _FEWEST_FILES) // (connections + _FEWEST_FILES_PER_CLIENT)
     # With few descriptors a server still admits what it would without a shared memory.
     most = max(in_comfort, min(at_all, _WITHOUT_MEMORY), 1)
     return config.admitting(min(config.grpc.max_clients, most))
+
+
+def _data_connections(config: LinkConfig) -> int:
+    """Return how many connections a client may have to the data port."""
+    if not _has_data_port(config):
+        return 0
+    return _DATA_CONNECTIONS_PER_CLIENT + config.stream.client_lanes
+
+
+def _data_strangers(config: LinkConfig) -> int:
+    return _DATA_STRANGERS if _has_data_port(config) else 0
+
+
+def _has_data_port(config: LinkConfig) -> bool:
+    return "none" not in config.stream.data_listen

@@ -49,6 +49,19 @@ print(found.strangers, {files} - found.connections)
     assert left >= 32 + 4 * clients
 
 
+def test_connections_to_the_data_port_are_counted_where_there_is_one() -> None:
+    said = run_with_few_files(
+        ASK
+        + """
+beside = config(16)
+alone = beside.model_copy(update={"stream": StreamConfig(data_listen="none")})
+print(budget_for(alone).strangers - budget_for(beside).strangers)
+""",
+        soft=600,
+    )
+    assert int(said) == 16 * 2 + 64
+
+
 def test_the_lanes_of_all_clients_are_counted() -> None:
     said = run_with_few_files(
         ASK
@@ -57,7 +70,7 @@ few = config(16)
 many = few.model_copy(update={"stream": StreamConfig(max_lanes=4)})
 print(budget_for(few).strangers - budget_for(many).strangers)
 """,
-        soft=600,
+        soft=700,
     )
     assert int(said) == 16 * 2 * 3
 
