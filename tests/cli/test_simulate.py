@@ -219,10 +219,6 @@ def test_a_client_that_cannot_begin_ends_the_job_at_once(place: Path, fill: Fill
             ["--set", "grpc.max_clients=1"],
             "grpc.max_clients is 1, and there are 2",
         ),
-        (
-            ["--set", "stream.memory_bytes=2MiB", "--set", "rounds.min_clients=1"],
-            "(2097152) is enough for 1 clients, and there are 2 (--clients); set it to 2359296 or",
-        ),
         (["--store", "elsewhere"], "elsewhere: there is no model here"),
         (["--task", "tasks.py:absent"], "tasks.py has no function 'absent'"),
         (["--set", "rounds.min_client=3"], "did you mean rounds.min_clients?"),
