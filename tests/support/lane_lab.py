@@ -41,9 +41,11 @@ Carry = Callable[[SendPump | ReceivePump, int], None]
 """``carry(pump, stream_id)`` has the client's end of a stream carried from now on."""
 
 
-def with_lanes(lanes: int, *, most: int = 4, call_timeout: float = 20.0) -> LinkConfig:
+def with_lanes(
+    lanes: int, *, most: int = 4, call_timeout: float = 20.0, **stream: Any
+) -> LinkConfig:
     """Return small settings for so many connections; 0: as many as make a stream faster."""
-    return config(stream={"lanes": lanes, "max_lanes": most}, call_timeout=call_timeout)
+    return config(stream={"lanes": lanes, "max_lanes": most, **stream}, call_timeout=call_timeout)
 
 
 class LaneLab:

@@ -26,7 +26,9 @@ from streamlink.transport.traffic import WireCount
 from streamlink.transport.wire import TransferWire
 from tests.support.lane_lab import SPEC, LaneLab, with_lanes
 from tests.support.peers import SMALL, WAIT, until
+from tests.support.shared_memory import watched_deals
 
+KiB = 1 << 10
 both_ways = pytest.mark.parametrize("direction", ["up", "down"])
 
 
@@ -40,6 +42,16 @@ def test_a_model_arrives_whole_over_so_many_connections(direction: str, lanes: i
     assert stats.resumes == 0
     # Which lane has how much of it is for the threads of this machine to decide.
     assert sum(map(moved.payload, moved.lines)) > SPEC.nbytes
+
+
+@both_ways
+def test_lanes_share_what_their_stream_has_of_a_small_memory(direction: str) -> None:
+    with watched_deals() as deals:
+        with LaneLab(with_lanes(4, memory_bytes=288 * KiB)) as lab:  # its two ends need 272
+            moved = lab.move(direction)
+            moved.wait_lanes(4)
+            assert moved.finish().resumes == 0
+    deals.assert_kept(288 * KiB)
 
 
 @both_ways
