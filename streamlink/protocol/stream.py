@@ -103,7 +103,10 @@ class StreamMachine(Machine):
         """Process one frame from the peer. A frame the state does not allow ends the machine."""
         if (on := self._channels.get(channel)) is None:
             return  # the channel was closed: what it still brings is sent again on another
-        self._channel, self._heard = on, channel
+        self._channel = on
+        if not self.is_closed:
+            # Not after the end: the last words would move, perhaps to where nobody writes any more.
+            self._heard = channel
         # Kept, since processing the frame may end the silence or begin another.
         silent_since = self._silent_since
         is_handshake = isinstance(frame, HANDSHAKE_FRAMES)

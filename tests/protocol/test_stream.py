@@ -254,6 +254,14 @@ def receiver_with_two_lanes() -> ReceiveStream:
     return receiver
 
 
+def bring_the_rest(receiver: ReceiveStream) -> None:
+    """Let channel 1 bring all chunks but the first."""
+    for number in range(1, 16):
+        receiver.receive(a_chunk(number), now=0.0, channel=1)
+        receiver.release(4 * KiB, now=0.0)
+        receiver.frames_to_send(now=0.0, channel=1)
+
+
 def test_acks_leave_over_the_channel_that_brings_something() -> None:
     receiver = receiver_with_two_lanes()
     assert not receiver.has_frames(0)  # it may be dead without either end knowing
@@ -278,10 +286,7 @@ def test_acks_that_overtake_each_other_take_nothing_back() -> None:
 
 def test_what_a_channel_brings_after_the_sender_gave_it_up_changes_nothing() -> None:
     receiver = receiver_with_two_lanes()
-    for number in range(1, 16):
-        receiver.receive(a_chunk(number), now=0.0, channel=1)
-        receiver.release(4 * KiB, now=0.0)
-        receiver.frames_to_send(now=0.0, channel=1)
+    bring_the_rest(receiver)
     finish = Finish(64 * KiB, "digest")
     receiver.receive(a_chunk(0, sequence=0), now=0.0, channel=0)
     receiver.receive(finish, now=0.0, channel=1)
@@ -330,6 +335,18 @@ def test_a_failure_is_said_over_a_channel_that_is_left() -> None:
     sender.detach(now=0.0)
     sender.handle_timer(now=1e6)
     assert the(Abort, sender.frames_to_send(now=1e6, channel=1)).reason
+
+
+def test_last_words_stay_with_their_channel_whatever_another_still_brings() -> None:
+    receiver = receiver_with_two_lanes()
+    receiver.attach(now=0.0, channel=2)  # its open is on its way until all is over
+    bring_the_rest(receiver)
+    receiver.receive(Finish(64 * KiB, "digest"), now=0.0, channel=1)
+    receiver.commit("digest")
+    # From here on the writers of the others leave: they have nothing to say, and the end is known.
+    receiver.receive(an_open(), now=0.0, channel=2)
+    assert not any(map(receiver.has_frames, (0, 2)))
+    the(Commit, receiver.frames_to_send(now=0.0, channel=1))
 
 
 def test_what_a_closed_channel_still_brings_is_ignored() -> None:
