@@ -119,7 +119,13 @@ class Bundle:
                 return  # it was dialed for too long; the stream may be carried by another bundle
             self._is_dialing = self._is_dialing and not is_lane
             self._carrying.append(connection)
-        end = carry_over(call, connection, self._most, is_lane=is_lane)
+        end = CallEnd.BROKEN
+        try:
+            end = carry_over(call, connection, self._most, is_lane=is_lane)
+        finally:  # whatever comes of it: ``carry`` waits for it
+            self._note_over(connection, end)
+
+    def _note_over(self, connection: Socket, end: CallEnd) -> None:
         with self._changed:
             self._carrying.remove(connection)
             # The server ends a call in order only where the stream has ended: one is enough.
@@ -150,11 +156,13 @@ class Bundle:
                     return
                 received, lanes = self._pump.stream.received, len(self._lasting())
                 wanted = self._rule.wanted(received, lanes=lanes, now=self._clock())
+                # In the same look: else the one that is dialed might be neither here nor there.
+                is_dialing = self._is_dialing
             if self._pump.is_closed:
                 return
             if lanes > wanted:
                 self._close_one()
-            elif lanes < wanted and not self._is_dialing:
+            elif lanes < wanted and not is_dialing:
                 self._open_one()
 
     def _close_one(self) -> None:
