@@ -25,6 +25,9 @@ class Line:
         self._threads = [
             threading.Thread(target=each, daemon=True) for each in (self._up, self._down)
         ]
+
+    def begin(self) -> None:
+        """Forward what comes from now on."""
         for each in self._threads:
             each.start()
 
@@ -43,7 +46,8 @@ class Line:
         """End it, and wait until nobody uses it."""
         self.cut()
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():  # else it has ended, or was not begun
+                thread.join()
         self._near.close()
         self._far.close()
 
@@ -94,4 +98,6 @@ class LaneProxy:
         with suppress(OSError):
             while True:
                 near, _ = self._door.accept()
-                self.lines.append(Line(near, socket.create_connection(self._target)))
+                line = Line(near, socket.create_connection(self._target))
+                self.lines.append(line)  # first: what it carries may be asked for at once
+                line.begin()
