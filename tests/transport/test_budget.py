@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamlink.transport.tcp.listener import MOST_STRANGERS
 from tests.support.few_files import run_with_few_files
 
 pytestmark = pytest.mark.processes
@@ -59,7 +60,7 @@ print(budget_for(alone).strangers - budget_for(beside).strangers)
 """,
         soft=600,
     )
-    assert int(said) == 16 * 2 + 64
+    assert int(said) == 16 * 2 + MOST_STRANGERS
 
 
 def test_the_lanes_of_all_clients_are_counted() -> None:
@@ -117,6 +118,30 @@ with Server("127.0.0.1:0", LinkConfig(stream={"memory_bytes": "32GiB"})):
         soft=4096,
     )
     assert said == "9 3 16\nTrue 256\nlistens\n"
+
+
+@pytest.mark.parametrize(
+    ("stream", "connections"),
+    [('data_listen="none"', 0), ("max_lanes=1", 2), ("max_lanes=4", 8)],
+)
+def test_clients_that_follow_a_shared_memory_are_as_many_as_have_room_with_their_lanes(
+    stream: str, connections: int
+) -> None:
+    said = run_with_few_files(
+        ASK
+        + SHARED
+        + f"""
+config = LinkConfig(stream=StreamConfig(memory_bytes="32GiB", {stream}))
+print(with_room(config).grpc.max_clients, budget_for(with_room(config)).strangers)
+""",
+        soft=4096,
+    )
+    clients, strangers = map(int, said.split())
+    # Four connections to the port of gRPC and 16 files each, beside all strangers and 64 files.
+    fixed = 256 + 64 + MOST_STRANGERS * bool(connections)
+    each = 4 + 16 + connections
+    assert 0 <= 4096 - fixed - clients * each < each + 64, "64: what the process has open"
+    assert strangers == 256
 
 
 def test_with_few_descriptors_a_shared_memory_admits_no_fewer_clients_than_none() -> None:
