@@ -187,7 +187,8 @@ class Bundle:
         try:
             with self._dial() as connection:
                 self._carry_over(connection, call, is_lane=True)
-        except (OSError, EOFError, NotProven) as error:
+        # The last: no thread to limit its time.
+        except (OSError, EOFError, NotProven, RuntimeError) as error:
             logger.debug("no further connection for %s: %s", self._pump.stream.name, error)
             self._give_up_dialing()
 
