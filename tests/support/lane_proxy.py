@@ -31,6 +31,11 @@ class Line:
         for each in self._threads:
             each.start()
 
+    @property
+    def is_live(self) -> bool:
+        """Whether neither end has closed it."""
+        return all(each.is_alive() for each in self._threads)
+
     def stall(self) -> None:
         """Forward nothing more, and say so to nobody."""
         self._flows.clear()
