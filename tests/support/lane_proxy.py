@@ -82,7 +82,8 @@ class LaneProxy:
         self.port: int = self._door.getsockname()[1]
         self.lines: list[Line] = []
         """In the order in which they came, those that have ended included."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -96,6 +97,7 @@ class LaneProxy:
         with suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()
+        self._thread.join()  # no line comes after that
         for each in self.lines:
             each.close()
 
@@ -103,6 +105,13 @@ class LaneProxy:
         with suppress(OSError):
             while True:
                 near, _ = self._door.accept()
-                line = Line(near, socket.create_connection(self._target))
+                line = Line(near, self._connected(near))
                 self.lines.append(line)  # first: what it carries may be asked for at once
                 line.begin()
+
+    def _connected(self, near: socket.socket) -> socket.socket:
+        try:
+            return socket.create_connection(self._target)
+        except OSError:  # who listened there has left
+            near.close()
+            raise
