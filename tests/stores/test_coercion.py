@@ -201,7 +201,11 @@ def test_what_cannot_be_filled_is_refused_in_words(what: Any, said: str) -> None
 
 def test_a_path_becomes_the_store_that_it_names(tmp_path: Path) -> None:
     save(CompressedStore(tmp_path / "b.slz", reserve_bytes=0), pattern_model(SPEC))
-    kinds = {"a": SafetensorsStore, "a.slz": CompressedStore, "b": CompressedStore}
+    kinds: dict[str, type] = {
+        "a": SafetensorsStore,
+        "a.slz": CompressedStore,
+        "b": CompressedStore,
+    }
     for as_anything in (as_store, as_target):
         assert {name: type(as_anything(tmp_path / name)) for name in kinds} == kinds
     assert {path.name for path in tmp_path.iterdir()} == {"b.slz"}  # nothing was made
