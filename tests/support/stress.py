@@ -1,8 +1,8 @@
 """``make test-stress``: the process tests again and again, beside processes that use all cores.
 
 ``python -m tests.support.stress --runs 20`` runs each of them until it has run so often. One pytest
-repeats all of them a few times: to start it, and to wait for the last tests of a round while most
-workers are idle, takes a good part of a round. It may be interrupted at any time, and goes on where
+repeats each a few times: to start it, and to wait for the last tests while most workers are idle,
+takes a good part of its time. It may be interrupted at any time, and goes on where
 it was: each result is a line of ``results.jsonl``, written when it is known. What a failed run
 printed is kept beside it. With ``--summary FILE`` it goes on from a summary of such results, on a
 machine that has none, and writes it anew at its end: a line for each test, commit and version of
@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -62,14 +62,14 @@ class Tally:
                 tally.failures[result["test"]] += result["failures"]
         return tally
 
-    def due(self, tests: Sequence[str], runs: int) -> list[str]:
-        """Return those that have run less than ``runs`` times; those that have run least, first."""
-        left = [test for test in tests if self.runs[test] < runs]
-        return sorted(left, key=lambda test: self.runs[test])
+    def due(self, tests: Sequence[str], runs: int) -> dict[str, int]:
+        """Return how often each test is to run now, those that have run least first.
 
-    def rounds(self, due: Sequence[str], runs: int) -> int:
-        """Return how often all of ``due`` may run before one of them has run ``runs`` times."""
-        return min(_ROUNDS, *(runs - self.runs[test] for test in due))
+        None of them more often than a process of pytest should live, or than ``runs`` times in all.
+        """
+        left = [test for test in tests if self.runs[test] < runs]
+        left.sort(key=lambda test: self.runs[test])
+        return {test: min(_ROUNDS, runs - self.runs[test]) for test in left}
 
 
 class Keeper:
@@ -111,7 +111,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Repeat all tests, round after round, each with the time limit of this run."""
     for item in items:
         item.own_markers = [each for each in item.own_markers if each.name != "timeout"]
-    items[:] = items * int(os.environ[_REPEATED])
+    times = json.loads(Path(os.environ[_REPEATED]).read_text("utf-8"))
+    items[:] = [each for turn in range(_ROUNDS) for each in items if turn < times[each.nodeid]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -149,8 +150,7 @@ def run(
     tests = _collected(select, root)
     with _busy(busy):
         while due := (before := Tally.read(folder, root)).due(tests, runs):
-            # All of them, also those that an interrupted run has had: few would leave workers idle.
-            _run_all(folder, due, before.rounds(due, runs), workers, root)
+            _run_all(folder, due, workers, root)
             if Tally.read(folder, root).runs.total() == before.runs.total():
                 raise RuntimeError("pytest has run none of the tests; see what it printed")
     tally, known = Tally.read(folder, root), set(tests)
@@ -211,7 +211,9 @@ def _collected(select: Sequence[str], root: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
-def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root: Path) -> None:
+def _run_all(folder: Path, due: Mapping[str, int], workers: int, root: Path) -> None:
+    times = (folder / "due.json").absolute()
+    times.write_text(json.dumps(due), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", _PLUGIN]
     command += [
         "-o",
@@ -219,9 +221,9 @@ def _run_all(folder: Path, tests: Sequence[str], rounds: int, workers: int, root
         "-o",
         "faulthandler_timeout=1190",
     ]  # far slower, no hang
-    env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(rounds)}
+    env = {**environment(), _KEPT_IN: str(folder.absolute()), _REPEATED: str(times)}
     env[WAIT_SETTING] = "240"
-    subprocess.run([*command, "-n", str(workers), *tests], env=env, check=False, cwd=root)
+    subprocess.run([*command, "-n", str(workers), *due], env=env, check=False, cwd=root)
 
 
 @contextmanager
