@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from benchmarks.closing import Closing
 from streamlink.clock import running_time
 from streamlink.config import LinkConfig
 from streamlink.link.receive_model import receive_model
@@ -48,7 +48,7 @@ def with_lanes(
     return config(stream={"lanes": lanes, "max_lanes": most, **stream}, call_timeout=call_timeout)
 
 
-class LaneLab:
+class LaneLab(Closing):
     """Both ends in this process. All end with it.
 
     Args:
@@ -89,15 +89,8 @@ class LaneLab:
             self.near.session_id, self.hub.epoch, self.hub.data_key(self.near.session_id)
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End it."""
         self.dialer.close()
         self.hub.close(has_failed=True)
         self._stack.close()

@@ -6,8 +6,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from benchmarks.closing import Closing
 
 __all__ = ["LaneProxy", "Line"]
 
@@ -73,7 +73,7 @@ class Line:
             target.shutdown(socket.SHUT_WR)
 
 
-class LaneProxy:
+class LaneProxy(Closing):
     """Listens on a free port and carries each connection to ``port`` of this machine."""
 
     def __init__(self, port: int) -> None:
@@ -85,15 +85,8 @@ class LaneProxy:
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End it and every line."""
         with suppress(OSError):
             self._door.shutdown(socket.SHUT_RDWR)
         self._door.close()

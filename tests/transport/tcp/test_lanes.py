@@ -152,7 +152,7 @@ def test_lanes_keep_little_unsent_and_a_single_connection_what_the_system_will(
     assert kept == ({256 * 1024} if is_little else {0})
 
 
-# --- a rule that does as it is told ----------------------------------------------------------
+# --- a rule that asks for a fixed number -----------------------------------------------------
 
 
 class Told(LaneRule):
