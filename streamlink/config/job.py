@@ -71,8 +71,9 @@ class RoundConfig(Settings):
 
     clip_norm: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """The largest L2 norm of what an update may change (the model's unit); longer ones are
-    shortened to it. 0: none is. It needs ``gather: spool``, since the norm of an update is known
-    after its last byte, and needed for the first."""
+    shortened to it. 0: none is. In lockstep each client must declare the norm of its update, since
+    it is needed before the first byte is used; with ``gather: spool`` the server computes those
+    that are not declared, in a first pass over the stored update."""
 
     schedules: str = ""
     """Facts that tasks get and that change from round to round, separated by semicolons, each as
@@ -148,16 +149,6 @@ class RoundConfig(Settings):
             raise ValueError(
                 f"take_first is {self.take_first}, but a round needs min_clients = "
                 f"{self.min_clients} updates; raise take_first, or lower min_clients"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _has_stored_what_it_clips(self) -> Self:
-        if self.clip_norm and self.gather != "spool":
-            raise ValueError(
-                f"clip_norm is {self.clip_norm:g}, and gather is {self.gather!r}: the norm of an "
-                "update is known after its last byte, and needed for the first, so updates must be "
-                "stored; set gather to spool (--gather spool --spool DIR)"
             )
         return self
 

@@ -72,7 +72,8 @@ class TaskResult:
 
     Raises:
         ModelError: the weight is neither 0 nor between 1e-100 and 1e100; a metric is not a finite
-            number, or a fact is not text; there are too many of them, or they are too long.
+            number, or a fact is not text; there are too many of them, or they are too long; the
+            norm is negative.
     """
 
     weight: float = 1.0
@@ -82,6 +83,10 @@ class TaskResult:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Small facts for the server: at most 256, of 8 KiB in all, names included. Streamlink adds the
     update's ``digest``."""
+    norm: float | None = None
+    """The L2 norm of what the update changes, as it is sent, if it is known: a server that clips
+    then needs no first pass over the update (see ``RoundConfig.clip_norm``). An update whose norm
+    turns out to be larger does not count."""
 
     def __post_init__(self) -> None:
         weight = _number(self.weight)
@@ -89,6 +94,7 @@ class TaskResult:
             raise ModelError(f"weight {_shown(self.weight)}; {WEIGHTS_ALLOWED}")
         # Frozen for everybody else: the checked values replace what was given.
         object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "norm", _checked_norm(self.norm))
         object.__setattr__(self, "metrics", _checked_metrics(self.metrics))
         object.__setattr__(self, "metadata", _checked_metadata(self.metadata))
 
@@ -181,6 +187,13 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: PyTorch's
         return None
     return number if math.isfinite(number) else None
+
+
+def _checked_norm(norm: Any) -> float | None:
+    number = None if norm is None else _number(norm)
+    if norm is not None and (number is None or number < 0):
+        raise ModelError(f"norm {_shown(norm)}; a norm is a finite number, 0 or more, or None")
+    return number
 
 
 def _checked_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:

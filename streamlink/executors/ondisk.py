@@ -23,7 +23,7 @@ from streamlink.executors.evaluation import (
     require_evaluate,
 )
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
+from streamlink.executors.task_streams import TaskStreams, functions_up, run_work, with_norm
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
 from streamlink.link.assignment import Assignment
@@ -65,6 +65,8 @@ class OnDiskExecutor:
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
             share is asked for twice. Or a ``FilterFactory``, asked once for each update.
+        declares_norm: compute the norm of what the update changes, and declare it, for a server
+            that clips updates while they arrive. It costs a first pass over both models.
         reports_progress: ``work`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
         evaluate: ``evaluate(model_dir, task)`` reads the model, and returns metrics, alone or in a
@@ -83,6 +85,7 @@ class OnDiskExecutor:
         returns: Literal["values", "differences"] = "values",
         open_store: Callable[[Path], ModelStore] = SafetensorsStore,
         filter_up: Filter | None = None,
+        declares_norm: bool = False,
         reports_progress: bool = False,
         evaluate: Evaluate | None = None,
     ) -> None:
@@ -90,7 +93,7 @@ class OnDiskExecutor:
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
         self._work = work
         self._kind = UpdateKind.DIFFERENCES if returns == "differences" else UpdateKind.VALUES
-        self._filter_up = filter_up
+        self._filter_up, self._declares_norm = filter_up, declares_norm
         self._reports_progress, self._evaluate = reports_progress, evaluate
         self._model_dir = Path(directory) / "model"
         self._update_dir = Path(directory) / "update"
@@ -135,9 +138,12 @@ class OnDiskExecutor:
                 assignment,
                 reports_progress=self._reports_progress,
             )
-            update = Update(result.weight, self._kind)
+            update = Update(result.weight, self._kind, norm=result.norm)
             functions = functions_up(self._filter_up, assignment, update)
             source = filtered(self._update(streams.incoming.spec, task, opened), functions)
+            if self._declares_norm and update.norm is None:
+                model = opened.enter_context(closing(self._store.open()))
+                update = with_norm(update, source, model, assignment)
             sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
 

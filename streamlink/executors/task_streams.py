@@ -6,8 +6,10 @@ timeout.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -24,8 +26,9 @@ from streamlink.link.transfer import Receipt
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource
 from streamlink.model.spec import ModelSpec
+from streamlink.rounds.aggregate.clip import norm_of
 
-__all__ = ["TaskStreams", "functions_up", "run_work"]
+__all__ = ["TaskStreams", "functions_up", "run_work", "with_norm"]
 
 
 class TaskStreams:
@@ -126,3 +129,24 @@ def functions_up(
     """Return the functions of an executor's filter for one update; none without a filter."""
     facts = FilterContext(assignment.attempt, assignment.incoming().peer_name, update)
     return functions_of([] if filter_up is None else [filter_up], facts)
+
+
+def with_norm(
+    update: Update, source: ModelSource, base: ModelSource, assignment: Assignment
+) -> Update:
+    """Return ``update`` with the norm of what ``source`` changes, computed in a pass over it.
+
+    Args:
+        update: says whether it is values or differences.
+        source: the update as it will be sent.
+        base: the received model; of differences only its tensors are used.
+        assignment: the task; while this runs, this process reports progress for it.
+
+    Raises:
+        StreamAborted: the task was cancelled.
+        StoreError: the update or the base cannot be read.
+    """
+    with assignment.alive():
+        norm = norm_of(source, base, update.kind, assignment.check)
+    # One that has NaN is as long as can be: what the server does about it is not ours to decide.
+    return replace(update, norm=math.inf if math.isnan(norm) else norm)

@@ -17,7 +17,7 @@ from streamlink.executors.evaluation import (
     require_evaluate,
 )
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, functions_up, run_work
+from streamlink.executors.task_streams import TaskStreams, functions_up, run_work, with_norm
 from streamlink.executors.trainable import KeptArrays, Trainable
 from streamlink.filters import Filter, filtered
 from streamlink.link import Update, UpdateKind
@@ -65,6 +65,9 @@ class WholeExecutor:
             that every range goes through, differences as differences, integers and booleans too
             (but see ``on_floats``). A function of its arguments only: an element that two reads
             share is asked for twice. Or a ``FilterFactory``, asked once for each update.
+        declares_norm: compute the norm of what the update changes, and declare it, for a server
+            that clips updates while they arrive. It costs a first pass over the update, and needs
+            differences; with values ``train`` may return the norm in its ``TaskResult``.
         reports_progress: ``train`` calls ``task.progress()`` itself, so that one that hangs is
             noticed by ``communication_timeout``. By default this process does, while it lives.
         evaluate: ``evaluate(model, task)`` gets what ``train`` gets, and returns metrics, alone or
@@ -73,7 +76,8 @@ class WholeExecutor:
 
     Raises:
         ModelError: ``model`` cannot be read and filled in place.
-        ValueError: a ``baseline`` without differences, or another value than those above.
+        ValueError: a ``baseline`` or ``declares_norm`` without differences, or another value than
+            those above.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class WholeExecutor:
         baseline: ModelStore | None = None,
         next_model: Literal["memory"] | ModelStore | None = None,
         filter_up: Filter | None = None,
+        declares_norm: bool = False,
         reports_progress: bool = False,
         evaluate: Evaluate | None = None,
     ) -> None:
@@ -92,6 +97,11 @@ class WholeExecutor:
             raise ValueError(f"returns must be 'values' or 'differences', not {returns!r}")
         if baseline is not None and returns == "values":
             raise ValueError("a baseline serves differences: pass returns='differences' with it")
+        if declares_norm and returns == "values":
+            raise ValueError(
+                "declares_norm needs returns='differences': the received values are overwritten by "
+                "training; or return the norm in a TaskResult"
+            )
         if isinstance(next_model, str) and next_model != "memory":
             raise ValueError(f"next_model must be 'memory' or a store, not {next_model!r}")
         self._train = train
@@ -100,7 +110,7 @@ class WholeExecutor:
         # A copy is needed: training overwrites the received values that are to be subtracted.
         self._baseline = baseline or KeptArrays() if returns == "differences" else None
         self._landing = KeptArrays() if isinstance(next_model, str) else next_model
-        self._filter_up = filter_up
+        self._filter_up, self._declares_norm = filter_up, declares_norm
         self._reports_progress, self._evaluate = reports_progress, evaluate
         self._receiving, self._working = TurnLock(), TurnLock()
         self.overlaps = self._landing is not None
@@ -129,9 +139,11 @@ class WholeExecutor:
                 assignment,
                 reports_progress=self._reports_progress,
             )
-            update = Update(result.weight, self._kind, takes_next=self.overlaps)
+            update = Update(result.weight, self._kind, takes_next=self.overlaps, norm=result.norm)
             functions = functions_up(self._filter_up, assignment, update)
             source = filtered(self._update(task, work), functions)
+            if self._declares_norm and update.norm is None:
+                update = with_norm(update, source, source, assignment)
             sent = streams.send(source, update, result.metrics)
         return TaskOutcome(task, received, sent, result.metadata)
 

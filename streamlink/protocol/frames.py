@@ -69,13 +69,15 @@ class Update:
 
     ``weight`` is its weight in a mean; ``takes_next``: there is room at the sender for the next
     model while this one is still in flight; ``is_pure``: it is a function of each range of the
-    model it is made from, so another process can resume it at any element.
+    model it is made from, so another process can resume it at any element; ``norm``: the L2 norm of
+    what it changes, over all floating point and complex elements, if its sender knows it.
     """
 
     weight: float = 1.0
     kind: UpdateKind = UpdateKind.VALUES
     takes_next: bool = False
     is_pure: bool = False
+    norm: float | None = None
 
 
 # --- transfer: the client's first frame -------------------------------------------

@@ -226,6 +226,12 @@ def _pb_code(code: AbortCode) -> Any:
     return int(code)
 
 
+def _update(m: Any) -> f.Update:
+    # Absent is not 0: an update whose norm is unknown is not one that changes nothing.
+    norm = m.norm if m.HasField("norm") else None
+    return f.Update(m.weight, _kind(m.kind), m.takes_next, m.is_pure, norm)
+
+
 def _kind(number: int) -> f.UpdateKind:
     try:
         return f.UpdateKind(number)
@@ -263,6 +269,7 @@ _TRANSFER_ENCODERS: dict[type, Callable[[Any], Any]] = {
             is_pure=x.update.is_pure,
             encodings=x.encodings,
             extent=_pb_extent(x.extent),
+            norm=x.update.norm,
         )
     ),
     f.Accept: lambda x: _T(
@@ -305,7 +312,7 @@ _TRANSFER_DECODERS: dict[str, Callable[[Any, int], f.TransferFrame]] = {
         m.spec_digest,
         m.spec_pages,
         m.chunk_bytes,
-        f.Update(m.weight, _kind(m.kind), m.takes_next, m.is_pure),
+        _update(m),
         m.is_resumed,
         _encodings(m.encodings),
         _extent(m, "extent"),

@@ -71,6 +71,8 @@ def test_tensors_that_are_no_number_are_refused() -> None:
         ({"metadata": {"half": "\ud800"}}, "metadata 'half' is .* which is not valid text"),
         ({"metadata": None}, "metadata is a NoneType; it must be a dict"),
         ({"metrics": [("loss", 0.5)]}, "metrics is a list; it must be a dict"),
+        ({"norm": -1.0}, "norm -1.0; a norm is a finite number, 0 or more, or None"),
+        ({"norm": float("nan")}, "norm nan; a norm is a finite number"),
         ({"metrics": {3: 0.5}}, "the name of a metric is 3, of type int"),
         ({"metadata": {"raw": list(range(999))}}, r"metadata 'raw' is \[0, 1.{95}\.\.\., of type"),
     ],

@@ -20,6 +20,7 @@ from streamlink.model.difference import DifferenceSource
 from streamlink.model.part import part_of, part_source
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.protocol.frames import Attempt
+from streamlink.rounds.aggregate.clip import norm_of
 from streamlink.stores import open_model
 from streamlink.stores.memory import ArrayModel, MemoryStore
 from streamlink.stores.safetensors import SafetensorsStore
@@ -93,6 +94,21 @@ def test_the_server_gets_what_the_work_left(
         assert exchange.incoming.update.kind is kind
         assert exchange.incoming.update.weight == 2.5
     assert content(open_model(place / "model")) == content(ArrayModel(before()))
+
+
+@pytest.mark.parametrize("part", [(), PART], ids=["all", "part"])
+@pytest.mark.parametrize("returns", ["values", "differences"])
+def test_the_norm_of_the_change_is_declared_where_it_is_asked_for(
+    federation: Federation, place: Path, returns: Any, part: tuple[str, ...]
+) -> None:
+    site = OnDiskExecutor(train, place, returns=returns, declares_norm=True)
+    federation.client("site-1", site)
+    exchange, _ = run(federation, part)
+    sent, base = ArrayModel({name: array + 1 for name, array in before().items()}), before()
+    wanted = part_source(sent, part_of(SPEC, part))
+    norm = norm_of(wanted, ArrayModel(base), UpdateKind.VALUES)
+    assert exchange.incoming.update.norm == pytest.approx(norm, rel=1e-6)
+    assert norm > 0
 
 
 def leave_all(model_dir: Path, update_dir: Path, task: Task) -> None:

@@ -162,7 +162,9 @@ class Mischief:
                 return f.Attempt(self.random.choice(TEXTS), self.number() % (1 << 32), 1)
             case "Update":
                 weight = self.random.choice(FLOATS)
-                return f.Update(weight, self.random.choice(tuple(f.UpdateKind)))
+                norm = self.random.choice((None, *FLOATS))
+                kind = self.random.choice(tuple(f.UpdateKind))
+                return f.Update(weight, kind, norm=norm)
             case "AbortCode":
                 return self.random.choice(tuple(AbortCode))
             case "Mapping[str, float]":

@@ -32,6 +32,12 @@ TRANSFER: dict[str, f.TransferFrame] = {
     "open_of_a_pure_update": f.Open(
         STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(is_pure=True)
     ),
+    "open_of_a_known_norm": f.Open(
+        STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(norm=0.5)
+    ),
+    "open_of_norm_0": f.Open(
+        STREAM, ATTEMPT, 1 << 37, bytes(range(32)), 12, 1 << 21, f.Update(norm=0.0)
+    ),
     "spec_page": f.SpecPage(11, b"a page"),
     "chunk": f.Chunk(5, 1 << 36, (memoryview(bytes(range(256))),)),
     "chunk_in_an_encoding": f.Chunk(6, 1 << 36, (memoryview(b"few"),), 2, 1 << 21),

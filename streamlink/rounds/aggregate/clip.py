@@ -6,8 +6,9 @@ all its tensors: ``sqrt(sum(|update - base|^2))``. If it is above the bound, the
 Differentially Private Recurrent Language Models" (2018). Integers and booleans are neither counted
 nor changed.
 
-An update's norm is known after its last byte, and needed for its first: so there is a first pass
-over each update, and the updates must be stored (``spool``).
+An update's norm is known after its last byte, and needed for its first. Either its client declares
+it, and it is verified while the update is used (``DeclaredNorms``), or there is a first pass over
+the update (``norm_of``), which must be stored for that (``spool``).
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streamlink.link import UpdateKind
+from streamlink.errors import ModelError
+from streamlink.link import Update, UpdateKind
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.payloads import join
 from streamlink.model.spec import TensorSpec
+from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.rounding import round_into
 
-__all__ = ["CLIP_BYTES", "clipped_to", "norm_of"]
+__all__ = ["CLIP_BYTES", "DeclaredNorms", "clipped_to", "norm_of"]
 
 _Array = npt.NDArray[Any]
 _Floats = npt.NDArray[np.float64]
 
 _BLOCK = 32 * 1024  # elements; always cut at the same ones, so that a norm is always the same bits
 _LARGEST_ELEMENT_BYTES = 8
+_SLACK = 1e-6  # relative
 
 CLIP_BYTES = 8 * _BLOCK * _LARGEST_ELEMENT_BYTES
 """Memory of either pass (bytes): some blocks, as they are and as float64. For each clipped update
@@ -70,30 +74,99 @@ def norm_of(
 
 def clipped_to(bound: float, norm: float, base: ModelSource, kind: UpdateKind) -> RangeFunction:
     """Return the function that shortens an update of this norm to ``bound``, range by range."""
-    factor = bound / norm
+    return _Clip(bound / norm, base, kind)
 
-    def clipped(tensor: TensorSpec, start: int, values: _Array) -> _Array:
+
+class DeclaredNorms:
+    """Clips the updates of one attempt by the norms that their clients declared.
+
+    A client that declares less than its norm would escape the bound, so the norm is computed again
+    from the bytes that are used. An update that turns out to be longer does not count. One that was
+    declared longer than it is was only shortened too much, which is its client's own loss.
+
+    Args:
+        bound: the largest norm of an update that stays as it is.
+        base: the model that the updates are from. Read, never closed.
+    """
+
+    def __init__(self, bound: float, base: ModelSource) -> None:
+        self._bound, self._base = bound, base
+        self._clips: dict[str, tuple[_Clip, float]] = {}
+
+    def function(self, peer_name: str, update: Update) -> RangeFunction:
+        """Return the function for the ranges of one update, each of which it must see once.
+
+        Raises:
+            ModelError: its client declared no norm.
+        """
+        self.require(peer_name, update)
+        norm = update.norm or 0.0
+        # One that is not finite is left to ``non_finite``.
+        is_clipped = self._bound < norm < math.inf
+        factor = self._bound / norm if is_clipped else 1.0
+        clip = _Clip(factor, self._base, update.kind, sums=True)
+        self._clips[peer_name] = clip, norm
+        return clip
+
+    @staticmethod
+    def require(peer_name: str, update: Update) -> None:
+        """Raise ``ModelError`` unless the client declared the norm of its update."""
+        if update.norm is None:
+            raise ModelError(
+                f"{peer_name} declared no norm for its update, and clip_norm is set: pass "
+                "declares_norm=True to its executor, or have the server store updates first "
+                "(gather = spool)"
+            )
+
+    def verify(self) -> None:
+        """Compare the norms of all updates, which are used up, with those that were declared.
+
+        Raises:
+            ContributorFailed: an update is longer.
+        """
+        for peer_name, (clip, declared) in self._clips.items():
+            # Summed over other blocks than the client's, so the last digits may differ.
+            if not clip.norm <= declared * (1 + _SLACK):
+                error = ModelError(
+                    f"{peer_name} declared the norm {declared:g} for its update, and it is "
+                    f"{clip.norm:g}; it must be that of the update as it is sent"
+                )
+                raise ContributorFailed(peer_name, error) from error
+
+
+class _Clip:
+    """Shortens one update range by range; if ``sums``, it also sums up its norm."""
+
+    def __init__(
+        self, factor: float, base: ModelSource, kind: UpdateKind, *, sums: bool = False
+    ) -> None:
+        self._factor, self._base, self._kind, self._sums = factor, base, kind, sums
+        self.norm = 0.0
+
+    def __call__(self, tensor: TensorSpec, start: int, values: _Array) -> _Array:
         if values.dtype.kind in "iub":
             return values
-        out = np.empty_like(values)
-        offset = _offset_in(base, tensor)
+        out = np.empty_like(values) if self._factor != 1.0 else values
+        offset = _offset_in(self._base, tensor)
         for first in range(0, values.size, _BLOCK):
             block = slice(first, min(first + _BLOCK, values.size))
-            moved = _wide(values[block])
-            if kind is UpdateKind.DIFFERENCES:
-                moved *= factor
-            else:
-                before = _read(base, tensor, offset, start + first, block.stop - first)
+            moved, before = _wide(values[block]), None
+            if self._kind is not UpdateKind.DIFFERENCES:
+                before = _read(self._base, tensor, offset, start + first, block.stop - first)
                 moved -= before
-                moved *= factor
-                moved += before
-            whole = out[block] if out.dtype.kind != "c" else out[block].view(np.float32)
-            mask = np.empty(moved.size, np.bool_)
-            with np.errstate(all="ignore"):
-                round_into(moved, np.empty_like(moved), mask, whole)
+            if self._sums:
+                self.norm = math.hypot(self.norm, _norm(moved))
+            if out is not values:
+                self._shorten(moved, before, out[block])
         return out
 
-    return clipped
+    def _shorten(self, moved: _Floats, before: _Floats | None, out: _Array) -> None:
+        moved *= self._factor
+        if before is not None:
+            moved += before
+        whole = out if out.dtype.kind != "c" else out.view(np.float32)
+        with np.errstate(all="ignore"):
+            round_into(moved, np.empty_like(moved), np.empty(moved.size, np.bool_), whole)
 
 
 def _norm(moved: _Floats) -> float:

@@ -18,6 +18,7 @@ __all__ = [
     "check_announced",
     "check_arrays",
     "check_metrics",
+    "check_norm",
     "check_state",
     "check_weight",
     "first_non_finite",
@@ -48,19 +49,28 @@ def check_announced(
 
     Raises:
         SpecMismatch: its tensors are not those of ``part``; says which is missing, extra or wrong.
-        ModelError: its weight is not allowed (see ``is_weight``).
+        ModelError: its weight is not allowed (see ``is_weight``), or its norm is no norm.
     """
     # Identity first: it is often the same object, and comparing 100,000 tensors takes milliseconds.
     if sent is not part and sent != part:
         what = "another model" if part == whole else "another part of the model"
         raise SpecMismatch(f"{peer_name} has {what}: {_difference(part, sent, peer_name)}")
     check_weight(peer_name, update.weight)
+    check_norm(peer_name, update.norm)
 
 
 def check_weight(peer_name: str, weight: float) -> None:
     """Raise ``ModelError`` unless an update may have this weight."""
     if not is_weight(weight):
         raise ModelError(f"{peer_name} gave its update the weight {weight}; {WEIGHTS_ALLOWED}")
+
+
+def check_norm(peer_name: str, norm: float | None) -> None:
+    """Raise ``ModelError`` unless an update may have this norm: infinity where an element is."""
+    if norm is not None and not norm >= 0:
+        raise ModelError(
+            f"{peer_name} declared the norm {norm} for its update; a norm is 0 or more"
+        )
 
 
 def check_metrics(peer_name: str, metrics: Mapping[str, float]) -> None:

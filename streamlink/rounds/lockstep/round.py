@@ -8,13 +8,15 @@ from contextlib import closing
 
 from streamlink.errors import AbortCode, QuorumNotReached, StreamAborted, StreamlinkError
 from streamlink.filters import FilterContext, functions_of
-from streamlink.link import Attempt
+from streamlink.link import Attempt, Update
 from streamlink.link.peer import Peer
 from streamlink.link.peer_request import PeerRequest
 from streamlink.link.server import Server
 from streamlink.link.transfer import abort_reason
+from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSink, ModelSource, ModelStore
 from streamlink.model.part import part_of
+from streamlink.rounds.aggregate.clip import DeclaredNorms
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Downstream, Gather, GatherRules, TrainTimeout
 from streamlink.rounds.events import EventKind
@@ -189,10 +191,11 @@ class Lockstep:
         rule: LockstepRule,
     ) -> Gather:
         rules = self._plan.rules
+        norms = DeclaredNorms(rules.clip_norm, source) if rules.clip_norm else None
         return Gather(
             source,
             part_of(source.spec, rules.part),
-            [self._contributor(scatter, peer, source, rule) for peer in peers],
+            [self._contributor(scatter, peer, source, rule, norms) for peer in peers],
             sink,
             GatherRules(
                 clock=self._clock,
@@ -202,28 +205,50 @@ class Lockstep:
                 non_finite=rules.non_finite,
                 aggregator=self._plan.aggregator,
                 keeper=self._plan.keeper,
-                on_whole=lambda gather: self._plan.book.expect(
-                    scatter.attempt.round,
-                    gather.weights,
-                    gather.client_metrics,
-                    rule.missing(gather.weights),
-                ),
+                on_whole=lambda gather: self._accept(gather, scatter, rule, norms),
                 on_step=lambda step: self._plan.emit_step(step, scatter.attempt),
                 downstream=downstream,
                 check=self._plan.stop.check,
             ),
         )
 
+    def _accept(
+        self, gather: Gather, scatter: Scatter, rule: LockstepRule, norms: DeclaredNorms | None
+    ) -> None:
+        """Check the updates, which are whole, and note in the ledger that they are committed."""
+        if norms is not None:
+            norms.verify()
+        self._plan.book.expect(
+            scatter.attempt.round,
+            gather.weights,
+            gather.client_metrics,
+            rule.missing(gather.weights),
+        )
+
     def _contributor(
-        self, scatter: Scatter, peer: Peer, source: ModelSource, rule: LockstepRule
+        self,
+        scatter: Scatter,
+        peer: Peer,
+        source: ModelSource,
+        rule: LockstepRule,
+        norms: DeclaredNorms | None,
     ) -> LiveSource:
+        def require(update: Update) -> None:
+            if norms is not None:
+                norms.require(peer.name, update)
+
+        def filters(update: Update) -> list[RangeFunction]:
+            context = FilterContext(scatter.attempt, peer.name, update)
+            functions = functions_of(self._plan.filters_up, context)
+            # The first: filters may add noise, which is not to be shortened.
+            return [norms.function(peer.name, update), *functions] if norms else functions
+
         return LiveSource(
             peer.name,
             answer_of(scatter.exchanges[peer.name]),
             weigh=lambda given: self._plan.weigh(peer.name, given),
-            filters=lambda update: functions_of(
-                self._plan.filters_up, FilterContext(scatter.attempt, peer.name, update)
-            ),
+            require=require,
+            filters=filters,
             resume=LockstepResume(self._server, scatter, source, peer, rule),
         )
 

@@ -48,6 +48,7 @@ class LiveSource:
         peer_name: str,
         answer: Answer,
         *,
+        require: Callable[[Update], None] = lambda update: None,
         filters: Callable[[Update], Sequence[RangeFunction]] = lambda update: (),
         weigh: Callable[[float], float] = lambda weight: weight,
         resume: Resume | None = None,
@@ -58,7 +59,7 @@ class LiveSource:
         self.end = 0
         """How far the update has arrived (byte), including what was taken."""
         self._answer = answer
-        self._choose = filters
+        self._require, self._choose = require, filters
         self._filters: Sequence[RangeFunction] | None = None
         self._weigh = weigh
         self._resume = resume
@@ -105,9 +106,11 @@ class LiveSource:
         """Check what its client announced, before a byte of it counts.
 
         Raises:
-            ModelError: it has other tensors than ``part``, or a weight that is not allowed.
+            ModelError: it has other tensors than ``part``, a weight that is not allowed, or lacks
+                what this round needs.
         """
         check_announced(self.peer_name, self.model.spec, self.update, part, whole)
+        self._require(self.update)
 
     # --- waiting ----------------------------------------------------------------------------
 

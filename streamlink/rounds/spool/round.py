@@ -25,7 +25,7 @@ from streamlink.link.transfer import abort_reason
 from streamlink.model.computed import RangeFunction
 from streamlink.model.interfaces import ModelSource, ModelStore
 from streamlink.model.part import part_of
-from streamlink.rounds.aggregate.clip import clipped_to, norm_of
+from streamlink.rounds.aggregate.clip import DeclaredNorms, clipped_to, norm_of
 from streamlink.rounds.aggregate.combiner import ContributorFailed
 from streamlink.rounds.aggregate.gather import Gather, GatherRules
 from streamlink.rounds.events import EventKind
@@ -271,16 +271,15 @@ class SpooledRound:
 
     def _combined(self, source: ModelSource, spool: Spool) -> Gather:
         arrived = spool.arrived.items()
-        updates = [self._contributor(name, update, source) for name, update in arrived]
+        norms = DeclaredNorms(self._plan.rules.clip_norm, source)
+        updates = [self._contributor(name, update, source, norms) for name, update in arrived]
         sink = self._store.begin(source.spec)
         rules = GatherRules(
             clock=self._clock,
             non_finite=self._plan.rules.non_finite,
             aggregator=self._plan.aggregator,
             keeper=self._plan.keeper,
-            on_whole=lambda gather: self._plan.book.expect(
-                self._attempt.round, gather.weights, gather.client_metrics, self._missing()
-            ),
+            on_whole=lambda gather: self._accept(gather, norms),
             on_step=lambda step: self._plan.emit_step(step, self._attempt),
             check=lambda: self._check(updates),
         )
@@ -293,6 +292,13 @@ class SpooledRound:
             raise
         return gather
 
+    def _accept(self, gather: Gather, norms: DeclaredNorms) -> None:
+        """Check the updates, which are used up, and note in the ledger that they are committed."""
+        norms.verify()
+        self._plan.book.expect(
+            self._attempt.round, gather.weights, gather.client_metrics, self._missing()
+        )
+
     def _check(self, updates: Sequence[StoredSource]) -> None:
         """Raise if an operator has aborted the job, or excluded a client whose update is used."""
         self._plan.stop.check()
@@ -300,21 +306,25 @@ class SpooledRound:
             if self._server.is_barred(update.peer_name):
                 raise ContributorFailed(update.peer_name, self._excluded(update.peer_name))
 
-    def _contributor(self, name: str, update: StoredUpdate, base: ModelSource) -> StoredSource:
+    def _contributor(
+        self, name: str, update: StoredUpdate, base: ModelSource, norms: DeclaredNorms
+    ) -> StoredSource:
         facts = FilterContext(self._attempt, name, update.update)
         filters = functions_of(self._plan.filters_up, facts)
         if self._plan.rules.clip_norm:
             # The first: filters may add noise, which is not to be shortened.
-            filters = [*self._clipping(name, update, base), *filters]
+            filters = [*self._clipping(name, update, base, norms), *filters]
         return StoredSource(
             update, filters=filters, weigh=lambda given: self._plan.weigh(name, given)
         )
 
     def _clipping(
-        self, name: str, update: StoredUpdate, base: ModelSource
+        self, name: str, update: StoredUpdate, base: ModelSource, norms: DeclaredNorms
     ) -> Sequence[RangeFunction]:
         """Return the function that shortens an update, if it moves the model too far."""
         bound, kind = self._plan.rules.clip_norm, update.update.kind
+        if update.update.norm is not None:
+            return (norms.function(name, update.update),)
         if name not in self._norms:  # an attempt with one update less needs it again
             with closing(update.store.open()) as stored:
                 self._norms[name] = norm_of(stored, base, kind, self._plan.stop.check)

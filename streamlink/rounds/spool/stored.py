@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from streamlink.descriptors import patiently
 from streamlink.errors import CorruptStore
@@ -30,7 +31,7 @@ class StoredUpdate:
     peer_name: str
     attempt: Attempt
     update: Update
-    """As its sender announced it: weight and kind."""
+    """As its sender announced it: weight, kind, and norm if it was declared."""
     metrics: Mapping[str, float]
     digest: str
     """Of the whole update as it arrived, hexadecimal. Its sender reported the same one, unless the
@@ -57,7 +58,7 @@ class StoredUpdate:
             return cls(
                 peer_name=str(facts["peer"]),
                 attempt=Attempt(facts["job"], facts["round"], facts["attempt"]),
-                update=Update(float(facts["weight"]), UpdateKind[facts["kind"]]),
+                update=Update(float(facts["weight"]), UpdateKind[facts["kind"]], norm=_norm(facts)),
                 metrics={str(name): float(value) for name, value in facts["metrics"].items()},
                 digest=str(facts["digest"]),
                 path=path,
@@ -80,12 +81,17 @@ class StoredUpdate:
             "attempt": self.attempt.attempt,
             "weight": self.update.weight,
             "kind": self.update.kind.name,
+            "norm": self.update.norm,
             "metrics": dict(self.metrics),
             "digest": self.digest,
             "run": self.run,
             "base": self.base,
         }
         write_durably(self.path / MANIFEST_NAME, encode_checked_json(facts))
+
+
+def _norm(facts: Mapping[str, Any]) -> float | None:
+    return None if facts.get("norm") is None else float(facts["norm"])
 
 
 def stored_digest(source: ModelSource) -> str:

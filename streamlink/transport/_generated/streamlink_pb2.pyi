@@ -122,7 +122,7 @@ class Attach(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., stream_id: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings", "extent")
+    __slots__ = ("stream_id", "attempt", "total_bytes", "spec_digest", "spec_pages", "chunk_bytes", "weight", "is_resumed", "kind", "takes_next", "is_pure", "encodings", "extent", "norm")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,7 @@ class Open(_message.Message):
     IS_PURE_FIELD_NUMBER: _ClassVar[int]
     ENCODINGS_FIELD_NUMBER: _ClassVar[int]
     EXTENT_FIELD_NUMBER: _ClassVar[int]
+    NORM_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     attempt: Attempt
     total_bytes: int
@@ -149,7 +150,8 @@ class Open(_message.Message):
     is_pure: bool
     encodings: _containers.RepeatedScalarFieldContainer[str]
     extent: Extent
-    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ...) -> None: ...
+    norm: float
+    def __init__(self, stream_id: _Optional[int] = ..., attempt: _Optional[_Union[Attempt, _Mapping]] = ..., total_bytes: _Optional[int] = ..., spec_digest: _Optional[bytes] = ..., spec_pages: _Optional[int] = ..., chunk_bytes: _Optional[int] = ..., weight: _Optional[float] = ..., is_resumed: bool = ..., kind: _Optional[_Union[UpdateKind, str]] = ..., takes_next: bool = ..., is_pure: bool = ..., encodings: _Optional[_Iterable[str]] = ..., extent: _Optional[_Union[Extent, _Mapping]] = ..., norm: _Optional[float] = ...) -> None: ...
 
 class Accept(_message.Message):
     __slots__ = ("received", "limit", "chunk_bytes", "wants_spec", "ranges", "encodings")

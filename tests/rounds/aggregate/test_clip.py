@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from streamlink.config import RoundConfig
-from streamlink.errors import Cancelled
+from streamlink.errors import Cancelled, QuorumNotReached
+from streamlink.executors.executor import Task, TaskResult
+from streamlink.executors.whole import WholeExecutor
 from streamlink.link import UpdateKind
 from streamlink.model.spec import DTYPES, ModelSpec
 from streamlink.rounds.aggregate.clip import clipped_to, norm_of
@@ -123,10 +125,88 @@ def test_a_bound_that_no_update_reaches_changes_nothing(tmp_path: Path) -> None:
         job.assert_mean_of(0, 1)
 
 
-@pytest.mark.parametrize("gather", ["auto", "lockstep"])
-def test_clipping_is_refused_where_updates_are_not_stored(gather: str) -> None:
-    with pytest.raises(ValueError, match="updates must be stored; set gather to spool"):
-        RoundConfig.model_validate({"gather": gather, "clip_norm": 1.0})
+def whole(number: int, norm: float | None = None, **options: Any) -> WholeExecutor:
+    """Return an executor of client ``number`` that trains in memory, and may declare a norm."""
+
+    def train(model: dict[str, Array], task: Task) -> TaskResult:
+        model.update(update_of(number))
+        return TaskResult(norm=norm)
+
+    return WholeExecutor(train, **options)
+
+
+def mean_of_clipped(base: dict[str, Array], updates: list[dict[str, Array]], bound: float) -> Array:
+    """Return the mean of tensor ``f64`` after each update was shortened."""
+    short = []
+    for each in updates:
+        factor = min(1.0, bound / whole_norm(each, base))
+        short.append(base["f64"] + (each["f64"] - base["f64"]) * factor)
+    mean: Array = np.mean(short, axis=0)
+    return mean
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+@pytest.mark.parametrize("returns", ["differences", "values"])
+def test_a_declared_norm_clips_an_update_as_it_arrives(
+    gather: str, returns: str, tmp_path: Path
+) -> None:
+    base, updates = initial(), [update_of(number) for number in (0, 5)]
+    norms = [whole_norm(each, base) for each in updates]
+    bound = sum(norms) / 2  # between the two
+    extras = {"spool": tmp_path} if gather == "spool" else {}
+    with Job(extras=extras, gather=gather, clip_norm=bound) as job:
+        for number, norm in zip((0, 5), norms, strict=True):
+            computes: Any = {"returns": returns, "declares_norm": True}
+            job.site(
+                number, whole(number, norm) if returns == "values" else whole(number, **computes)
+            )
+        job.start(2)
+        assert not job.report().failures
+        found = job.store.arrays["f64"]
+    assert norms[0] < bound < norms[1]
+    np.testing.assert_allclose(found, mean_of_clipped(base, updates, bound), rtol=1e-13)
+
+
+@pytest.mark.parametrize("gather", ["lockstep", "spool"])
+def test_an_update_that_is_longer_than_declared_does_not_count(gather: str, tmp_path: Path) -> None:
+    norm = whole_norm(update_of(5), initial())
+    extras = {"spool": tmp_path} if gather == "spool" else {}
+    with Job(extras=extras, gather=gather, clip_norm=1e9, min_clients=1) as job:
+        job.site(0, whole(0, whole_norm(update_of(0), initial())))
+        job.site(5, whole(5, norm * 0.99))
+        job.start(2)
+        report = job.report()
+        job.assert_mean_of(0)
+    assert "site-5 declared the norm" in report.failures["site-5"]
+    assert f"it is {norm:g}" in report.failures["site-5"]
+
+
+def test_an_update_without_a_declared_norm_is_refused_in_lockstep_with_the_remedy() -> None:
+    with Job(gather="lockstep", clip_norm=1.0, max_attempts=1) as job:
+        for number in (0, 1):
+            job.site(number)
+        job.start(2)
+        with pytest.raises(QuorumNotReached, match="pass declares_norm=True to its") as refused:
+            job.report()
+    assert "gather = spool" in str(refused.value)
+
+
+def test_an_infinite_norm_is_left_to_the_rule_about_such_updates() -> None:
+    def train(model: dict[str, Array], task: Task) -> None:
+        model["f64"][0] = math.inf
+
+    with Job(gather="lockstep", clip_norm=1e9, min_clients=1, non_finite="reject") as job:
+        job.site(0, whole(0, returns="differences", declares_norm=True))
+        job.site(1, WholeExecutor(train, returns="differences", declares_norm=True))
+        job.start(2)
+        report = job.report()
+        job.assert_mean_of(0)
+    assert "f64" in report.failures["site-1"]
+
+
+def test_a_norm_that_cannot_be_computed_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="declares_norm needs returns='differences'"):
+        WholeExecutor(lambda model, task: None, declares_norm=True)
 
 
 def test_the_memory_that_is_stated_has_that_of_both_passes(tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ def test_a_weight_that_is_none_is_refused(weight: float) -> None:
         check_announced("site-1", WHOLE, Update(weight), WHOLE, WHOLE)
 
 
+@pytest.mark.parametrize("norm", [math.nan, -1.0])
+def test_a_norm_that_is_none_is_refused(norm: float) -> None:
+    check_announced("site-1", WHOLE, Update(norm=math.inf), WHOLE, WHOLE)
+    with pytest.raises(ModelError, match=f"site-1 declared the norm {norm}"):
+        check_announced("site-1", WHOLE, Update(norm=norm), WHOLE, WHOLE)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_metric_that_is_not_finite_is_refused(value: float) -> None:
     check_metrics("site-1", {"loss": 1.0})

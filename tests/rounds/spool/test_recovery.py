@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,16 @@ def stored(
 
 def found(folder: Path, part: ModelSpec = ODD, **more: Any) -> list[StoredUpdate]:
     return recover(folder, RUN, NEXT, part, store_at=SafetensorsStore, **more)
+
+
+@pytest.mark.parametrize("norm", [None, 0.0, 0.25, math.inf])
+def test_a_recovered_update_has_the_norm_that_was_declared(
+    tmp_path: Path, norm: float | None
+) -> None:
+    path, (before,) = stored(tmp_path), found(tmp_path)
+    replace(before, update=Update(2.0, norm=norm)).write()
+    (after,) = found(tmp_path)
+    assert (after.path, after.update) == (path, Update(2.0, norm=norm))
 
 
 def test_a_whole_update_of_this_run_round_and_model_is_found(tmp_path: Path) -> None:
