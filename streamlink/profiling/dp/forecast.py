@@ -14,7 +14,7 @@ from streamlink.profiling.dp.shapes import Shape
 __all__ = ["Forecast", "forecast"]
 
 _FLOAT = 4
-_PROCESS_BYTES = 700 << 20
+_PROCESS_BYTES = 480 << 20
 """Python with torch, Opacus and transformers, as resident on a CPU before there is a model."""
 _TILE_BYTES = 8 << 20
 """The tiles of ``flash_fsdp``, several at the same time."""

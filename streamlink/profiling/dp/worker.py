@@ -1,7 +1,7 @@
 """One rank of one experiment: ``python -m streamlink.profiling.dp.worker``.
 
-Standard input has the order, a line of JSON (so a token appears in no list of processes); standard
-output has a line of JSON for each step, and a last one with what was found, or why it ended.
+Standard input has the order, a line of JSON; standard output has a line of JSON for each step, and
+a last one with what was found, or why it ended. A token so appears in no list of processes.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from streamlink.profiling.dp.experiment import Experiment, ExperimentError
+from streamlink.profiling.dp.forecast import forecast
+from streamlink.profiling.memory import available_bytes, give_back_freed_memory
 
 __all__ = ["Order"]
 
@@ -30,7 +33,12 @@ class Order(BaseModel):
     """A file of the machine, where the ranks find each other."""
     timeout_seconds: float
     """After which a rank gives up one that does not answer."""
+    ignores_forecast: bool = False
     token: str | None = None
+
+
+class _TooLarge(ExperimentError):
+    """The forecast says that memory will run out."""
 
 
 def main() -> int:
@@ -38,98 +46,141 @@ def main() -> int:
     order = Order.model_validate_json(sys.stdin.readline())
     try:
         _say("found", **_run(order))
-    except ExperimentError as error:
-        _say("failed", kind="error", text=str(error))
-        return 1
     except Exception as error:
-        if not _is_out_of_memory(error):
-            raise
-        _say("failed", kind="out_of_memory", text=str(error).strip().splitlines()[0])
+        traceback.print_exc()
+        _say("failed", kind=_kind(error), text=_sentence(error))
         return 1
     return 0
 
 
 def _run(order: Order) -> dict[str, Any]:
+    asked = order.experiment
+    if asked.device == "cpu":
+        # FSDP2 would choose a GPU if torch saw one; CUDA's library reads this when it is loaded.
+        os.putenv("CUDA_VISIBLE_DEVICES", "")
+    give_back_freed_memory()
     import torch
     import torch.distributed as dist
 
-    from streamlink.profiling.memory import give_back_freed_memory
-
-    give_back_freed_memory()
-    asked = order.experiment
-    device = torch.device(asked.device, *([order.rank] if asked.device == "cuda" else []))
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    else:  # ranks that share a machine share its cores
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // asked.world_size))
+    device = _device(order)
+    _require_memory(order, device)
     dist.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo",
+        "nccl" if asked.device == "cuda" else "gloo",
         f"file://{order.rendezvous}",
         rank=order.rank,
         world_size=asked.world_size,
         timeout=timedelta(seconds=order.timeout_seconds),
     )
     try:
-        return _train(order, device)
+        found = _train(order, device)
     finally:
         dist.destroy_process_group()
+    import opacus
+    import transformers
+
+    versions = {each.__name__: each.__version__ for each in (torch, opacus, transformers)}
+    return {**found, "versions": versions}
+
+
+def _device(order: Order) -> Any:
+    import torch
+
+    ranks = order.experiment.world_size
+    if order.experiment.device == "cpu":  # ranks that share a machine share its cores
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // ranks))
+        return torch.device("cpu")
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if there < ranks:
+        raise ExperimentError(
+            f"{ranks} GPUs are needed, one for each rank, and torch sees {there}; use --device "
+            "cpu, fewer ranks (--world-size), or a build of torch for CUDA"
+        )
+    torch.cuda.set_device(order.rank)
+    return torch.device("cuda", order.rank)
+
+
+def _require_memory(order: Order, device: Any) -> None:
+    from streamlink.profiling.dp.models import shape_of
+
+    asked = order.experiment
+    expected = forecast(asked, shape_of(asked.model_name, order.token)).total
+    _say("forecast", bytes=expected)
+    if device.type == "cuda":
+        import torch
+
+        there, of = torch.cuda.mem_get_info(device)[0], "this GPU"
+    else:
+        there, of = available_bytes() // asked.world_size, "this machine for each rank"
+    if expected > there and not order.ignores_forecast:
+        raise _TooLarge(
+            f"it would need about {expected / 1e9:.1f} GB, and {there / 1e9:.1f} GB are free on "
+            f"{of}; use shorter sequences (--seq-length), fewer samples (--batch-size), more "
+            "ranks, or --ignore-forecast"
+        )
 
 
 def _train(order: Order, device: Any) -> dict[str, Any]:
     import torch
 
     from streamlink.profiling.dp.measure import measured, profiled_bytes
+
+    asked = order.experiment
+    made, model, batch = _made(order, device)
+    steps = []
+    for number in range(asked.warmup_iter + asked.num_iter):
+        taken = measured(lambda: made.step(batch), device)
+        _say("step", number=number, seconds=taken.seconds, peak_bytes=taken.peak_bytes)
+        steps.append(taken)
+    kept, is_gpu = steps[asked.warmup_iter :], device.type == "cuda"
+    return {
+        "seconds": [each.seconds for each in kept],
+        "peak_bytes": [each.peak_bytes for each in kept],
+        "held_bytes": [each.held_bytes for each in kept],
+        "profiled_bytes": None if is_gpu else profiled_bytes(lambda: made.step(batch)),
+        "parameters": sum(each.numel() for each in model.parameters()),
+        "vocab_size": model.config.vocab_size,
+        "device_name": torch.cuda.get_device_name(device) if is_gpu else "CPU",
+    }
+
+
+def _made(order: Order, device: Any) -> Any:
+    """Return the trainer, its model, and this rank's batch."""
+    import torch
+
     from streamlink.profiling.dp.models import build, synthetic_batch
     from streamlink.profiling.dp.modes import Privacy, trainer
 
     asked = order.experiment
     torch.manual_seed(asked.seed)
-    model = build(asked.model_name, asked.seq_length, order.token)
-    parameters = sum(each.numel() for each in model.parameters())
-    vocabulary, padding = model.config.vocab_size, model.config.pad_token_id
+    model = build(asked.model_name, asked.seq_length, order.token).to(device)
     made = trainer(
         asked.mode,
-        model.to(device),
+        model,
         asked.batch_size,
         learning_rate=asked.learning_rate,
         privacy=Privacy(asked.sigma, asked.max_grad_norm, asked.seed),
         dtype=getattr(torch, asked.dtype),
     )
-    generator = torch.Generator().manual_seed(asked.seed * asked.world_size + order.rank)
     batch = synthetic_batch(
-        asked.batch_size, asked.seq_length, vocabulary, generator=generator, padding=padding
+        asked.batch_size,
+        asked.seq_length,
+        model.config.vocab_size,
+        generator=torch.Generator().manual_seed(asked.seed * asked.world_size + order.rank),
     )
-    there = {name: each.to(device) for name, each in batch.items()}
-
-    def step() -> Any:
-        return made.step(there)
-
-    steps = []
-    for number in range(asked.warmup_iter + asked.num_iter):
-        taken = measured(step, device)
-        _say("step", number=number, seconds=taken.seconds, peak_bytes=taken.peak_bytes)
-        steps.append(taken)
-    kept = steps[asked.warmup_iter :]
-    return {
-        "seconds": [each.seconds for each in kept],
-        "peak_bytes": [each.peak_bytes for each in kept],
-        "held_bytes": [each.held_bytes for each in kept],
-        "profiled_bytes": None if device.type == "cuda" else profiled_bytes(step),
-        "parameters": parameters,
-        "vocab_size": vocabulary,
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-    }
+    return made, model, {name: each.to(device) for name, each in batch.items()}
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def _kind(error: BaseException) -> str:
     import torch
 
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    # Torch's allocator on a CPU has no class of its own for it.
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in "".join(
-        map(str, error.args)
-    )
+        return "out_of_memory"
+    return "forecast" if isinstance(error, _TooLarge) else "error"
+
+
+def _sentence(error: BaseException) -> str:
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return text if isinstance(error, ExperimentError) else f"{type(error).__name__}: {text}"
 
 
 def _say(event: str, **facts: Any) -> None:
