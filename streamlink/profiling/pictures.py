@@ -21,6 +21,8 @@ class Bars:
     groups: Sequence[str]
     series: Mapping[str, Sequence[float | None]]
     """A value for each group; ``None`` leaves a gap with a cross."""
+    first_color: int = 0
+    """Of the first series, so that a name has the same colour in all pictures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def draw_points(path: Path, title: str, x_unit: str, y_unit: str, points: Sequen
 def _bars(axis: object, panel: Bars) -> None:
     width = 0.8 / max(1, len(panel.series))
     for number, (name, values) in enumerate(panel.series.items()):
-        color = _COLORS[number % len(_COLORS)]
+        color = _COLORS[(panel.first_color + number) % len(_COLORS)]
         places = [at + (number - (len(panel.series) - 1) / 2) * width for at in range(len(values))]
         heights = [value or 0.0 for value in values]
         drawn = axis.bar(places, heights, width * 0.92, color=color, label=name)  # type: ignore[attr-defined]

@@ -38,8 +38,9 @@ class Privacy:
     """Standard deviation of the noise, in units of ``max_grad_norm``."""
     max_grad_norm: float = 1.0
     """The bound of each sample's gradient."""
-    seed: int = 0
-    """Of the noise. Who knows it can subtract the noise: for measuring, and for tests."""
+    seed: int | None = None
+    """Of the noise; ``None``: from the system. Whoever knows it can subtract the noise, so a seed
+    is for measuring and for tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +126,17 @@ def _private(
         noise_multiplier=privacy.sigma,
         max_grad_norm=privacy.max_grad_norm,
         expected_batch_size=samples,
-        generator=torch.Generator(device).manual_seed(privacy.seed),
+        generator=_chance(device, privacy.seed),
     )
     criterion = DPLossFastGradientClipping(clipping, optimizer, nn.CrossEntropyLoss())
 
     def step(batch: Batch) -> Tensor:
         optimizer.zero_grad()
+        if len(batch["labels"]) == 0:  # Poisson sampling may draw none: then there is noise only
+            for each in clipping.parameters():
+                each.grad = torch.zeros_like(each)
+            optimizer.step()
+            return torch.zeros((), device=device)
         loss = criterion(_logits(clipping, batch), batch["labels"])
         with warnings.catch_warnings():
             # An embedding's input has no gradient; that is expected.
@@ -141,6 +147,15 @@ def _private(
         return mean
 
     return Trainer(clipping, step)
+
+
+def _chance(device: torch.device, seed: int | None) -> torch.Generator:
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()  # a rank of its own noise is as good: each keeps its shard's part only
+    else:
+        generator.manual_seed(seed)
+    return generator
 
 
 def _logits(model: nn.Module, batch: Batch) -> Tensor:

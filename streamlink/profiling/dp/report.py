@@ -57,8 +57,9 @@ def _pictures(found: Found, folder: Path) -> list[Picture]:
 def _tradeoff(found: Found, path: Path) -> Picture:
     points = [
         Point(each.mode.value, str(each.asked.seq_length), each.seconds, each.peak_bytes / _MB)
-        for each in sorted(found.good, key=lambda each: (each.mode, each.asked.seq_length))
-        if each.seconds is not None and each.peak_bytes is not None
+        for mode in Mode
+        for each in found.good
+        if each.mode is mode and each.seconds is not None and each.peak_bytes is not None
     ]
     draw_points(path, "Memory against time", "seconds per step", "peak, MB", points)
     return Picture(path, "Each point is an experiment, with its number of tokens; lower left wins.")
@@ -75,8 +76,8 @@ def _overhead(found: Found, path: Path) -> Picture:
     groups = [str(length) for length in lengths]
     draw_bars(
         path,
-        Bars("Memory over no_dp", "MB", groups, memory),
-        Bars("Time over no_dp", "%", groups, time),
+        Bars("Memory over no_dp", "MB", groups, memory, first_color=1),
+        Bars("Time over no_dp", "%", groups, time, first_color=1),
     )
     return Picture(path, "What each private mode costs more than training without privacy.")
 
