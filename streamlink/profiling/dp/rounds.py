@@ -51,7 +51,7 @@ def run_rounds(mode: Mode, *, seq_length: int = 32, rounds: int = 2, sigma: floa
     torch.manual_seed(0)
     store = MemoryStore()
     copy_model(build("tiny", seq_length), store)
-    rules = RoundConfig(min_clients=2, num_rounds=rounds)
+    rules = RoundConfig(min_clients=2, num_rounds=rounds, wait_for_clients_seconds=600.0)
     with ExitStack() as processes:
         with Server("127.0.0.1:0") as server:
             order = {"address": server.address, "mode": mode.value, "seq_length": seq_length}
