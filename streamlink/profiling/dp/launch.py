@@ -153,10 +153,10 @@ def _watch(
                     kind="timeout", text=f"it took longer than {timeout_seconds:g} s (--timeout)"
                 )
             for key, _ in ready:
-                rank: _Rank = key.data
-                if not rank.hear(progress):
+                said: _Rank = key.data
+                if not said.hear(progress):
                     selector.unregister(key.fileobj)
-                    if (failure := rank.judge()) is not None:
+                    if (failure := said.judge()) is not None:
                         return failure
     return None
 
