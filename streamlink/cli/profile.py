@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +16,11 @@ from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.profiling.dp.experiment import SEQUENCE_LENGTHS, Experiment, Mode
 from streamlink.profiling.dp.forecast import forecast
 from streamlink.profiling.dp.result import Result, result_path
-from streamlink.profiling.dp.series import Found, read_series, run_series
+from streamlink.profiling.dp.series import Series, read_series, run_series
 from streamlink.profiling.dp.shapes import SHAPES
 from streamlink.profiling.dp.summary import summary
 from streamlink.profiling.folder import new_run_folder, write_json
+from streamlink.profiling.origin import commit
 
 __all__ = ["profile"]
 
@@ -99,7 +101,7 @@ def dp(
         "sigma": sigma,
         "max_grad_norm": max_grad_norm,
     }
-    asked = [
+    experiments = [
         Experiment.model_validate({**facts, "mode": each, "seq_length": length})
         for length in lengths
         for each in _modes(mode)
@@ -110,67 +112,68 @@ def dp(
         "ignores_forecast": ignore_forecast,
     }
     if output.suffix == ".json":
-        _single(asked, output, options)
+        _single(experiments, output, options)
     else:
-        _series(asked, output, options)
+        _series(experiments, output, options)
 
 
-def _single(asked: list[Experiment], output: Path, options: Mapping[str, Any]) -> None:
-    if len(asked) != 1:
+def _single(experiments: list[Experiment], output: Path, options: Mapping[str, Any]) -> None:
+    if len(experiments) != 1:
         raise CommandError(
-            f"--output {output} is one file, and these are {len(asked)} experiments: name one with "
-            "--mode and one --seq-length, or name a folder"
+            f"--output {output} is one file, and these are {len(experiments)} experiments: name "
+            "one with --mode and one --seq-length, or name a folder"
         )
     if output.exists():
         raise CommandError(f"{output} is there already, and nothing is overwritten")
     from streamlink.profiling.dp.launch import run_experiment
 
-    result = run_experiment(asked[0], **options, progress=lambda said: _show(asked[0], said))
-    _show(asked[0], {"event": "over", "result": result})
+    result = run_experiment(experiments[0], **options, progress=partial(_show, experiments[0]))
+    _show(experiments[0], {"event": "over", "result": result})
+    result = result.model_copy(update={"commit": commit()})
     write_json(output, result.facts())
     typer.echo(f"result: {output}")
     if result.failure is not None:
-        raise JobFailed(f"{asked[0].name}: {result.failure.text}")
+        raise JobFailed(f"{experiments[0].name}: {result.failure.text}")
 
 
-def _series(asked: list[Experiment], output: Path, options: Mapping[str, Any]) -> None:
-    _show_forecasts(asked)
+def _series(experiments: list[Experiment], output: Path, options: Mapping[str, Any]) -> None:
+    _show_forecasts(experiments)
     with a_job():
         folder = new_run_folder(output)
         typer.echo(f"results: {folder}")
-        run_series(folder, asked, **options, commit="", heard=_show)
-        found = read_series(folder)
-        _report(found, folder)
-    if not found.good:
+        run_series(folder, experiments, **options, commit=commit(), progress=_show)
+        series = read_series(folder)
+        _report(series, folder)
+    if not series.measured:
         raise JobFailed("no experiment has figures; see the reasons above")
 
 
-def _report(found: Found, folder: Path) -> None:
+def _report(series: Series, folder: Path) -> None:
     from streamlink.profiling.dp.report import write_report
 
-    page = write_report(found, folder / "visualizations")
-    typer.echo(f"\n{summary(found)}\nreport: {page}")
+    page = write_report(series, folder / "visualizations")
+    typer.echo(f"\n{summary(series)}\nreport: {page}")
 
 
-def _show(asked: Experiment, said: Mapping[str, Any]) -> None:
-    match said["event"]:
+def _show(experiment: Experiment, event: Mapping[str, Any]) -> None:
+    match event["event"]:
         case "step":
-            number = said["number"] + 1
-            word = f"warm-up {number}" if number <= asked.warmup_iter else f"step {number}"
-            of = asked.warmup_iter + asked.num_iter
+            number = event["number"] + 1
+            word = f"warm-up {number}" if number <= experiment.warmup_iter else f"step {number}"
+            of = experiment.warmup_iter + experiment.num_iter
             typer.echo(
-                f"{asked.name}: {word} of {of}, {said['seconds']:.2f} s, "
-                f"{said['peak_bytes'] / 1e6:.1f} MB",
+                f"{experiment.name}: {word} of {of}, {event['seconds']:.2f} s, "
+                f"{event['peak_bytes'] / 1e6:.1f} MB",
                 err=True,
             )
         case "over":
-            result: Result = said["result"]
+            result: Result = event["result"]
             if result.failure is not None:
-                typer.echo(f"{asked.name}: {result.failure.text}", err=True)
+                typer.echo(f"{experiment.name}: {result.failure.text}", err=True)
 
 
-def _show_forecasts(asked: list[Experiment]) -> None:
-    for each in asked:
+def _show_forecasts(experiments: list[Experiment]) -> None:
+    for each in experiments:
         if each.model_name in SHAPES:
             total = forecast(each, SHAPES[each.model_name]).total
             name = result_path(Path(), each).name

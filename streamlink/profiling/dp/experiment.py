@@ -1,4 +1,4 @@
-"""One experiment: a mode, a length of sequences, a model; what is asked for, not what was found."""
+"""One experiment: a mode, a length of sequences, a model; its settings, not its results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Experiment(BaseModel):
     warmup_iter: int = Field(default=1, ge=0)
     """Steps before them, which are not."""
     model_name: str = "tiny"
-    """``tiny``, ``llama-1b`` or ``llama-8b`` (random weights), a folder, or a name of the Hub."""
+    """``tiny``, ``small``, ``llama-1b`` or ``llama-8b`` (random weights), a folder, or a model of
+    the Hugging Face Hub."""
     world_size: int = Field(default=1, ge=1)
     """Ranks that the model is sharded over."""
     device: Device = "cpu"

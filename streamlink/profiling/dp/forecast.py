@@ -41,37 +41,37 @@ class Forecast:
         return sum(getattr(self, each.name) for each in fields(self))
 
 
-def forecast(asked: Experiment, shape: Shape) -> Forecast:
-    """Return what each rank of ``asked`` will hold, for a model of ``shape``."""
-    size = 2 if asked.dtype == "bfloat16" else 4
-    is_private, ranks = asked.mode.is_private, asked.world_size
+def forecast(experiment: Experiment, shape: Shape) -> Forecast:
+    """Return what each rank of ``experiment`` will hold, for a model of ``shape``."""
+    size = 2 if experiment.dtype == "bfloat16" else 4
+    is_private, ranks = experiment.mode.is_private, experiment.world_size
     copies = 3 if is_private else 2
-    noise = 3 * _FLOAT * shape.widest if is_private and asked.sigma else 0
+    noise = 3 * _FLOAT * shape.widest if is_private and experiment.sigma else 0
     return Forecast(
-        process=_PROCESS_BYTES if asked.device == "cpu" else 0,
+        process=_PROCESS_BYTES if experiment.device == "cpu" else 0,
         weights=copies * _FLOAT * -(-shape.parameters // ranks),
         gathered=shape.widest * (2 * size + _FLOAT) + noise,
-        activations=_activations(asked, shape, size),
-        norms=_norms(asked, shape, size),
+        activations=_activations(experiment, shape, size),
+        norms=_norms(experiment, shape, size),
     )
 
 
-def _activations(asked: Experiment, shape: Shape, size: int) -> int:
+def _activations(experiment: Experiment, shape: Shape, size: int) -> int:
     # Kept by a block, for each token: the inputs of its linear layers and of the attention (in the
     # model's dtype), both normalisations (they compute in float32), and the products of the MLP.
     d, kv = shape.hidden, shape.key_value_width
     kept = size * (8 * d + 4 * kv + 5 * shape.intermediate) + _FLOAT * 4 * d
-    tokens = asked.batch_size * asked.seq_length
+    tokens = experiment.batch_size * experiment.seq_length
     return tokens * (shape.layers * kept + (_FLOAT + size) * d)
 
 
-def _norms(asked: Experiment, shape: Shape, size: int) -> int:
-    match asked.mode:
+def _norms(experiment: Experiment, shape: Shape, size: int) -> int:
+    match experiment.mode:
         case Mode.NO_DP:
             return 0
         case Mode.FLASH:
             return _TILE_BYTES
         case Mode.GHOST:
-            tokens = asked.batch_size * asked.seq_length
+            tokens = experiment.batch_size * experiment.seq_length
             widest = max(b for _, b in shape.linears)
-            return size * (2 * tokens * asked.seq_length + tokens * widest)
+            return size * (2 * tokens * experiment.seq_length + tokens * widest)

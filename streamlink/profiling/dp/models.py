@@ -23,16 +23,16 @@ def shape_of(model_name: str, token: str | None = None) -> Shape:
     """
     if model_name in SHAPES:
         return SHAPES[model_name]
-    found = _configuration(model_name, token)
+    config = _configuration(model_name, token)
     try:
         return Shape(
-            vocabulary=found.vocab_size,
-            hidden=found.hidden_size,
-            intermediate=found.intermediate_size,
-            layers=found.num_hidden_layers,
-            heads=found.num_attention_heads,
-            key_value_heads=getattr(found, "num_key_value_heads", found.num_attention_heads),
-            is_tied=bool(getattr(found, "tie_word_embeddings", False)),
+            vocabulary=config.vocab_size,
+            hidden=config.hidden_size,
+            intermediate=config.intermediate_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            key_value_heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
+            is_tied=bool(getattr(config, "tie_word_embeddings", False)),
         )
     except AttributeError as error:
         raise ExperimentError(f"{model_name} has not Llama's shape: {error}") from error
@@ -61,8 +61,8 @@ def build(model_name: str, seq_length: int, token: str | None = None) -> nn.Modu
             ),
         )
     model.config.use_cache = False
-    found: nn.Module = model
-    return found
+    classifier: nn.Module = model
+    return classifier
 
 
 def synthetic_batch(

@@ -80,7 +80,7 @@ def trainer(
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
     sharded = FSDP2Wrapper(model, mp_policy=policy)
     if not mode.is_private:
-        return _open(sharded, learning_rate)
+        return _plain(sharded, learning_rate)
     return _private(mode, sharded, samples, learning_rate, privacy)
 
 
@@ -100,7 +100,7 @@ def refuse_tied(model: nn.Module) -> None:
             )
 
 
-def _open(model: nn.Module, learning_rate: float) -> Trainer:
+def _plain(model: nn.Module, learning_rate: float) -> Trainer:
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     criterion = nn.CrossEntropyLoss()
 
@@ -126,7 +126,7 @@ def _private(
         noise_multiplier=privacy.sigma,
         max_grad_norm=privacy.max_grad_norm,
         expected_batch_size=samples,
-        generator=_chance(device, privacy.seed),
+        generator=_generator(device, privacy.seed),
     )
     criterion = DPLossFastGradientClipping(clipping, optimizer, nn.CrossEntropyLoss())
 
@@ -149,7 +149,7 @@ def _private(
     return Trainer(clipping, step)
 
 
-def _chance(device: torch.device, seed: int | None) -> torch.Generator:
+def _generator(device: torch.device, seed: int | None) -> torch.Generator:
     generator = torch.Generator(device)
     if seed is None:
         generator.seed()  # a rank of its own noise is as good: each keeps its shard's part only

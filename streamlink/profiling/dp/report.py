@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamlink.profiling.dp.experiment import Mode
 from streamlink.profiling.dp.result import Result
-from streamlink.profiling.dp.series import Found
+from streamlink.profiling.dp.series import Series
 from streamlink.profiling.dp.summary import COLUMNS, overheads, rows, sentences, summary
 from streamlink.profiling.folder import write_text
 from streamlink.profiling.page import Page, Picture, Table
@@ -18,7 +18,7 @@ __all__ = ["write_report"]
 _MB = 1e6
 
 
-def write_report(found: Found, folder: Path) -> Path:
+def write_report(series: Series, folder: Path) -> Path:
     """Write pictures, ``summary.txt`` and ``report.html`` into ``folder``; return the page.
 
     What an earlier report left there is replaced: all of it is computed from the results.
@@ -27,47 +27,47 @@ def write_report(found: Found, folder: Path) -> Path:
         OSError: a file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "summary.txt", summary(found), overwrite=True)
-    table = Table("All experiments", COLUMNS, rows(found))
+    write_text(folder / "summary.txt", summary(series), overwrite=True)
+    table = Table("All experiments", COLUMNS, rows(series))
     page = Page(
         "What privacy costs: memory and time of private training",
-        _about(found),
-        sentences(found),
-        (table, *_pictures(found, folder)),
+        _about(series),
+        sentences(series),
+        (table, *_pictures(series, folder)),
     )
     path = folder / "report.html"
     write_text(path, page.html(), overwrite=True)
     return path
 
 
-def _pictures(found: Found, folder: Path) -> list[Picture]:
-    if not found.good:
+def _pictures(series: Series, folder: Path) -> list[Picture]:
+    if not series.measured:
         return []
     memory, time = folder / "memory_comparison.png", folder / "time_comparison.png"
-    draw_bars(memory, _bars(found, "Peak memory of a step", "MB", _peak))
-    draw_bars(time, _bars(found, "Median time of a step", "seconds", lambda each: each.seconds))
+    draw_bars(memory, _bars(series, "Peak memory of a step", "MB", _peak))
+    draw_bars(time, _bars(series, "Median time of a step", "seconds", lambda each: each.seconds))
     return [
         Picture(memory, "Peak of the largest rank after a reset, by length; × has no figure."),
         Picture(time, "Median over the measured steps; the warm-up is left out."),
-        _tradeoff(found, folder / "memory_vs_time_tradeoff.png"),
-        _overhead(found, folder / "overhead_analysis.png"),
+        _tradeoff(series, folder / "memory_vs_time_tradeoff.png"),
+        _overhead(series, folder / "overhead_analysis.png"),
     ]
 
 
-def _tradeoff(found: Found, path: Path) -> Picture:
+def _tradeoff(series: Series, path: Path) -> Picture:
     points = [
-        Point(each.mode.value, str(each.asked.seq_length), each.seconds, each.peak_bytes / _MB)
+        Point(each.mode.value, str(each.experiment.seq_length), each.seconds, each.peak_bytes / _MB)
         for mode in Mode
-        for each in found.good
+        for each in series.measured
         if each.mode is mode and each.seconds is not None and each.peak_bytes is not None
     ]
     draw_points(path, "Memory against time", "seconds per step", "peak, MB", points)
     return Picture(path, "Each point is an experiment, with its number of tokens; lower left wins.")
 
 
-def _overhead(found: Found, path: Path) -> Picture:
-    more = {(each.mode, each.seq_length): each for each in overheads(found)}
-    lengths = _lengths(found)
+def _overhead(series: Series, path: Path) -> Picture:
+    more = {(each.mode, each.seq_length): each for each in overheads(series)}
+    lengths = _lengths(series)
     private = [mode for mode in Mode if mode.is_private]
     memory = {mode.value: [_over(more.get((mode, n)), "nbytes", _MB) for n in lengths]
               for mode in private}  # fmt: skip
@@ -82,17 +82,17 @@ def _overhead(found: Found, path: Path) -> Picture:
     return Picture(path, "What each private mode costs more than training without privacy.")
 
 
-def _bars(found: Found, title: str, unit: str, value: Callable[[Result], float | None]) -> Bars:
-    lengths = _lengths(found)
-    series: dict[str, list[float | None]] = {}
+def _bars(series: Series, title: str, unit: str, value: Callable[[Result], float | None]) -> Bars:
+    lengths = _lengths(series)
+    values: dict[str, list[float | None]] = {}
     for mode in Mode:
-        results = [found.of(mode, length) for length in lengths]
-        series[mode.value] = [None if each is None else value(each) for each in results]
-    return Bars(title, unit, [f"{length} tokens" for length in lengths], series)
+        results = [series.of(mode, length) for length in lengths]
+        values[mode.value] = [None if each is None else value(each) for each in results]
+    return Bars(title, unit, [f"{length} tokens" for length in lengths], values)
 
 
-def _lengths(found: Found) -> list[int]:
-    return sorted({each.asked.seq_length for each in found.results})
+def _lengths(series: Series) -> list[int]:
+    return sorted({each.experiment.seq_length for each in series.results})
 
 
 def _peak(result: Result) -> float | None:
@@ -103,16 +103,17 @@ def _over(each: object, name: str, unit: float) -> float | None:
     return None if each is None else float(getattr(each, name)) / unit
 
 
-def _about(found: Found) -> str:
-    if not found.results:
+def _about(series: Series) -> str:
+    if not series.results:
         return "no result could be read"
-    first = found.good[0] if found.good else found.results[0]
-    asked = first.asked
-    where = first.steps.device_name if first.steps else asked.device
+    first = series.measured[0] if series.measured else series.results[0]
+    experiment = first.experiment
+    where = first.steps.device_name if first.steps else experiment.device
     versions = ", ".join(f"{name} {version}" for name, version in first.versions.items())
     return (
-        f"{asked.model_name}, {asked.batch_size} samples × {asked.world_size} ranks on {where}, "
-        f"{asked.dtype}, {asked.num_iter} steps after {asked.warmup_iter}; noise {asked.sigma:g}, "
-        f"bound {asked.max_grad_norm:g}; {versions or 'no versions'}"
+        f"{experiment.model_name}, {experiment.batch_size} samples × {experiment.world_size} ranks "
+        f"on {where}, {experiment.dtype}, {experiment.num_iter} steps after "
+        f"{experiment.warmup_iter}; noise {experiment.sigma:g}, "
+        f"bound {experiment.max_grad_norm:g}; {versions or 'no versions'}"
         f"{f', commit {first.commit}' if first.commit else ''}"
     )

@@ -1,4 +1,4 @@
-"""What one experiment has found, or why it ended: a JSON file."""
+"""The figures of one experiment, or why it failed: a JSON file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    asked: Experiment
+    experiment: Experiment
     steps: Steps | None = None
     failure: Failure | None = None
     forecast_bytes: int | None = None
@@ -54,7 +54,7 @@ class Result(BaseModel):
     @property
     def mode(self) -> Mode:
         """How its gradients were clipped."""
-        return self.asked.mode
+        return self.experiment.mode
 
     @property
     def peak_bytes(self) -> int | None:
@@ -68,28 +68,28 @@ class Result(BaseModel):
 
     def facts(self) -> dict[str, Any]:
         """Return the content of the file: the keys that users know first, derived from the rest."""
-        asked, is_gpu = self.asked, self.asked.device == "cuda"
+        experiment, is_gpu = self.experiment, self.experiment.device == "cuda"
         return {
-            "mode": asked.mode.value,
-            "seq_length": asked.seq_length,
-            "batch_size": asked.batch_size,
-            "total_batch_size": asked.batch_size * asked.world_size,
-            "num_gpus": asked.world_size if is_gpu else 0,
+            "mode": experiment.mode.value,
+            "seq_length": experiment.seq_length,
+            "batch_size": experiment.batch_size,
+            "total_batch_size": experiment.batch_size * experiment.world_size,
+            "num_gpus": experiment.world_size if is_gpu else 0,
             **(_derived(self.steps) if self.steps else {}),
             "config": {
-                "model_name": asked.model_name,
+                "model_name": experiment.model_name,
                 "vocab_size": self.steps.vocab_size if self.steps else None,
-                "learning_rate": asked.learning_rate,
-                "sigma": asked.sigma if asked.mode.is_private else None,
-                "max_grad_norm": asked.max_grad_norm if asked.mode.is_private else None,
+                "learning_rate": experiment.learning_rate,
+                "sigma": experiment.sigma if experiment.mode.is_private else None,
+                "max_grad_norm": experiment.max_grad_norm if experiment.mode.is_private else None,
             },
             "result": self.model_dump(mode="json"),
         }
 
 
-def result_path(folder: Path, asked: Experiment) -> Path:
+def result_path(folder: Path, experiment: Experiment) -> Path:
     """Return where the result of an experiment stands in the folder of its run."""
-    return folder / f"{asked.name}_result.json"
+    return folder / f"{experiment.name}_result.json"
 
 
 def read_result(path: Path) -> Result:
@@ -102,18 +102,18 @@ def read_result(path: Path) -> Result:
 
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        found = Result.model_validate(facts["result"])
+        result = Result.model_validate(facts["result"])
     except (ValueError, KeyError, TypeError, ValidationError, OSError) as error:
         raise ExperimentError(
             f"{path}: this result is damaged ({_short(error)}); delete it and run its experiment "
             "again"
         ) from error
-    if facts != found.facts():
+    if facts != result.facts():
         raise ExperimentError(
             f"{path}: this result is damaged (its figures contradict each other); delete it and "
             "run its experiment again"
         )
-    return found
+    return result
 
 
 def _derived(steps: Steps) -> dict[str, Any]:

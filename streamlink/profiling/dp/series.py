@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,24 @@ from streamlink.profiling.dp.launch import run_experiment
 from streamlink.profiling.dp.result import Result, read_result, result_path
 from streamlink.profiling.folder import write_json
 
-__all__ = ["Found", "read_series", "run_series"]
+__all__ = ["Series", "read_series", "run_series"]
 
-Heard = Callable[[Experiment, Mapping[str, Any]], None]
+Progress = Callable[[Experiment, Mapping[str, Any]], None]
 
 
-class Found:
+class Series:
     """The results of one folder, and what in it could not be read."""
 
     def __init__(self, results: Sequence[Result], damaged: Sequence[str]) -> None:
         order = list(Mode)
         self.results = sorted(
-            results, key=lambda each: (each.asked.seq_length, order.index(each.mode))
+            results, key=lambda each: (each.experiment.seq_length, order.index(each.mode))
         )
         self.damaged = tuple(damaged)
         """A sentence for each damaged file."""
 
     @property
-    def good(self) -> list[Result]:
+    def measured(self) -> list[Result]:
         """Those with figures."""
         return [each for each in self.results if each.steps is not None]
 
@@ -39,8 +40,8 @@ class Found:
 
     def of(self, mode: str, seq_length: int) -> Result | None:
         """Return the result with figures of one mode and length, if there is one."""
-        for each in self.good:
-            if each.mode.value == mode and each.asked.seq_length == seq_length:
+        for each in self.measured:
+            if each.mode.value == mode and each.experiment.seq_length == seq_length:
                 return each
         return None
 
@@ -53,7 +54,7 @@ def run_series(
     timeout_seconds: float = 3600.0,
     ignores_forecast: bool = False,
     commit: str = "",
-    heard: Heard | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Run all experiments and write the result of each into ``folder`` as soon as it is known.
 
@@ -62,24 +63,24 @@ def run_series(
     Raises:
         FileExistsError: a result is there already; nothing is overwritten.
     """
-    for asked in experiments:
-        if result_path(folder, asked).exists():
-            raise FileExistsError(f"{result_path(folder, asked)} is there, and stays")
-    for asked in experiments:
+    for experiment in experiments:
+        if result_path(folder, experiment).exists():
+            raise FileExistsError(f"{result_path(folder, experiment)} is there, and stays")
+    for experiment in experiments:
         result = run_experiment(
-            asked,
+            experiment,
             token=token,
             timeout_seconds=timeout_seconds,
             ignores_forecast=ignores_forecast,
-            progress=None if heard is None else _to(heard, asked),
+            progress=None if progress is None else partial(progress, experiment),
         )
         result = result.model_copy(update={"commit": commit})
-        write_json(result_path(folder, asked), result.facts())
-        if heard is not None:
-            heard(asked, {"event": "over", "result": result})
+        write_json(result_path(folder, experiment), result.facts())
+        if progress is not None:
+            progress(experiment, {"event": "over", "result": result})
 
 
-def read_series(folder: Path) -> Found:
+def read_series(folder: Path) -> Series:
     """Return the results in ``folder``, whether all of them are there or not.
 
     Raises:
@@ -96,8 +97,4 @@ def read_series(folder: Path) -> Found:
             results.append(read_result(path))
         except ExperimentError as error:
             damaged.append(str(error))
-    return Found(results, damaged)
-
-
-def _to(heard: Heard, asked: Experiment) -> Callable[[Mapping[str, Any]], None]:
-    return lambda said: heard(asked, said)
+    return Series(results, damaged)

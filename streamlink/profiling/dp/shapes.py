@@ -47,7 +47,9 @@ class Shape:
 
 SHAPES = {
     "tiny": Shape(1024, 64, 128, 2, 4, 2),
+    "small": Shape(4096, 256, 512, 4, 4, 2),
     "llama-1b": Shape(128256, 2048, 8192, 16, 32, 8),
     "llama-8b": Shape(128256, 4096, 14336, 32, 32, 8),
 }
-"""What can be built without a file: ``tiny``, and those of Llama 3.2 1B and Llama 3.1 8B."""
+"""What can be built without a file: two small ones (0.1 and 3.4 million parameters), and those of
+Llama 3.2 1B and Llama 3.1 8B."""

@@ -8,7 +8,7 @@ what that comes to.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -67,12 +67,14 @@ class PrivateTraining:
         self._learning_rate, self._privacy, self._dtype = learning_rate, privacy, dtype
         self._accountant = RDPAccountant()
         # Which samples a step draws must be as secret as its noise.
-        self._chance = torch.Generator()
+        self._generator = torch.Generator()
         if privacy.seed is None:
-            self._chance.seed()
+            self._generator.seed()
         else:
-            self._chance.manual_seed(privacy.seed)
+            self._generator.manual_seed(privacy.seed)
         self._trainer: Trainer | None = None
+        self.largest_batch = 0
+        """The most samples that a step has drawn so far."""
 
     @property
     def epsilon(self) -> float:
@@ -87,19 +89,29 @@ class PrivateTraining:
         Raises:
             ExperimentError: two parts of the model share a weight, and the mode is private.
         """
+        losses = self.train(model, task.progress)
+        return TaskResult(
+            weight=float(len(self._samples["labels"])),
+            metrics={"loss": sum(losses) / len(losses), **self._spent()},
+            metadata=self._facts(),
+        )
+
+    def train(self, model: nn.Module, progress: Callable[[], None] = lambda: None) -> list[float]:
+        """Train ``model`` in place for one round; return the loss of each step.
+
+        Args:
+            model: a classifier of ``transformers``.
+            progress: called after each step.
+        """
         if self._trainer is None:
             self._trainer = self._made(model)
         _copy(model, self._trainer.model, into_shards=True)
         losses = []
         for _ in range(self._steps):
             losses.append(self._step(self._trainer))
-            task.progress()
+            progress()
         _copy(model, self._trainer.model, into_shards=False)
-        return TaskResult(
-            weight=float(len(self._samples["labels"])),
-            metrics={"loss": sum(losses) / len(losses), **self._spent()},
-            metadata=self._facts(),
-        )
+        return losses
 
     def computed_bytes(self, model: nn.Module, activations: int, window: int) -> dict[str, int]:
         """Return what this site will hold beside its program, part by part, in bytes.
@@ -107,7 +119,7 @@ class PrivateTraining:
         Args:
             model: the one that is received into.
             activations: of a step, with the buffers of the norms.
-            window: of the link (``StreamConfig``).
+            window: of the link (``StreamConfig``); no more than the model is ever in it.
         """
         size = sum(each.numel() * each.element_size() for each in model.parameters())
         largest = max(each.numel() * each.element_size() for each in model.parameters())
@@ -117,7 +129,7 @@ class PrivateTraining:
             "model": 2 * size,
             "optimiser": optimiser,
             "activations": activations,
-            "window": window,
+            "window": min(window, size),
         }
 
     def _made(self, model: nn.Module) -> Trainer:
@@ -133,7 +145,8 @@ class PrivateTraining:
         )
 
     def _step(self, made: Trainer) -> float:
-        drawn = torch.rand(len(self._samples["labels"]), generator=self._chance) < self._rate
+        drawn = torch.rand(len(self._samples["labels"]), generator=self._generator) < self._rate
+        self.largest_batch = max(self.largest_batch, int(drawn.sum()))
         loss = made.step({name: each[drawn] for name, each in self._samples.items()})
         if self._mode.is_private:
             self._accountant.step(noise_multiplier=self._privacy.sigma, sample_rate=self._rate)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streamlink.profiling.dp.experiment import Mode
 from streamlink.profiling.dp.result import Result
-from streamlink.profiling.dp.series import Found
+from streamlink.profiling.dp.series import Series
 
 __all__ = ["COLUMNS", "Overhead", "overheads", "rows", "sentences", "summary"]
 
@@ -30,45 +30,47 @@ class Overhead:
     """Median time against median time: 100 is twice as long."""
 
 
-def overheads(found: Found) -> list[Overhead]:
+def overheads(series: Series) -> list[Overhead]:
     """Return them for each private result whose ``no_dp`` is there, too."""
     made = []
-    for each in found.good:
-        base = found.of(Mode.NO_DP, each.asked.seq_length)
+    for each in series.measured:
+        base = series.of(Mode.NO_DP, each.experiment.seq_length)
         if each.mode.is_private and base is not None:
             made.append(_overhead(each, base))
     return made
 
 
-def rows(found: Found) -> list[list[str]]:
+def rows(series: Series) -> list[list[str]]:
     """Return a row of text for each result, in the order of ``COLUMNS``."""
-    more = {(each.mode, each.seq_length): each for each in overheads(found)}
-    return [_row(each, more.get((each.mode, each.asked.seq_length))) for each in found.results]
-
-
-def sentences(found: Found) -> list[str]:
-    """Return what the figures say, failures and damaged files included."""
+    more = {(each.mode, each.seq_length): each for each in overheads(series)}
     return [
-        *(_about(each) for each in overheads(found)),
-        *_flash_against_ghost(found),
-        *(
-            f"{each.asked.name} has no figures ({each.failure.kind}): {each.failure.text}"
-            for each in found.failed
-            if each.failure is not None
-        ),
-        *found.damaged,
+        _row(each, more.get((each.mode, each.experiment.seq_length))) for each in series.results
     ]
 
 
-def summary(found: Found) -> str:
+def sentences(series: Series) -> list[str]:
+    """Return what the figures say, failures and damaged files included."""
+    return [
+        *(_about(each) for each in overheads(series)),
+        *_flash_against_ghost(series),
+        *(
+            f"{each.experiment.name} has no figures ({each.failure.kind}): {each.failure.text}"
+            for each in series.failed
+            if each.failure is not None
+        ),
+        *series.damaged,
+    ]
+
+
+def summary(series: Series) -> str:
     """Return the table and the sentences as text."""
-    table = [list(COLUMNS), *rows(found)]
+    table = [list(COLUMNS), *rows(series)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in table
     ]
-    return "\n".join([*lines, "", *sentences(found), ""])
+    return "\n".join([*lines, "", *sentences(series), ""])
 
 
 def _overhead(result: Result, base: Result) -> Overhead:
@@ -78,15 +80,15 @@ def _overhead(result: Result, base: Result) -> Overhead:
     assert base.seconds is not None
     return Overhead(
         result.mode,
-        result.asked.seq_length,
+        result.experiment.seq_length,
         result.peak_bytes - base.peak_bytes,
         100 * (result.seconds / base.seconds - 1),
     )
 
 
 def _row(result: Result, more: Overhead | None) -> list[str]:
-    asked, steps = result.asked, result.steps
-    begin = [str(asked.seq_length), asked.mode.value]
+    experiment, steps = result.experiment, result.steps
+    begin = [str(experiment.seq_length), experiment.mode.value]
     if steps is None:
         kind = result.failure.kind if result.failure else "nothing"
         return [*begin, kind, *[""] * (len(COLUMNS) - 3)]
@@ -111,10 +113,10 @@ def _about(each: Overhead) -> str:
     )
 
 
-def _flash_against_ghost(found: Found) -> Iterator[str]:
-    for flash in found.good:
-        length = flash.asked.seq_length
-        ghost = found.of(Mode.GHOST, length) if flash.mode is Mode.FLASH else None
+def _flash_against_ghost(series: Series) -> Iterator[str]:
+    for flash in series.measured:
+        length = flash.experiment.seq_length
+        ghost = series.of(Mode.GHOST, length) if flash.mode is Mode.FLASH else None
         if ghost is None or ghost.peak_bytes is None or flash.peak_bytes is None:
             continue
         saved = (ghost.peak_bytes - flash.peak_bytes) / 1e6

@@ -1,7 +1,7 @@
 """One rank of one experiment: ``python -m streamlink.profiling.dp.worker``.
 
 Standard input has the order, a line of JSON; standard output has a line of JSON for each step, and
-a last one with what was found, or why it ended. A token so appears in no list of processes.
+a last one with the figures, or why it failed. That keeps a token out of the list of processes.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ def main() -> int:
     """Run the rank that standard input asks for; returns its exit code."""
     order = Order.model_validate_json(sys.stdin.readline())
     try:
-        _say("found", **_run(order))
+        _emit("result", **_run(order))
     except Exception as error:
         traceback.print_exc()
-        _say("failed", kind=_kind(error), text=_sentence(error))
+        _emit("failed", kind=_kind(error), text=_sentence(error))
         return 1
     return 0
 
 
 def _run(order: Order) -> dict[str, Any]:
-    asked = order.experiment
-    if asked.device == "cpu":
+    experiment = order.experiment
+    if experiment.device == "cpu":
         # FSDP2 would choose a GPU if torch saw one; CUDA's library reads this when it is loaded.
         os.putenv("CUDA_VISIBLE_DEVICES", "")
     give_back_freed_memory()
@@ -65,21 +65,21 @@ def _run(order: Order) -> dict[str, Any]:
     device = _device(order)
     _require_memory(order, device)
     dist.init_process_group(
-        "nccl" if asked.device == "cuda" else "gloo",
+        "nccl" if experiment.device == "cuda" else "gloo",
         f"file://{order.rendezvous}",
         rank=order.rank,
-        world_size=asked.world_size,
+        world_size=experiment.world_size,
         timeout=timedelta(seconds=order.timeout_seconds),
     )
     try:
-        found = _train(order, device)
+        figures = _train(order, device)
     finally:
         dist.destroy_process_group()
     import opacus
     import transformers
 
     versions = {each.__name__: each.__version__ for each in (torch, opacus, transformers)}
-    return {**found, "versions": versions}
+    return {**figures, "versions": versions}
 
 
 def _device(order: Order) -> Any:
@@ -102,15 +102,15 @@ def _device(order: Order) -> Any:
 def _require_memory(order: Order, device: Any) -> None:
     from streamlink.profiling.dp.models import shape_of
 
-    asked = order.experiment
-    expected = forecast(asked, shape_of(asked.model_name, order.token)).total
-    _say("forecast", bytes=expected)
+    experiment = order.experiment
+    expected = forecast(experiment, shape_of(experiment.model_name, order.token)).total
+    _emit("forecast", bytes=expected)
     if device.type == "cuda":
         import torch
 
         there, of = torch.cuda.mem_get_info(device)[0], "this GPU"
     else:
-        there, of = available_bytes() // asked.world_size, "this machine for each rank"
+        there, of = available_bytes() // experiment.world_size, "this machine for each rank"
     if expected > there and not order.ignores_forecast:
         raise _TooLarge(
             f"it would need about {expected / 1e9:.1f} GB, and {there / 1e9:.1f} GB are free on "
@@ -124,14 +124,14 @@ def _train(order: Order, device: Any) -> dict[str, Any]:
 
     from streamlink.profiling.dp.measure import measured, profiled_bytes
 
-    asked = order.experiment
+    experiment = order.experiment
     made, model, batch = _made(order, device)
     steps = []
-    for number in range(asked.warmup_iter + asked.num_iter):
+    for number in range(experiment.warmup_iter + experiment.num_iter):
         taken = measured(lambda: made.step(batch), device)
-        _say("step", number=number, seconds=taken.seconds, peak_bytes=taken.peak_bytes)
+        _emit("step", number=number, seconds=taken.seconds, peak_bytes=taken.peak_bytes)
         steps.append(taken)
-    kept, is_gpu = steps[asked.warmup_iter :], device.type == "cuda"
+    kept, is_gpu = steps[experiment.warmup_iter :], device.type == "cuda"
     return {
         "seconds": [each.seconds for each in kept],
         "peak_bytes": [each.peak_bytes for each in kept],
@@ -150,22 +150,24 @@ def _made(order: Order, device: Any) -> Any:
     from streamlink.profiling.dp.models import build, synthetic_batch
     from streamlink.profiling.dp.modes import Privacy, trainer
 
-    asked = order.experiment
-    torch.manual_seed(asked.seed)
-    model = build(asked.model_name, asked.seq_length, order.token).to(device)
+    experiment = order.experiment
+    torch.manual_seed(experiment.seed)
+    model = build(experiment.model_name, experiment.seq_length, order.token).to(device)
     made = trainer(
-        asked.mode,
+        experiment.mode,
         model,
-        asked.batch_size,
-        learning_rate=asked.learning_rate,
-        privacy=Privacy(asked.sigma, asked.max_grad_norm, asked.seed),
-        dtype=getattr(torch, asked.dtype),
+        experiment.batch_size,
+        learning_rate=experiment.learning_rate,
+        privacy=Privacy(experiment.sigma, experiment.max_grad_norm, experiment.seed),
+        dtype=getattr(torch, experiment.dtype),
     )
     batch = synthetic_batch(
-        asked.batch_size,
-        asked.seq_length,
+        experiment.batch_size,
+        experiment.seq_length,
         model.config.vocab_size,
-        generator=torch.Generator().manual_seed(asked.seed * asked.world_size + order.rank),
+        generator=torch.Generator().manual_seed(
+            experiment.seed * experiment.world_size + order.rank
+        ),
     )
     return made, model, {name: each.to(device) for name, each in batch.items()}
 
@@ -183,7 +185,7 @@ def _sentence(error: BaseException) -> str:
     return text if isinstance(error, ExperimentError) else f"{type(error).__name__}: {text}"
 
 
-def _say(event: str, **facts: Any) -> None:
+def _emit(event: str, **facts: Any) -> None:
     print(json.dumps({"event": event, **facts}), flush=True)
 
 

@@ -17,9 +17,9 @@ pytestmark = [
 ]
 
 
-def experiment(mode: Mode = Mode.FLASH, **asked: object) -> Experiment:
+def experiment(mode: Mode = Mode.FLASH, **settings: object) -> Experiment:
     facts = {"mode": mode, "seq_length": 16, "batch_size": 1, "num_iter": 1, "warmup_iter": 0}
-    return Experiment.model_validate({**facts, **asked})
+    return Experiment.model_validate({**facts, **settings})
 
 
 def test_an_experiment_of_two_ranks_has_figures_of_each_step() -> None:

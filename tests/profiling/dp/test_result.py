@@ -31,12 +31,12 @@ def found(mode: str, seq_length: int, megabytes: int, seconds: float) -> Result:
         vocab_size=9,
         device_name="CPU",
     )
-    return Result(asked=experiment(mode, seq_length), steps=steps)
+    return Result(experiment=experiment(mode, seq_length), steps=steps)
 
 
 def write(folder: Path, *results: Result) -> None:
     for each in results:
-        write_json(result_path(folder, each.asked), each.facts())
+        write_json(result_path(folder, each.experiment), each.facts())
 
 
 def test_a_file_has_the_keys_that_users_know_in_the_units_of_their_names(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_file_has_the_keys_that_users_know_in_the_units_of_their_names(tmp_pat
 
 def test_a_report_is_made_from_some_results_and_says_what_is_missing(tmp_path: Path) -> None:
     failed = Result(
-        asked=experiment("flash_fsdp", 1024), failure=Failure(kind="rank_died", text="it died")
+        experiment=experiment("flash_fsdp", 1024), failure=Failure(kind="rank_died", text="it died")
     )
     write(tmp_path, found("no_dp", 1024, 100, 1.0), found("ghost_fsdp", 1024, 130, 2.0), failed)
     (tmp_path / "no_dp_seq2048_result.json").write_text("{", "utf-8")
