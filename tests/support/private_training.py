@@ -86,7 +86,7 @@ def trained(folder: Path, **asked: Any) -> dict[str, Tensor]:
         assert each.stdin is not None
         each.stdin.write(json.dumps(given))
         each.stdin.close()
-    assert [each.wait(100) for each in ranks] == [0] * given["world"]
+    assert [each.wait(300) for each in ranks] == [0] * given["world"]
     found: dict[str, Tensor] = load_file(folder / "gradients.safetensors")
     return found
 
