@@ -32,3 +32,12 @@ def test_epsilon_grows_over_the_rounds() -> None:
     assert first.keys() == second.keys() == {"site-1", "site-2"}
     for name, spent in first.items():
         assert 0 < spent < second[name]
+
+
+def test_a_clients_peak_is_within_what_was_computed() -> None:
+    for client in run_rounds(Mode.FLASH, seq_length=256, rounds=1).clients.values():
+        held, computed = (
+            client["peak_bytes"] - client["base_bytes"],
+            sum(client["computed"].values()),
+        )
+        assert computed / 2 < held <= computed
