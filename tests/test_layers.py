@@ -55,6 +55,7 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
+    "profiling": frozenset({"errors", "stores", "__init__"}),  # programs: public names only
     "integrations": frozenset(
         {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
     ),

@@ -16,6 +16,7 @@ from streamlink.cli.init import init
 from streamlink.cli.jobs import client, server
 from streamlink.cli.models import export, inspect
 from streamlink.cli.mpi import mpi
+from streamlink.cli.profile import profile
 from streamlink.cli.simulate import simulate
 from streamlink.cli.status import abort, status
 from streamlink.logs import json_line
@@ -36,6 +37,7 @@ for command in (
     *(init, certs, status, abort),
 ):
     app.command(cls=SettingsCommand)(command)
+app.add_typer(profile)
 
 
 def run(*, is_json: bool) -> None:

@@ -1,0 +1,96 @@
+"""Pictures that experiments share: bars in groups and points, as PNG files; no screen is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Bars", "Point", "draw_bars", "draw_points"]
+
+_COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
+_DPI = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """One panel of bars: a group for each label, a colour for each series."""
+
+    title: str
+    unit: str
+    groups: Sequence[str]
+    series: Mapping[str, Sequence[float | None]]
+    """A value for each group; ``None`` leaves a gap with a cross."""
+    first_color: int = 0
+    """Of the first series, so that a name has the same colour in all pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a scatter plot."""
+
+    series: str
+    label: str
+    x: float
+    y: float
+
+
+def draw_bars(path: Path, *panels: Bars) -> None:
+    """Write a PNG with the panels side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.2 * len(panels), 4.2), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, panel in zip(axes, panels, strict=True):
+        _bars(axis, panel)
+    figure.savefig(path, format="png", dpi=_DPI)
+
+
+def draw_points(path: Path, title: str, x_unit: str, y_unit: str, points: Sequence[Point]) -> None:
+    """Write a PNG of points, those of one series joined and in one colour."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.8, 4.6), layout="constrained")
+    axis = figure.subplots()
+    names = list(dict.fromkeys(each.series for each in points))
+    for name, color in zip(names, _COLORS, strict=False):
+        own = [each for each in points if each.series == name]
+        xs, ys = [each.x for each in own], [each.y for each in own]
+        axis.plot(xs, ys, marker="o", color=color, label=name)
+        for each in own:
+            axis.annotate(
+                each.label, (each.x, each.y), xytext=(5, 4), textcoords="offset points", fontsize=8
+            )
+    axis.set_title(title, fontsize=11)
+    axis.set_xlabel(x_unit)
+    axis.set_ylabel(y_unit)
+    axis.grid(alpha=0.25)
+    if names:
+        axis.legend(fontsize=8)
+    figure.savefig(path, format="png", dpi=_DPI)
+
+
+def _bars(axis: object, panel: Bars) -> None:
+    width = 0.8 / max(1, len(panel.series))
+    for number, (name, values) in enumerate(panel.series.items()):
+        color = _COLORS[(panel.first_color + number) % len(_COLORS)]
+        places = [at + (number - (len(panel.series) - 1) / 2) * width for at in range(len(values))]
+        heights = [value or 0.0 for value in values]
+        drawn = axis.bar(places, heights, width * 0.92, color=color, label=name)  # type: ignore[attr-defined]
+        marks = ["×" if value is None else f"{value:.3g}" for value in values]
+        axis.bar_label(drawn, marks, fontsize=7, padding=1)  # type: ignore[attr-defined]
+    _frame(axis, panel)
+
+
+def _frame(axis: object, panel: Bars) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axis, Axes)
+    axis.set_xticks(range(len(panel.groups)), panel.groups)
+    axis.set_title(panel.title, fontsize=11)
+    axis.set_ylabel(panel.unit)
+    axis.margins(y=0.12)
+    axis.grid(axis="y", alpha=0.25)
+    axis.set_axisbelow(True)
+    if panel.series:
+        axis.legend(fontsize=8)

@@ -1,0 +1,125 @@
+"""A tiny Llama trained privately for one step, and the same step from explicit gradients.
+
+``python -m tests.support.private_training`` is one rank; ``trained`` starts them all.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from streamlink.profiling.dp.shapes import SHAPES
+
+__all__ = ["batches", "explicit_step", "initial", "trained"]
+
+BOUND = 0.7
+
+
+def initial(seq_length: int) -> nn.Module:
+    from streamlink.profiling.dp.models import build  # seconds, which no collection should cost
+
+    torch.manual_seed(3)
+    return build("tiny", seq_length)
+
+
+def batches(world: int, samples: int, seq_length: int) -> list[dict[str, Tensor]]:
+    """Return a batch for each rank; every second sample is padded."""
+    from streamlink.profiling.dp.models import synthetic_batch
+
+    generator = torch.Generator().manual_seed(5)
+    lengths = [seq_length - (number % 2) * (seq_length // 3) for number in range(samples)]
+    vocabulary = SHAPES["tiny"].vocabulary
+    return [
+        synthetic_batch(samples, seq_length, vocabulary, generator=generator, lengths=lengths)
+        for _ in range(world)
+    ]
+
+
+def explicit_step(
+    seq_length: int, given: list[dict[str, Tensor]], bound: float = BOUND
+) -> dict[str, Tensor]:
+    """Return the mean of the clipped gradients, one sample after the other, without Opacus."""
+    model = initial(seq_length).train()
+    total = {name: torch.zeros_like(each) for name, each in model.named_parameters()}
+    count = 0
+    for batch in given:
+        for row in range(len(batch["labels"])):
+            one = {name: each[row : row + 1] for name, each in batch.items()}
+            for name, gradient in _clipped(model, one, bound):
+                total[name] += gradient
+            count += 1
+    return {name: each / count for name, each in total.items()}
+
+
+def _clipped(model: nn.Module, one: dict[str, Tensor], bound: float) -> list[tuple[str, Tensor]]:
+    model.zero_grad()
+    out = model(input_ids=one["input_ids"], attention_mask=one["attention_mask"]).logits
+    nn.functional.cross_entropy(out, one["labels"]).backward()
+    found = [(name, each.grad) for name, each in model.named_parameters()]
+    norm = torch.stack([each.norm() for _, each in found if each is not None]).norm()
+    factor = (bound / (norm + 1e-6)).clamp(max=1.0)
+    return [(name, each * factor) for name, each in found if each is not None]
+
+
+def trained(folder: Path, **asked: Any) -> dict[str, Tensor]:
+    """Return the gradients that one step of all ranks trains with: clipped, summed, noisy, mean."""
+    from safetensors.torch import load_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    given: dict[str, Any] = {"world": 1, "samples": 2, "seq_length": 24, "sigma": 0.0, "seed": 0}
+    given |= {"bound": BOUND, **asked}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.support.private_training", str(folder), str(rank)],
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(given["world"])
+    ]
+    for each in ranks:
+        assert each.stdin is not None
+        each.stdin.write(json.dumps(given))
+        each.stdin.close()
+    assert [each.wait(300) for each in ranks] == [0] * given["world"]
+    found: dict[str, Tensor] = load_file(folder / "gradients.safetensors")
+    return found
+
+
+def _one_rank(folder: Path, rank: int) -> None:
+    import torch.distributed as dist
+    from safetensors.torch import save_file
+
+    from streamlink.profiling.dp.experiment import Mode
+    from streamlink.profiling.dp.modes import Privacy, trainer
+
+    given = json.load(sys.stdin)
+    torch.set_num_threads(1)
+    rendezvous = f"file://{folder / 'rendezvous'}"
+    dist.init_process_group("gloo", rendezvous, rank=rank, world_size=given["world"])
+    model = initial(given["seq_length"])
+    made = trainer(
+        Mode(given["mode"]),
+        model,
+        given["samples"],
+        learning_rate=0.5,
+        privacy=Privacy(given["sigma"], given["bound"], given["seed"]),
+        dtype=torch.float32,
+    )
+    made.step(batches(given["world"], given["samples"], given["seq_length"])[rank])
+    gradients = {
+        name.removeprefix("_module."): each.grad.full_tensor()
+        for name, each in made.model.named_parameters()
+    }
+    if rank == 0:
+        save_file(gradients, folder / "gradients.safetensors")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    _one_rank(Path(sys.argv[1]), int(sys.argv[2]))
