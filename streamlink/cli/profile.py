@@ -21,6 +21,7 @@ from streamlink.profiling.dp.shapes import SHAPES
 from streamlink.profiling.dp.summary import summary
 from streamlink.profiling.folder import new_run_folder, write_json
 from streamlink.profiling.origin import commit
+from streamlink_fl import signals
 
 __all__ = ["profile"]
 
@@ -63,7 +64,10 @@ def dp(
         str, typer.Option(help=f"{', '.join(SHAPES)} (random weights), a folder, or a Hub's name.")
     ] = "tiny",
     token: Annotated[
-        str, typer.Option(help="Opens a gated model; HF_TOKEN does, too, and no list shows it.")
+        str,
+        typer.Option(
+            help="Opens a gated model. HF_TOKEN does the same, and no list of processes shows it."
+        ),
     ] = "",
     world_size: Annotated[int, typer.Option(metavar="N", help="Ranks to shard over.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
@@ -71,7 +75,7 @@ def dp(
     max_grad_norm: Annotated[float, typer.Option(help="Bound of a sample's gradient.")] = 1.0,
     timeout: Annotated[float, typer.Option(help="Seconds for each experiment.")] = 3600.0,
     ignore_forecast: Annotated[
-        bool, typer.Option("--ignore-forecast", help="Start where memory may not be enough, too.")
+        bool, typer.Option("--ignore-forecast", help="Start even if memory may not be enough.")
     ] = False,
     report: Annotated[
         Path | None,
@@ -127,7 +131,8 @@ def _single(experiments: list[Experiment], output: Path, options: Mapping[str, A
         raise CommandError(f"{output} is there already, and nothing is overwritten")
     from streamlink.profiling.dp.launch import run_experiment
 
-    result = run_experiment(experiments[0], **options, progress=partial(_show, experiments[0]))
+    with signals.Raising():  # the ranks end with this process
+        result = run_experiment(experiments[0], **options, progress=partial(_show, experiments[0]))
     _show(experiments[0], {"event": "over", "result": result})
     result = result.model_copy(update={"commit": commit()})
     write_json(output, result.facts())
@@ -141,7 +146,8 @@ def _series(experiments: list[Experiment], output: Path, options: Mapping[str, A
     with a_job():
         folder = new_run_folder(output)
         typer.echo(f"results: {folder}")
-        run_series(folder, experiments, **options, commit=commit(), progress=_show)
+        with signals.Raising():  # else a signal would end one experiment, and the next would begin
+            run_series(folder, experiments, **options, commit=commit(), progress=_show)
         series = read_series(folder)
         _report(series, folder)
     if not series.measured:

@@ -153,7 +153,7 @@ def _watch(
             selector.register(each.output, selectors.EVENT_READ, each)
         while selector.get_map():
             ready = selector.select(max(0.0, end_at - time.monotonic()))
-            if not ready:
+            if not ready or time.monotonic() >= end_at:
                 return late
             for key, _ in ready:
                 rank: _Rank = key.data
@@ -197,6 +197,7 @@ def _joined(figures: list[dict[str, Any]]) -> Steps:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}" if code else "ended without a result"
-    name = signal.Signals(-code).name
+    named = {each.value: each.name for each in signal.Signals}  # real-time signals have no name
+    name = named.get(-code, f"signal {-code}")
     hint = ", as the kernel does when memory runs out" if -code == signal.SIGKILL else ""
     return f"was killed by {name}{hint}"

@@ -19,7 +19,7 @@ def shape_of(model_name: str, token: str | None = None) -> Shape:
     """Return the shape of a model; one of ours is known without a look at a file or the network.
 
     Raises:
-        ExperimentError: there is no such model, or it is gated and the token opens it not.
+        ExperimentError: there is no such model, or it is gated and the token does not open it.
     """
     if model_name in SHAPES:
         return SHAPES[model_name]
@@ -35,7 +35,7 @@ def shape_of(model_name: str, token: str | None = None) -> Shape:
             is_tied=bool(getattr(config, "tie_word_embeddings", False)),
         )
     except AttributeError as error:
-        raise ExperimentError(f"{model_name} has not Llama's shape: {error}") from error
+        raise ExperimentError(f"{model_name} does not have Llama's shape: {error}") from error
 
 
 def build(model_name: str, seq_length: int, token: str | None = None) -> nn.Module:

@@ -40,7 +40,8 @@ class Privacy:
     """The bound of each sample's gradient."""
     seed: int | None = None
     """Of the noise; ``None``: from the system. Whoever knows it can subtract the noise, so a seed
-    is for measuring and for tests."""
+    is for measuring and for tests. On a CPU torch's generator has 2^32 streams and is no
+    cryptographic one: epsilon holds against those who do not search for the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ def _plain(model: nn.Module, learning_rate: float) -> Trainer:
     criterion = nn.CrossEntropyLoss()
 
     def step(batch: Batch) -> Tensor:
+        if len(batch["labels"]) == 0:  # Poisson sampling may draw none
+            return torch.zeros(())
         optimizer.zero_grad()
         loss: Tensor = criterion(_logits(model, batch), batch["labels"])
         loss.backward()
@@ -152,7 +155,8 @@ def _private(
 def _generator(device: torch.device, seed: int | None) -> torch.Generator:
     generator = torch.Generator(device)
     if seed is None:
-        generator.seed()  # a rank of its own noise is as good: each keeps its shard's part only
+        # Different noise on each rank is as good: each keeps the part of its shard.
+        generator.seed()
     else:
         generator.manual_seed(seed)
     return generator

@@ -10,7 +10,7 @@ in, ``g``: the gradient of what came out). Its squared norm has two formulas, an
   ``O(T·d_in·d_out)`` work.
 
 The cheaper one is taken. All sums are in float32 or better, also where the model computes in bf16:
-a norm that is rounded down lets a sample through that is longer than the bound.
+a norm that is rounded down lets a gradient through that is longer than the bound.
 """
 
 from __future__ import annotations
@@ -86,9 +86,10 @@ def _is_rows_cheaper(a: Tensor, g: Tensor) -> bool:
 def _rows(a: Tensor, g: Tensor) -> Tensor:
     samples, length, width = a.shape
     squares = a.new_zeros(samples, dtype=torch.float64)
-    tokens_at_once = MOST_ELEMENTS // (samples * width)
     for rows in _tiles(g.shape[2], MOST_ELEMENTS // (samples * width)):
-        block = a.new_zeros(samples, rows.stop - rows.start, width, dtype=torch.float32)
+        count = rows.stop - rows.start
+        tokens_at_once = MOST_ELEMENTS // (samples * max(width, count))
+        block = a.new_zeros(samples, count, width, dtype=torch.float32)
         for tokens in _tiles(length, tokens_at_once):
             block.baddbmm_(g[:, tokens, rows].float().transpose(1, 2), a[:, tokens].float())
         squares += block.square_().sum(dim=(1, 2), dtype=torch.float64)

@@ -7,6 +7,7 @@ Each client is a process of its own, so that its peak is its own.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -30,8 +31,8 @@ class Rounds:
 
     facts: list[Mapping[str, Mapping[str, str]]]
     """Of each round: what each client stated about its training."""
-    epsilons: list[Mapping[str, float]]
-    """Of each round: what each client has spent until then; empty without privacy."""
+    metrics: list[Mapping[str, Mapping[str, float]]]
+    """Of each round: what each client measured, such as ``epsilon`` spent until then."""
     clients: Mapping[str, Mapping[str, Any]]
     """Of each client: ``peak_bytes`` and ``base_bytes`` as measured, ``computed``."""
 
@@ -59,19 +60,15 @@ def run_rounds(mode: Mode, *, seq_length: int = 32, rounds: int = 2, sigma: floa
             clients = {}
             for name in _NAMES:
                 clients[name] = _client({**order, "name": name, "sigma": sigma})
-                processes.callback(clients[name].kill)
+                processes.callback(_end, clients[name])
             reports = ScatterAndGather(server, store, rules).run()
         # A client ends when its server has said goodbye.
         figures = {name: _figures(name, client) for name, client in clients.items()}
     return Rounds(
         [each.metadata for each in reports],
-        [_epsilons(each.client_metrics) for each in reports],
+        [each.client_metrics for each in reports],
         figures,
     )
-
-
-def _epsilons(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    return {name: each["epsilon"] for name, each in metrics.items() if "epsilon" in each}
 
 
 def _client(order: Mapping[str, Any]) -> subprocess.Popen[str]:
@@ -87,8 +84,18 @@ def _client(order: Mapping[str, Any]) -> subprocess.Popen[str]:
     return process
 
 
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
 def _figures(name: str, process: subprocess.Popen[str]) -> dict[str, Any]:
-    output, _ = process.communicate(timeout=_LAST_SECONDS)
+    try:
+        output, _ = process.communicate(timeout=_LAST_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ExperimentError(
+            f"client {name} has not ended {_LAST_SECONDS:g} s after its server"
+        ) from error
     if process.returncode:
         raise ExperimentError(f"client {name} ended with exit code {process.returncode}")
     figures: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -112,6 +119,7 @@ def _take_part(order: Mapping[str, Any]) -> dict[str, Any]:
         resident_bytes,
     )
 
+    os.putenv("CUDA_VISIBLE_DEVICES", "")  # read when CUDA is loaded: FSDP2 would choose a GPU
     give_back_freed_memory()
     mode, length = Mode(order["mode"]), order["seq_length"]
     chance = torch.Generator().manual_seed(_NAMES.index(order["name"]))

@@ -65,7 +65,9 @@ def run_series(
     """
     for experiment in experiments:
         if result_path(folder, experiment).exists():
-            raise FileExistsError(f"{result_path(folder, experiment)} is there, and stays")
+            raise FileExistsError(
+                f"{result_path(folder, experiment)} exists already, and is not overwritten"
+            )
     for experiment in experiments:
         result = run_experiment(
             experiment,

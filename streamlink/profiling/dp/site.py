@@ -17,7 +17,7 @@ from opacus.accountants import RDPAccountant
 from torch import Tensor, nn
 
 from streamlink import Task, TaskResult
-from streamlink.profiling.dp.experiment import Mode
+from streamlink.profiling.dp.experiment import ExperimentError, Mode
 from streamlink.profiling.dp.modes import Privacy, Trainer, trainer
 
 __all__ = ["PrivateTraining"]
@@ -27,8 +27,8 @@ class PrivateTraining:
     """``train`` for a ``WholeExecutor``: some private steps on this site's samples, each round.
 
     Each step draws every sample with the same probability (Poisson sampling), as the accountant
-    assumes. The result's metrics have the loss and epsilon spent so far; its facts state the mode,
-    the noise and the bound.
+    assumes. The result's metrics have epsilon spent so far, or without privacy the loss; its facts
+    state the mode, the noise and the bound. On a CPU only.
 
     Args:
         mode: how gradients are clipped.
@@ -41,8 +41,8 @@ class PrivateTraining:
         dtype: of the computation.
 
     Raises:
-        ValueError: ``batch_size`` is larger than the number of samples, or delta is not between
-            zero and one.
+        ValueError: ``batch_size`` is larger than the number of samples, delta is not between zero
+            and one over that number, or a private mode is not to compute in float32.
     """
 
     def __init__(
@@ -60,8 +60,12 @@ class PrivateTraining:
         count = len(samples["labels"])
         if not 1 <= batch_size <= count:
             raise ValueError(f"batch_size is {batch_size}, and there are {count} samples")
-        if not 0 < delta < 1:
-            raise ValueError(f"delta is between 0 and 1, not {delta}")
+        if not 0 < delta < 1 / count:
+            raise ValueError(
+                f"delta is {delta}; it is between 0 and 1 / {count}, for {count} samples"
+            )
+        if mode.is_private and dtype != torch.float32:
+            raise ValueError(f"epsilon holds for float32, and dtype is {dtype}")
         self._mode, self._samples, self._steps = mode, samples, steps
         self._batch_size, self._rate, self._delta = batch_size, batch_size / count, delta
         self._learning_rate, self._privacy, self._dtype = learning_rate, privacy, dtype
@@ -71,7 +75,8 @@ class PrivateTraining:
         if privacy.seed is None:
             self._generator.seed()
         else:
-            self._generator.manual_seed(privacy.seed)
+            # Not the noise's own seed: which samples are drawn would follow from the noise.
+            self._generator.manual_seed(privacy.seed + 1)
         self._trainer: Trainer | None = None
         self.largest_batch = 0
         """The most samples that a step has drawn so far."""
@@ -87,12 +92,16 @@ class PrivateTraining:
         """Train ``model`` in place; called by ``WholeExecutor``.
 
         Raises:
-            ExperimentError: two parts of the model share a weight, and the mode is private.
+            ExperimentError: two parts of the model share a weight, and the mode is private; or this
+                process has a process group of several ranks.
         """
         losses = self.train(model, task.progress)
+        # A loss is computed from the samples without noise, and epsilon does not cover it: in a
+        # private mode it stays here.
+        loss = {} if self._mode.is_private else {"loss": sum(losses) / len(losses)}
         return TaskResult(
             weight=float(len(self._samples["labels"])),
-            metrics={"loss": sum(losses) / len(losses), **self._spent()},
+            metrics={**loss, **self._spent()},
             metadata=self._facts(),
         )
 
@@ -135,6 +144,12 @@ class PrivateTraining:
     def _made(self, model: nn.Module) -> Trainer:
         if not dist.is_initialized():  # a site of one rank: nothing is sent
             dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        # With more, a rank that draws no sample would skip the step in which the others wait.
+        if dist.get_world_size() != 1:
+            raise ExperimentError(
+                f"a site trains with one rank, and this process is in a group of "
+                f"{dist.get_world_size()}; start its client outside of that group"
+            )
         return trainer(
             self._mode,
             copy.deepcopy(model),
@@ -153,8 +168,11 @@ class PrivateTraining:
         return float(loss)
 
     def _spent(self) -> dict[str, float]:
-        # A metric is a finite number; without noise there is no epsilon to state.
-        return {} if self.epsilon == float("inf") else {"epsilon": self.epsilon}
+        # A metric is a finite number; without noise there is no epsilon to state. With a seed there
+        # is none, either: whoever knows it can subtract the noise.
+        if self.epsilon == float("inf") or self._privacy.seed is not None:
+            return {}
+        return {"epsilon": self.epsilon}
 
     def _facts(self) -> dict[str, str]:
         facts: dict[str, Any] = {"dp.mode": self._mode.value}

@@ -49,7 +49,8 @@ def main() -> int:
     except Exception as error:
         traceback.print_exc()
         _emit("failed", kind=_kind(error), text=_sentence(error))
-        return 1
+        sys.stderr.flush()
+        os._exit(1)  # at once: closing the group of ranks that wait for this one may block
     return 0
 
 
@@ -71,10 +72,10 @@ def _run(order: Order) -> dict[str, Any]:
         world_size=experiment.world_size,
         timeout=timedelta(seconds=order.timeout_seconds),
     )
-    try:
-        figures = _train(order, device)
-    finally:
-        dist.destroy_process_group()
+    # Not after an error: the other ranks would fail next, and might report that before this one
+    # reports the cause.
+    figures = _train(order, device)
+    dist.destroy_process_group()
     import opacus
     import transformers
 

@@ -52,6 +52,7 @@ def test_a_model_arrives_whole_over_so_many_connections(direction: str, lanes: i
     assert sum(map(moved.payload, moved.lines)) > SPEC.nbytes
 
 
+@pytest.mark.slow
 @both_ways
 def test_lanes_share_what_their_stream_has_of_a_small_memory(direction: str) -> None:
     with watched_deals() as deals:
@@ -94,6 +95,7 @@ def test_a_stream_whose_lanes_are_all_cut_resumes_with_as_many(direction: str) -
         assert moved.finish().resumes == 1
 
 
+@pytest.mark.slow
 @both_ways
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_lane_that_stalls_is_given_up_and_the_other_carries_what_it_owes(
