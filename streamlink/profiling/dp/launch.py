@@ -146,7 +146,7 @@ def run_experiment(
 def _watch(
     ranks: list[_Rank], progress: Progress | None, end_at: float, timeout_seconds: float
 ) -> Failure | None:
-    """Read until all ranks have ended well, or one has not; the caller kills the others."""
+    """Read until all ranks have succeeded, or one has failed; the caller kills the others."""
     late = Failure(kind="timeout", text=f"it took longer than {timeout_seconds:g} s (--timeout)")
     with selectors.DefaultSelector() as selector:
         for each in ranks:

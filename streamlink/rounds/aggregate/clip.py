@@ -119,17 +119,19 @@ class DeclaredNorms:
             )
 
     def verify(self) -> None:
-        """Compare the norms of all updates, which are used up, with those that were declared.
+        """Compare the norm of each update, once all its bytes are used, with the declared one.
 
         Raises:
             ContributorFailed: an update is longer.
         """
         for peer_name, (clip, declared) in self._clips.items():
+            # An update with NaN is declared as infinitely long: ``non_finite`` has judged it.
+            norm = math.inf if math.isnan(clip.norm) else clip.norm
             # Summed over other blocks than the client's, so the last digits may differ.
-            if not clip.norm <= declared * (1 + _SLACK):
+            if norm > declared * (1 + _SLACK):
                 error = ModelError(
                     f"{peer_name} declared the norm {declared:g} for its update, and it is "
-                    f"{clip.norm:g}; it must be that of the update as it is sent"
+                    f"{norm:g}; it must be that of the update as it is sent"
                 )
                 raise ContributorFailed(peer_name, error) from error
 

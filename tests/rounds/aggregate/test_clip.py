@@ -204,6 +204,19 @@ def test_an_infinite_norm_is_left_to_the_rule_about_such_updates() -> None:
     assert "f64" in report.failures["site-1"]
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_an_update_that_is_not_finite_counts_where_such_updates_are_accepted(bad: float) -> None:
+    def train(model: dict[str, Array], task: Task) -> None:
+        model["f64"][0] = bad
+
+    with Job(gather="lockstep", clip_norm=1e9, non_finite="accept") as job:
+        job.site(0, whole(0, returns="differences", declares_norm=True))
+        job.site(1, WholeExecutor(train, returns="differences", declares_norm=True))
+        job.start(2)
+        assert not job.report().failures
+        assert not np.isfinite(job.store.arrays["f64"].reshape(-1)[0])
+
+
 def test_a_norm_that_cannot_be_computed_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="declares_norm needs returns='differences'"):
         WholeExecutor(lambda model, task: None, declares_norm=True)
