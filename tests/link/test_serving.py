@@ -225,6 +225,9 @@ def test_many_clients_put_models_into_one_server_at_once(asking: type[Asking]) -
     assert {name: store.arrays["w"][-1] for name, store in taken.items()} == {
         f"put-{n}": n for n in range(4)
     }
+    for thread in threads:  # the server has its model before the client knows
+        thread.join(WAIT)
+        assert not thread.is_alive()
     for link in links:
         link.close()
 
