@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -20,11 +20,13 @@ import psutil
 import streamlink
 from benchmarks.pipes import NO_TAP, Tap
 from benchmarks.relay import UNSHAPED, Counts, Link, Relay
+from streamlink.errors import AddressInUse
 
 __all__ = ["Heard", "Left", "Passed", "left_behind", "listening", "pass_model"]
 
 ALONE_SECONDS = 60.0
 SETTLE_SECONDS = 10.0
+_ATTEMPTS = 5  # to find a port that is free on both addresses
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,14 @@ def pass_model(
     Raises:
         StreamlinkError: the transfer failed.
     """
-    port: Future[int] = Future()
     if carrier != "grpc":
-        return _pass_apart(model, into, config, link=link, begin=begin, tap=tap, carrier=carrier)
+        for _ in range(_ATTEMPTS):
+            with suppress(AddressInUse):
+                return _pass_apart(
+                    model, into, config, link=link, begin=begin, tap=tap, carrier=carrier
+                )
+        raise AddressInUse(f"{_ATTEMPTS} ports in turn were free on one address alone")
+    port: Future[int] = Future()
     with ThreadPoolExecutor(max_workers=1) as pool:
         receiving = pool.submit(
             streamlink.receive,
@@ -74,7 +81,7 @@ def pass_model(
             on_listening=port.set_result,
             timeout=ALONE_SECONDS,
         )
-        with Relay("127.0.0.1", port.result(), up=link, down=link, tap=tap) as relay:
+        with Relay("127.0.0.1", _known(port, receiving), up=link, down=link, tap=tap) as relay:
             begin(relay)
             since = time.monotonic()
             sent = streamlink.send(model, f"127.0.0.1:{relay.port}", config=config, retry=0)
@@ -97,6 +104,9 @@ def _pass_apart(
 
     The client dials the data port on the host of the session, under the number that the server
     names. So the lines listen on another address of the loopback, where that number is free.
+
+    Raises:
+        AddressInUse: where the server listens, another has that number; nothing was sent.
     """
     port: Future[int] = Future()
     with (
@@ -114,13 +124,21 @@ def _pass_apart(
             on_listening=port.set_result,
             timeout=ALONE_SECONDS,
         )
-        with Relay("127.0.0.1", port.result(), listen=("127.0.0.2", 0)) as sessions:
+        with Relay("127.0.0.1", _known(port, receiving), listen=("127.0.0.2", 0)) as sessions:
             begin(line)
             since = time.monotonic()
             sent = streamlink.send(model, f"127.0.0.2:{sessions.port}", config=config, retry=0)
             seconds = time.monotonic() - since
             received = receiving.result()
             return Passed(sent, received, line.counts, seconds)
+
+
+def _known(port: Future[int], receiving: Future[streamlink.Receipt]) -> int:
+    """Return the port once the receiver listens; raise what ended it before that."""
+    wait((port, receiving), return_when=FIRST_COMPLETED)
+    if not port.done():
+        receiving.result()
+    return port.result()
 
 
 @dataclass(frozen=True)
