@@ -13,6 +13,7 @@ from benchmarks.passing import pass_model
 LAYOUT = Layout(1, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("carrier", ["grpc", "tcp"])
 def test_a_receiver_that_fails_before_it_listens_is_raised(tmp_path: Path, carrier: str) -> None:
     security = streamlink.SecurityConfig(tokens=tmp_path / "no-such-file.yaml")
