@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -135,7 +136,8 @@ def _pass_apart(
 
 def _known(port: Future[int], receiving: Future[streamlink.Receipt]) -> int:
     """Return the port once the receiver listens; raise what ended it before that."""
-    wait((port, receiving), return_when=FIRST_COMPLETED)
+    either: tuple[Future[Any], ...] = (port, receiving)
+    wait(either, return_when=FIRST_COMPLETED)
     if not port.done():
         receiving.result()
     return port.result()

@@ -75,6 +75,7 @@ def test_a_lane_that_is_cut_costs_what_it_carried_and_no_resume(direction: str, 
 
 
 @both_ways
+@pytest.mark.slow
 def test_a_lane_that_is_cut_is_made_again(direction: str) -> None:
     with LaneLab(with_lanes(2)) as lab:
         moved = lab.move(direction)
@@ -85,6 +86,7 @@ def test_a_lane_that_is_cut_is_made_again(direction: str) -> None:
 
 
 @both_ways
+@pytest.mark.slow
 def test_a_stream_whose_lanes_are_all_cut_resumes_with_as_many(direction: str) -> None:
     with LaneLab(with_lanes(3)) as lab:
         moved = lab.move(direction)
@@ -120,6 +122,7 @@ def test_a_stream_whose_lanes_all_stall_resumes(direction: str) -> None:
 
 
 @both_ways
+@pytest.mark.slow
 def test_several_lanes_bring_no_more_than_one_window_to_a_sink_that_takes_nothing(
     direction: str,
 ) -> None:
