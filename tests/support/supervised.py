@@ -23,9 +23,9 @@ SETTINGS = {
     "stream.min_chunk_bytes": "4KiB",
     "stream.window_bytes": "64KiB",
     "stream.initial_window_bytes": "16KiB",
-    # A server that is killed while a client connects costs it a pause of gRPC's, and on a busy
-    # machine more than 3 s in all; a client that comes when all is over waits as long for nobody.
-    "timeouts.connect_timeout": 10.0,
+    # A server that is killed while a client connects may need long to be there again, as below; a
+    # client that comes when all is over waits as long for nobody.
+    "timeouts.connect_timeout": WAIT / 2,
     "timeouts.heartbeat_interval": 0.2,
     "timeouts.session_timeout": 2.0,
     # A process that is started again may need long for that beside many others, and is waited for.
