@@ -34,7 +34,8 @@ __all__ = ["SETTINGS", "Found", "flip", "run"]
 KIB, MB = 1 << 10, 10**6
 FLIPS, QUICK_FLIPS, SEED = 1000, 20, 1
 LAYOUT, QUICK = Layout(16, 4 * MB), Layout(4, 2 * MB)
-# On a data connection most of what is no chunk passes at a model's ends: many short models.
+# A data connection carries little but chunks except where a model begins or ends, and every kind of
+# message is to be hit: so models are short there, and many.
 LAYOUTS = {"grpc": LAYOUT, "tcp": QUICK}
 MESSAGES, TOTAL = "all messages", "all"
 

@@ -135,7 +135,7 @@ def _pass_apart(
 
 
 def _known(port: Future[int], receiving: Future[streamlink.Receipt]) -> int:
-    """Return the port once the receiver listens; raise what ended it before that."""
+    """Return the port once the receiver listens; if it fails first, raise its error."""
     either: tuple[Future[Any], ...] = (port, receiving)
     wait(either, return_when=FIRST_COMPLETED)
     if not port.done():

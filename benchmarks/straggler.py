@@ -26,7 +26,7 @@ def run(quick: bool) -> Result:
     """Run one round of 256 MiB (quick: 8 MiB) each way, in turn."""
     layout = Layout(tensors=8 if quick else 64, tensor_bytes=MIB if quick else 4 * MIB)
     bandwidth, grace = (40 * MB, 0.2) if quick else (100 * MB, 1.0)
-    # A quick round is so short that a busy machine may hold up a fast client for longer than that.
+    # A busy machine may delay a fast client by seconds; it must still finish before the slow one.
     slower = 100 if quick else TENTH
     results = interleave(
         {

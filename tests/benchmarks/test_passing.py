@@ -1,4 +1,4 @@
-"""One model through a line: a receiver that cannot begin ends it, instead of being waited for."""
+"""One model through a line: if the receiver cannot listen, its error ends the transfer at once."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ SETTINGS = {
     "stream.min_chunk_bytes": "4KiB",
     "stream.window_bytes": "64KiB",
     "stream.initial_window_bytes": "16KiB",
-    # A server that is killed while a client connects may need long to be there again, as below; a
-    # client that comes when all is over waits as long for nobody.
+    # On a busy machine a killed server may take long to restart. The price: a client that starts
+    # after the server has ended waits this long before it gives up.
     "timeouts.connect_timeout": WAIT / 2,
     "timeouts.heartbeat_interval": 0.2,
     "timeouts.session_timeout": 2.0,

@@ -119,13 +119,13 @@ class DeclaredNorms:
             )
 
     def verify(self) -> None:
-        """Compare the norm of each update, once all its bytes are used, with the declared one.
+        """Check the declared norm of each update against that of the bytes that were used.
 
         Raises:
             ContributorFailed: an update is longer.
         """
         for peer_name, (clip, declared) in self._clips.items():
-            # An update with NaN is declared as infinitely long: ``non_finite`` has judged it.
+            # A client declares infinity if its update has NaN; ``non_finite`` decides about those.
             norm = math.inf if math.isnan(clip.norm) else clip.norm
             # Summed over other blocks than the client's, so the last digits may differ.
             if norm > declared * (1 + _SLACK):
