@@ -101,7 +101,7 @@ def _named(name: str, dtype: Any, *, is_initial: bool, downloads: bool) -> nn.Mo
 
 
 def _quiet(module: nn.Module) -> nn.Module:
-    module.config.use_cache = False  # type: ignore[union-attr]
+    module.config.use_cache = False
     return module
 
 

@@ -54,7 +54,7 @@ def resolve(
             )
         return offered[name]
     ours = OFFERED_FILES.get((PurePosixPath(path).name, name))
-    if ours in offered and not code.has(path):
+    if ours is not None and ours in offered and not code.has(path):
         logger.info("%s: %r of %s is streamlink's own %r", row, name, path, ours)
         return offered[ours]
     return code.load(path, name, row)

@@ -185,7 +185,7 @@ class OriginalExecutor:
         if self._is_direct and not self._is_whole:
             return
         assert isinstance(sink, ModelSource)
-        arrived = sink
+        arrived: ModelSource = sink
         if not self._is_direct:
             arrived = self._received = ArrayModel(decoded(sink)) if self._is_whole else sink
         copy_model(arrived, self._module)
