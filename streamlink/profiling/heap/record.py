@@ -56,6 +56,8 @@ class ProcessRecord(BaseModel):
     rounds: list[RoundRecord]
     error: str | None
     """Why the process failed; ``None`` if it did its work."""
+    digest: str = ""
+    """The server: of the global model at the end, the same in all versions."""
 
     @property
     def name(self) -> str:
