@@ -89,15 +89,16 @@ def draw_points(path: Path, title: str, x_unit: str, y_unit: str, points: Sequen
 
 
 def draw_lines(path: Path, *panels: Lines, columns: int = 2) -> None:
-    """Write a PNG with the panels in rows of ``columns``; those of one column share the scale of x.
+    """Write a PNG with the panels in rows of ``columns``.
 
-    All panels with the same unit share the scale of y, so that heights can be compared.
+    Panels of one row with the same unit share the scale of y, so that heights can be compared.
     """
     from matplotlib.figure import Figure
 
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(6.2 * columns, 3.4 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flat
+    is_same = len({each.y_unit for each in panels}) == 1
+    axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if is_same else False).flat
     for axis, panel in zip(axes, panels, strict=False):
         _lines(axis, panel)
     for axis in list(axes)[len(panels) :]:
@@ -132,9 +133,13 @@ def _bars(axis: object, panel: Bars) -> None:
         places = [at + (number - (len(panel.series) - 1) / 2) * width for at in range(len(values))]
         heights = [value or 0.0 for value in values]
         drawn = axis.bar(places, heights, width * 0.92, color=color, label=name)  # type: ignore[attr-defined]
-        marks = ["×" if value is None else f"{value:.3g}" for value in values]
+        marks = ["×" if value is None else _short(value) for value in values]
         axis.bar_label(drawn, marks, fontsize=7, padding=1)  # type: ignore[attr-defined]
     _frame(axis, panel)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _frame(axis: object, panel: Bars) -> None:

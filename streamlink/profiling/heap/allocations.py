@@ -40,7 +40,7 @@ class Site(BaseModel):
     file: str
     line: int
     within: str
-    """The innermost line of this package on the way there, ``file.py:line function``; or empty."""
+    """The innermost lines of this package that led there, ``file.py:line function``; or empty."""
 
     @property
     def text(self) -> str:

@@ -23,6 +23,7 @@ __all__ = ["main"]
 
 _MOST_SNAPSHOTS = 600
 _LARGEST = 20
+_MOST_FRAMES = 2
 _NO_STACK = ("<no Python frame>", "", 0)
 _PACKAGE = str(Path(streamlink.__file__).parent) + "/"
 # memray takes a snapshot every 10 ms; a machine that is busy may delay one, but not so long.
@@ -108,11 +109,13 @@ def _sites(records: Iterable[Any]) -> list[Site]:
 
 
 def _within(stack: Sequence[Frame]) -> str:
-    """Return the innermost frame of this package; ``stack`` begins with the innermost frame."""
-    for function, file, line in stack:
-        if file.startswith(_PACKAGE):
-            return f"{file.removeprefix(_PACKAGE)}:{line} {function}"
-    return ""
+    """Return the innermost frames of this package above ``stack[0]``, which is the innermost."""
+    frames = [
+        f"{file.removeprefix(_PACKAGE)}:{line} {function}"
+        for function, file, line in stack[1:]
+        if file.startswith(_PACKAGE)
+    ]
+    return " < ".join(frames[:_MOST_FRAMES])
 
 
 def _site(place: Frame, nbytes: int, allocations: int, within: str) -> Site:

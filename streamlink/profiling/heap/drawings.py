@@ -74,22 +74,28 @@ def _roles(findings: Findings, path: Path) -> Picture | None:
 def _by_role(
     findings: Findings, versions: Sequence[str], measure: Measure
 ) -> dict[str, list[float | None]]:
-    server = next((each for each in findings.subjects if each.role == "server"), None)
+    found = [dict(_server_and_client(findings, version, measure)) for version in versions]
     return {
-        "server": [
-            None if server is None else _mb(findings.of(server, version), measure)
-            for version in versions
-        ],
-        "largest client": [
-            _mb(largest_client(findings, version, measure), measure) for version in versions
-        ],
+        name: [_mb(each.get(name), measure) for each in found]
+        for name in ("server", "largest client")
     }
+
+
+def _server_and_client(
+    findings: Findings, version: str, measure: Measure
+) -> Iterator[tuple[str, Figures]]:
+    for each in findings.figures:
+        if each.version == version and each.subject.role == "server":
+            yield "server", each
+    if (client := largest_client(findings, version, measure)) is not None:
+        yield "largest client", client
 
 
 def _tradeoff(findings: Findings, path: Path) -> Picture | None:
     points = [
-        Point(each.subject.label, each.version, seconds, over / _MB)
-        for each in findings.figures
+        Point(name, each.version, seconds, over / _MB)
+        for version in findings.versions
+        for name, each in _server_and_client(findings, version, Measure.OVER_BASE)
         if (seconds := each.median(Measure.ROUND)) is not None
         and (over := each.median(Measure.OVER_BASE)) is not None
     ]
@@ -154,13 +160,11 @@ def _chunk_lines(
 def _chunk_times(
     findings: Findings, sizes: Sequence[tuple[int, str]]
 ) -> dict[str, list[tuple[float, float]]]:
-    server = next((each for each in findings.subjects if each.role == "server"), None)
     found = [
         (float(size), value)
         for size, version in sizes
-        if server is not None
-        if (each := findings.of(server, version)) is not None
-        if (value := each.median(Measure.ROUND)) is not None
+        for name, each in _server_and_client(findings, version, Measure.ROUND)
+        if name == "server" and (value := each.median(Measure.ROUND)) is not None
     ]
     return {"server": found} if found else {}
 

@@ -16,7 +16,7 @@ from streamlink.profiling.heap.observed import Run, Subject
 
 __all__ = [
     *("OPTIMIZED", "Findings"),
-    *("amount", "chunk_bytes", "find", "largest_client", "listed", "sentence"),
+    *("amount", "brief", "chunk_bytes", "find", "largest_client", "listed", "overhead", "sentence"),
 ]
 
 OPTIMIZED = "optimized"
@@ -51,11 +51,17 @@ class Findings:
         profiled = sum(each.runs(Measure.PROFILED_OVER_BASE) > 0 for each in self.figures)
         return Measure.OVER_BASE if plain >= profiled else Measure.PROFILED_OVER_BASE
 
+    @property
+    def shown(self) -> list[Comparison]:
+        """The comparisons that are shown: of two resident peaks, one."""
+        hidden = {Measure.OVER_BASE, Measure.PROFILED_OVER_BASE} - {self.resident}
+        return [each for each in self.comparisons if each.measure not in hidden]
+
     def with_verdict(self, verdict: Verdict, *, variants: bool) -> list[Comparison]:
         """Return the comparisons that show ``verdict``: of ``optimized``, or of all others."""
         return [
             each
-            for each in self.comparisons
+            for each in self.shown
             if each.verdict is verdict and (each.version != OPTIMIZED) is variants
         ]
 
@@ -100,10 +106,22 @@ def sentence(each: Comparison) -> str:
     if each.verdict is Verdict.NONE:
         why = "the repeats overlap" if each.is_within_spread else "less than 1 %"
         return f"{begin} shows no difference from {each.baseline} ({figures}; {why})"
-    word = "longer" if each.measure.is_time else "HIGHER"
-    if each.verdict is Verdict.LOWER:
-        word = "shorter" if each.measure.is_time else "lower"
-    return f"{begin} is {abs(each.percent):.1f} % {word} than {each.baseline} ({figures})"
+    return f"{begin} is {abs(each.percent):.1f} % {_word(each)} than {each.baseline} ({figures})"
+
+
+def brief(each: Comparison) -> str:
+    """Return a comparison in a few words."""
+    if each.verdict is Verdict.NONE:
+        return f"{each.measure.label} shows no difference"
+    return f"{each.measure.label} {abs(each.percent):.1f} % {_word(each)}"
+
+
+def overhead(each: Comparison) -> str:
+    """Return what memray costs one process, in words."""
+    return (
+        f"{each.subject.label}, {each.version}, {each.measure.label}: {_value(each, each.value)}, "
+        f"without memray {_value(each, each.baseline_value)} ({each.percent:+.1f} %, {each.runs})"
+    )
 
 
 def amount(nbytes: float) -> str:
@@ -135,6 +153,12 @@ def chunk_bytes(version: str) -> int | None:
 def listed(names: Sequence[str]) -> str:
     """Return names as a list in words."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _word(each: Comparison) -> str:
+    if each.measure.is_time:
+        return "shorter" if each.verdict is Verdict.LOWER else "LONGER"
+    return "lower" if each.verdict is Verdict.LOWER else "HIGHER"
 
 
 def _value(each: Comparison, value: float) -> str:

@@ -111,7 +111,7 @@ def read_run(folder: Path, output: Path, progress: Progress | None = None) -> Ru
     found = _read_all(list(profiles.values()), output, faults, progress)
     observations = [*_recorded(records, profiles, found, faults), *_bare(profiles, found, records)]
     _require_one_time(observations)
-    observations.sort(key=lambda each: (each.subject.order, each.version, each.repeat))
+    observations.sort(key=_order)
     return Run(folder, _settings(folder, faults), observations, faults)
 
 
@@ -283,6 +283,11 @@ def _subject(record: ProcessRecord) -> Subject:
     else:
         name = f"client {record.client}"
     return Subject(record.carrier, record.role, name)
+
+
+def _order(each: Observation) -> tuple[object, ...]:
+    is_first = each.version == "original"
+    return (each.subject.order, not is_first, each.version, each.repeat, not each.is_profiled)
 
 
 # --- two runs in one folder -------------------------------------------------

@@ -29,7 +29,7 @@ def recommendations(findings: Findings) -> list[str]:
 
 
 def _about_optimized(findings: Findings) -> Iterator[str]:
-    own = [each for each in findings.comparisons if each.version == OPTIMIZED]
+    own = [each for each in findings.shown if each.version == OPTIMIZED]
     memory = [each for each in own if not each.measure.is_time]
     if not memory:
         return
@@ -55,7 +55,7 @@ def _about_optimized(findings: Findings) -> Iterator[str]:
 
 def _about_single(findings: Findings) -> Iterator[str]:
     """Rank what is switched on alone by what it saves; name what shows nothing alone."""
-    alone = [each for each in findings.comparisons if each.version.startswith("only_")]
+    alone = [each for each in findings.shown if each.version.startswith("only_")]
     for role in ("server", "client"):
         own = [
             each

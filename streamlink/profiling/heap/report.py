@@ -7,7 +7,14 @@ from typing import Any
 
 from streamlink.profiling.heap.comparison import Comparison, Verdict
 from streamlink.profiling.heap.figures import BASELINE, Figures, Measure
-from streamlink.profiling.heap.findings import OPTIMIZED, Findings, amount, sentence
+from streamlink.profiling.heap.findings import (
+    OPTIMIZED,
+    Findings,
+    amount,
+    brief,
+    overhead,
+    sentence,
+)
 from streamlink.profiling.heap.observed import Observation
 from streamlink.profiling.heap.recommendations import recommendations
 from streamlink.profiling.heap.summaries import Link
@@ -23,8 +30,9 @@ _PEAK_COLUMNS = (
 )
 _COMPARED_COLUMNS = ("process", "measure", "version", "value", "original", "change, %", "verdict")
 _OVERHEAD_COLUMNS = ("process", "version", "measure", "under memray", "without", "more, %")
-_SITE_COLUMNS = ("process", "version", "held by", "innermost line of streamlink", "MB", "% of peak")
-_TOP_SITES = 3
+_SITE_COLUMNS = ("process", "version", "held by", "called from, in streamlink", "MB", "% of peak")
+_TOP_SITES = 4
+_SMALL_SHARE = 0.03
 
 
 def report_text(findings: Findings) -> str:
@@ -35,7 +43,7 @@ def report_text(findings: Findings) -> str:
         ("Recommendations", recommendations(findings)),
         ("Two views of memory", [*findings.differences(), _WHY_THEY_DIFFER]),
         ("What memray costs (no conclusion about time is drawn from a run under memray)",
-         [sentence(each) for each in findings.overheads]),
+         list(map(overhead, findings.overheads))),
         ("The model", findings.digests()),
     ]  # fmt: skip
     lines = [_TITLE, _about(findings), "", *_text_table(_PEAK_COLUMNS, _peak_rows(findings))]
@@ -61,13 +69,11 @@ def report_page(findings: Findings, pictures: Sequence[Picture], links: Sequence
         _headlines(findings),
         (
             *shown[:1],
-            _table("Peaks, medians over the runs", _PEAK_COLUMNS, _peak_rows(findings), 2),
             Notes("Recommendations", recommendations(findings) or [_EMPTY]),
+            _table("Peaks, medians over the runs", _PEAK_COLUMNS, _peak_rows(findings), 2),
             *shown[1:],
             *by_name.values(),
-            _table(
-                "Against original", _COMPARED_COLUMNS, list(map(_compared, findings.comparisons)), 3
-            ),
+            _table("Against original", _COMPARED_COLUMNS, list(map(_compared, findings.shown)), 3),
             _table("Who holds the peak", _SITE_COLUMNS, list(_site_rows(findings)), 4),
             _table(
                 "What memray costs; no time of a run under memray is compared with anything else",
@@ -114,14 +120,20 @@ def _verdicts(findings: Findings) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _headlines(findings: Findings) -> list[str]:
-    own = [
-        sentence(each)
-        for verdict in (Verdict.HIGHER, Verdict.LOWER, Verdict.NONE)
-        for each in findings.with_verdict(verdict, variants=False)
+    own = [each for each in findings.shown if each.version == OPTIMIZED]
+    said = [
+        f"{label}, {OPTIMIZED} against {BASELINE}: "
+        f"{', '.join(brief(each) for each in own if each.subject.label == label)}"
+        for label in dict.fromkeys(each.subject.label for each in own)
     ]
     if not findings.comparisons:
-        own = [f"no version is compared: that needs figures of {BASELINE} and of another one"]
-    return [*findings.run.faults, *findings.digests(), *own]
+        said = [f"no version is compared: that needs figures of {BASELINE} and of another one"]
+    worse = [
+        sentence(each)
+        for each in findings.shown
+        if each.version != OPTIMIZED and each.verdict is Verdict.HIGHER
+    ]
+    return [*findings.run.faults, *findings.digests(), *said, *worse]
 
 
 def _peak_rows(findings: Findings) -> list[list[str]]:
@@ -170,7 +182,9 @@ def _site_rows(findings: Findings) -> Iterator[list[str]]:
     for each in _first_profiles(findings.run.observations):
         assert each.allocations is not None
         peak = each.allocations.peak_bytes
-        for site in each.allocations.at_peak[:_TOP_SITES]:
+        for number, site in enumerate(each.allocations.at_peak[:_TOP_SITES]):
+            if number and site.nbytes < _SMALL_SHARE * peak:
+                break
             yield [
                 *(each.subject.label, each.version, site.text, site.within),
                 _mb(site.nbytes),

@@ -18,6 +18,7 @@ Link = tuple[str, list[tuple[str, str]]]
 """What a row of links is about; text and path of each link, relative to the page."""
 
 _MOST_ROWS = 200
+_MOST_LETTERS = 200
 
 
 def write_summaries(findings: Findings, output: Path) -> list[Link]:
@@ -47,7 +48,8 @@ def _write(each: Observation, allocations: Allocations, stem: str, output: Path)
 
 
 def _lines(each: Observation, allocations: Allocations) -> Iterator[str]:
-    yield f"{each.subject.label}, {each.version}, repeat {each.repeat}: {allocations.command}"
+    yield f"{each.subject.label}, {each.version}, repeat {each.repeat}"
+    yield f"command: {allocations.command[:_MOST_LETTERS]}"
     if allocations.fault:
         yield f"INCOMPLETE: {allocations.fault}"
     seconds = (allocations.ended - allocations.started).total_seconds()
@@ -90,7 +92,7 @@ def _page(each: Observation, allocations: Allocations) -> Page:
         ]
         for site in allocations.at_peak[:_MOST_ROWS]
     ]
-    columns = ("line", "innermost line of streamlink", "held", "% of the peak", "allocations")
+    columns = ("line", "called from, in streamlink", "held", "% of the peak", "allocations")
     return Page(
         f"Who held the peak: {each.subject.label}, {each.version}, repeat {each.repeat}",
         f"{amount(allocations.peak_bytes)} at the peak; the CSV beside it has all "
