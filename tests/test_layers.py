@@ -55,7 +55,11 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
-    "profiling": frozenset({"errors", "stores", "__init__"}),  # programs: public names only
+    "profiling": frozenset({"errors", "stores", "training", "__init__"}),  # programs: public names
+    "training": frozenset(
+        {"executors", "rounds", "link", "stores", "model", "copying", "config", "errors", "cancel"}
+        | {"__init__"}
+    ),
     "integrations": frozenset(
         {"objects", "rounds", "stores", "model", "config", "errors", "cancel", "__init__"}
     ),

@@ -19,6 +19,7 @@ from streamlink.cli.mpi import mpi
 from streamlink.cli.profile import profile
 from streamlink.cli.simulate import simulate
 from streamlink.cli.status import abort, status
+from streamlink.cli.train import train
 from streamlink.logs import json_line
 from streamlink_fl import DISTRIBUTION, find_clash
 
@@ -38,6 +39,7 @@ for command in (
 ):
     app.command(cls=SettingsCommand)(command)
 app.add_typer(profile)
+app.add_typer(train)
 
 
 def run(*, is_json: bool) -> None:

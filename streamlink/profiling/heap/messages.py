@@ -25,6 +25,7 @@ __all__ = ["Message", "pack", "unpack"]
 
 _LENGTH_BYTES = 8
 _KEY = "message"
+_FIELD = b"\x0a"  # what stands before the bytes of a field
 
 
 @dataclass(slots=True)
@@ -54,8 +55,8 @@ def pack(arrays: Mapping[str, Array], *, chunking: bool, optimize: bool) -> Mess
         for piece in _pieces(arrays):
             buffer.write(piece)
         serialized = buffer.getvalue()
-    wrapped = b"".join((b"\x12", serialized))  # a field of a message owns its bytes
-    joined = b"".join((b"\x0a", wrapped))[2:]  # as does the message that is sent
+    wrapped = b"".join((_FIELD, serialized))  # a field of a message owns its bytes
+    joined = b"".join((_FIELD, wrapped))  # as does the message that is sent
     return Message({_KEY: np.frombuffer(joined, np.uint8)}, [serialized, wrapped])
 
 
@@ -79,7 +80,9 @@ def unpack(arrived: dict[str, Array], *, chunking: bool, optimize: bool) -> Mess
     parsed = bytearray(joined)  # the message has a memory of its own
     del joined
     payload = bytes(parsed)  # and gives out a copy of it
-    tensors = {name: each.copy() for name, each in _views(memoryview(payload)).items()}
+    tensors = {
+        name: each.copy() for name, each in _views(memoryview(payload)[2 * len(_FIELD) :]).items()
+    }
     return Message(tensors, [parsed, payload])
 
 

@@ -119,6 +119,7 @@ class _ByHand:
                 with assignment.alive():
                     message = self._trained()
                 assignment.answer(message.arrays)
+                message.arrays = {}  # what was sent piece by piece is gone; its sources stay
                 self._capture.done(self._round, time.monotonic() - self._began)
                 self._round += 1
         except Exception as error:

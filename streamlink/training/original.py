@@ -1,0 +1,202 @@
+"""The *original* way, for comparison: whole messages, deep copies, everything at once.
+
+What APPFL 1.12 holds with its optimisation off is held here for as long: the steps in which a
+message is encoded and decoded each copy all of it. The wire is the same, so each end may be
+original or not. No program that trains needs this; experiments compare it with the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamlink.copying import copy_model
+from streamlink.executors import Task, TaskOutcome, TaskResult
+from streamlink.executors.task_streams import TaskStreams, run_work
+from streamlink.link import Assignment, Update
+from streamlink.model import ModelSink, ModelSource, ModelSpec, Payload
+from streamlink.stores import ArrayModel, as_model
+from streamlink.stores.memory import empty_arrays
+
+__all__ = ["OriginalExecutor", "ReceivedMessage", "SentMessage", "decoded"]
+
+_Arrays = dict[str, npt.NDArray[Any]]
+
+
+class SentMessage:
+    """A model as one message: serialised, put into a request, and that encoded for the wire.
+
+    Each of the three steps copies all of it, and all copies live as long as this object.
+    """
+
+    def __init__(self, source: ModelSource) -> None:
+        self._spec = source.spec
+        parts = source.read(0, source.spec.nbytes)
+        self._serialized = b"".join(parts)
+        self._request = bytes(memoryview(self._serialized))
+        self._wire = bytes(memoryview(self._request))
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return a view of the encoded message."""
+        self._spec.check_range(offset, length)
+        return (memoryview(self._wire)[offset : offset + length],)
+
+    def close(self) -> None:
+        """Do nothing: the copies live as long as this object."""
+
+
+class ReceivedMessage:
+    """Takes a model as one message, which is decoded once it is whole.
+
+    The pieces are joined, the joined bytes parsed, and the model's field copied out of that: three
+    copies, besides the model that ``decoded`` makes of it.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self._spec = spec
+        self._pieces: dict[int, bytes] = {}
+        self._joined = self._parsed = b""
+        self._model: ArrayModel | None = None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The tensors, in logical order."""
+        return self._spec
+
+    def write(self, offset: int, payload: memoryview) -> None:
+        """Keep a copy of the piece."""
+        self._spec.check_range(offset, payload.nbytes)
+        self._pieces[offset] = bytes(payload)
+
+    def commit(self, progress: Callable[[int], None] | None = None) -> None:
+        """Join the pieces, and parse the message."""
+        self._joined = b"".join(self._pieces[offset] for offset in sorted(self._pieces))
+        self._pieces.clear()
+        self._parsed = bytes(memoryview(self._joined))
+        field = bytes(memoryview(self._parsed))
+        self._model = ArrayModel(_views(self._spec, field))
+
+    def discard(self) -> None:
+        """Drop the pieces."""
+        self._pieces.clear()
+
+    def read(self, offset: int, length: int) -> Payload:
+        """Return views of the model's field."""
+        assert self._model is not None, "it is not whole yet"
+        return self._model.read(offset, length)
+
+    def close(self) -> None:
+        """Do nothing: the copies live as long as this object."""
+
+
+def decoded(source: ModelSource) -> _Arrays:
+    """Return a model as new arrays: one more copy of all of it."""
+    arrays = empty_arrays(source.spec)
+    for index, (name, array) in enumerate(arrays.items()):
+        tensor = source.spec.tensors[index]
+        raw = b"".join(source.read(source.spec.offset_of(index), tensor.nbytes))
+        array[...] = np.frombuffer(raw, tensor.numpy_dtype).reshape(tensor.shape)
+        assert name == tensor.name
+    return arrays
+
+
+def _views(spec: ModelSpec, raw: bytes) -> _Arrays:
+    arrays: _Arrays = {}
+    for index, tensor in enumerate(spec.tensors):
+        start = spec.offset_of(index)
+        flat = np.frombuffer(raw, np.uint8, tensor.nbytes, start)
+        if start % tensor.itemsize:  # a view of a number must be aligned
+            flat = flat.copy()
+        arrays[tensor.name] = flat.view(tensor.numpy_dtype).reshape(tensor.shape)
+    return arrays
+
+
+class OriginalExecutor:
+    """Trains a module beside copies of it: a client with optimisations switched off.
+
+    Args:
+        train: ``train(module, task)`` trains it in place.
+        module: a ``torch.nn.Module``.
+        state: returns the copy of the state that the trainer has made, which is sent; None: the
+            module's own.
+        is_direct: a model is received into the module. False: into a state of its own, which is
+            kept beside the module, and from which the module is filled.
+        is_whole: models are received and sent as one whole message.
+    """
+
+    def __init__(
+        self,
+        train: Callable[[Any, Task], TaskResult],
+        module: Any,
+        *,
+        state: Callable[[], Mapping[str, Any] | None],
+        is_direct: bool,
+        is_whole: bool,
+    ) -> None:
+        self._train, self._module, self._state = train, module, state
+        self._is_direct, self._is_whole = is_direct, is_whole
+        self._received: ModelSource | None = None
+        # What was sent is there until the next model is decoded: in APPFL one call does both.
+        self._sent: ModelSource | None = None
+
+    def execute(self, task: Task, assignment: Assignment) -> TaskOutcome:
+        """Receive the model, train it, send it.
+
+        Raises:
+            StreamlinkError: a stream failed, or a model does not fit.
+            Exception: whatever ``train`` raised.
+        """
+        with TaskStreams(assignment) as streams:
+            sinks: list[ModelSink] = []
+
+            def begin(spec: ModelSpec) -> ModelSink:
+                sinks.append(self._sink(spec))
+                return sinks[-1]
+
+            received = streams.receive(begin)
+            sink = sinks.pop()
+            names = tuple(sink.spec.names)
+            self._place(sink)
+            self._sent = None
+            result = run_work(
+                lambda: self._train(self._module, task), assignment, reports_progress=False
+            )
+            self._sent = self._source(names)
+            sent = streams.send(self._sent, Update(result.weight), result.metrics)
+        return TaskOutcome(task, received, sent, result.metadata)
+
+    def _sink(self, spec: ModelSpec) -> ModelSink:
+        if self._is_whole:
+            return ReceivedMessage(spec)
+        if self._is_direct:
+            return as_model(_ordered(self._module.state_dict(), tuple(spec.names)))
+        return ArrayModel(empty_arrays(spec))
+
+    def _place(self, sink: ModelSink) -> None:
+        """Fill the module with what has arrived, unless it has arrived there."""
+        if self._is_direct and not self._is_whole:
+            return
+        assert isinstance(sink, ModelSource)
+        arrived: ModelSource = sink
+        if not self._is_direct:
+            arrived = self._received = ArrayModel(decoded(sink)) if self._is_whole else sink
+        copy_model(arrived, self._module)
+
+    def _source(self, names: tuple[str, ...]) -> ModelSource:
+        own = self._state()
+        state = _ordered(self._module.state_dict() if own is None else own, names)
+        source: ModelSource = as_model(state)
+        return SentMessage(source) if self._is_whole else source
+
+
+def _ordered(state: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    # The server decides the order, and sends a tied weight under one of its names.
+    return {name: state[name] for name in names if name in state}
