@@ -90,12 +90,12 @@ class Run:
     """A sentence for each file that is damaged, missing or incomplete."""
 
 
-def read_run(folder: Path, output: Path, progress: Progress | None = None) -> Run:
+def read_run(folder: Path, output: Path | None, progress: Progress | None = None) -> Run:
     """Read a run, whether it is complete or not, and write the flame graphs into ``output``.
 
     Args:
         folder: with ``processes/`` and ``profiles/``; profiles may also lie in it directly.
-        output: of the analysis.
+        output: of the analysis; ``None``: no profile is read, so only the records have figures.
         progress: called with a line for each profile.
 
     Raises:
@@ -108,7 +108,9 @@ def read_run(folder: Path, output: Path, progress: Progress | None = None) -> Ru
     if not records and not profiles and not faults:
         raise RunError(_no_run(folder))
     _require_one_model(records)
-    found = _read_all(list(profiles.values()), output, faults, progress)
+    found = {}
+    if output is not None:
+        found = _read_all(list(profiles.values()), output, faults, progress)
     observations = [*_recorded(records, profiles, found, faults), *_bare(profiles, found, records)]
     _require_one_time(observations)
     observations.sort(key=_order)
