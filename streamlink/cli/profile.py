@@ -13,8 +13,9 @@ import typer
 
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed
+from streamlink.cli.profile_analyze import analyze, forecast
 from streamlink.profiling.dp.experiment import SEQUENCE_LENGTHS, Experiment, Mode
-from streamlink.profiling.dp.forecast import forecast
+from streamlink.profiling.dp.forecast import forecast as dp_forecast
 from streamlink.profiling.dp.result import Result, result_path
 from streamlink.profiling.dp.series import Series, read_series, run_series
 from streamlink.profiling.dp.shapes import SHAPES
@@ -37,6 +38,10 @@ _NEEDED = ("torch", "opacus", "transformers", "matplotlib")
 @profile.callback()
 def _all() -> None:
     pass  # without it typer makes the only experiment the command itself
+
+
+for _each in (analyze, forecast):
+    profile.command()(_each)
 
 
 @profile.command(name="dp")
@@ -181,7 +186,7 @@ def _show(experiment: Experiment, event: Mapping[str, Any]) -> None:
 def _show_forecasts(experiments: list[Experiment]) -> None:
     for each in experiments:
         if each.model_name in SHAPES:
-            total = forecast(each, SHAPES[each.model_name]).total
+            total = dp_forecast(each, SHAPES[each.model_name]).total
             name = result_path(Path(), each).name
             typer.echo(f"{name}: about {total / 1e6:.0f} MB for each rank", err=True)
 

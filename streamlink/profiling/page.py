@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
-__all__ = ["Page", "Picture", "Table"]
+__all__ = ["Links", "Notes", "Page", "Picture", "Table"]
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -17,6 +18,7 @@ h1 { font-size: 1.5rem; margin-bottom: 0.2rem; } h2 { font-size: 1.15rem; margin
 .about { opacity: 0.75; margin-top: 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.7rem; text-align: right; }
+td.text, th.text { text-align: left; }
 th { background: var(--soft); } .wide { overflow-x: auto; }
 figure { margin: 1.2rem 0; } img { max-width: 100%; background: white; border-radius: 6px; }
 figcaption { opacity: 0.75; font-size: 0.9rem; }
@@ -30,17 +32,57 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    text_columns: int = 0
+    """How many columns, from the left, have words in them: they are aligned as such."""
 
     def html(self) -> str:
         """Return it as HTML."""
-        head = "".join(f"<th>{escape(each)}</th>" for each in self.columns)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in self.rows
-        )
+        head = self._row("th", self.columns)
+        body = "".join(f"<tr>{self._row('td', row)}</tr>\n" for row in self.rows)
         return (
             f"<h2>{escape(self.title)}</h2>\n<div class=wide><table>\n<tr>{head}</tr>\n{body}"
             "</table></div>\n"
         )
+
+    def _row(self, tag: str, cells: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=text' if number < self.text_columns else ''}>{escape(cell)}</{tag}>"
+            for number, cell in enumerate(cells)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Sentences under a heading."""
+
+    title: str
+    sentences: Sequence[str]
+
+    def html(self) -> str:
+        """Return them as HTML."""
+        items = "".join(f"<li>{escape(each)}</li>\n" for each in self.sentences)
+        return f"<h2>{escape(self.title)}</h2>\n<ul>\n{items}</ul>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Rows of links to files beside the page; they lead nowhere else."""
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    """What a row is about, and for each link its text and its path relative to the page."""
+
+    def html(self) -> str:
+        """Return them as HTML."""
+        body = "".join(
+            f"<tr><td class=text>{escape(about)}</td>{''.join(map(self._cell, links))}</tr>\n"
+            for about, links in self.rows
+        )
+        return f"<h2>{escape(self.title)}</h2>\n<div class=wide><table>\n{body}</table></div>\n"
+
+    def _cell(self, link: tuple[str, str]) -> str:
+        text, path = link
+        return f'<td><a href="{escape(quote(path))}">{escape(text)}</a></td>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +109,7 @@ class Page:
     title: str
     about: str
     findings: Sequence[str]
-    parts: Sequence[Table | Picture]
+    parts: Sequence[Table | Picture | Notes | Links]
 
     def html(self) -> str:
         """Return the whole file."""

@@ -1,4 +1,7 @@
-"""Pictures that experiments share: bars in groups and points, as PNG files; no screen is needed."""
+"""Pictures that experiments share: bars in groups, points and lines, as PNG files.
+
+No screen is needed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Bars", "Point", "draw_bars", "draw_points"]
+__all__ = ["Bars", "Lines", "Point", "draw_bars", "draw_lines", "draw_points"]
 
 _COLORS = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
 _DPI = 110
@@ -35,11 +38,26 @@ class Point:
     y: float
 
 
-def draw_bars(path: Path, *panels: Bars) -> None:
-    """Write a PNG with the panels side by side."""
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """One panel of lines."""
+
+    title: str
+    x_unit: str
+    y_unit: str
+    series: Mapping[str, Sequence[tuple[float, float]]]
+    """The points of each line, x and y."""
+    has_log_x: bool = False
+    """Whether x doubles at each mark; it then has a mark for each point."""
+    marks: Mapping[float, str] | None = None
+    """What to write at values of x; ``None``: the numbers."""
+
+
+def draw_bars(path: Path, *panels: Bars, width: float = 6.2) -> None:
+    """Write a PNG with the panels side by side, each ``width`` inches wide."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.2 * len(panels), 4.2), layout="constrained")
+    figure = Figure(figsize=(width * len(panels), 4.2), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=True):
         _bars(axis, panel)
@@ -70,6 +88,44 @@ def draw_points(path: Path, title: str, x_unit: str, y_unit: str, points: Sequen
     figure.savefig(path, format="png", dpi=_DPI)
 
 
+def draw_lines(path: Path, *panels: Lines, columns: int = 2) -> None:
+    """Write a PNG with the panels in rows of ``columns``.
+
+    Panels of one row with the same unit share the scale of y, so that heights can be compared.
+    """
+    from matplotlib.figure import Figure
+
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(6.2 * columns, 3.4 * rows), layout="constrained")
+    is_same = len({each.y_unit for each in panels}) == 1
+    axes = figure.subplots(rows, columns, squeeze=False, sharey="row" if is_same else False).flat
+    for axis, panel in zip(axes, panels, strict=False):
+        _lines(axis, panel)
+    for axis in list(axes)[len(panels) :]:
+        axis.set_visible(False)
+    figure.savefig(path, format="png", dpi=_DPI)
+
+
+def _lines(axis: object, panel: Lines) -> None:
+    from matplotlib.axes import Axes
+
+    assert isinstance(axis, Axes)
+    for (name, points), color in zip(panel.series.items(), _COLORS, strict=False):
+        marker = "o" if panel.has_log_x else None
+        axis.plot(*zip(*points, strict=True), color=color, label=name, marker=marker, linewidth=1.4)
+    if panel.has_log_x:
+        axis.set_xscale("log", base=2)
+    if panel.marks is not None:
+        axis.set_xticks(list(panel.marks), list(panel.marks.values()))
+    axis.set_title(panel.title, fontsize=11)
+    axis.set_xlabel(panel.x_unit)
+    axis.set_ylabel(panel.y_unit)
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.25)
+    if panel.series:
+        axis.legend(fontsize=8)
+
+
 def _bars(axis: object, panel: Bars) -> None:
     width = 0.8 / max(1, len(panel.series))
     for number, (name, values) in enumerate(panel.series.items()):
@@ -77,9 +133,13 @@ def _bars(axis: object, panel: Bars) -> None:
         places = [at + (number - (len(panel.series) - 1) / 2) * width for at in range(len(values))]
         heights = [value or 0.0 for value in values]
         drawn = axis.bar(places, heights, width * 0.92, color=color, label=name)  # type: ignore[attr-defined]
-        marks = ["×" if value is None else f"{value:.3g}" for value in values]
+        marks = ["×" if value is None else _short(value) for value in values]
         axis.bar_label(drawn, marks, fontsize=7, padding=1)  # type: ignore[attr-defined]
     _frame(axis, panel)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _frame(axis: object, panel: Bars) -> None:

@@ -1,0 +1,125 @@
+"""Figures of one run: for each process and version what each repeat measured, and their median.
+
+Memory that the allocators handed out is memray's; resident memory and times are those of runs
+without memray, because memray holds memory itself and slows down whatever allocates.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streamlink.profiling.heap.observed import Observation, Run, Subject
+
+__all__ = ["BASELINE", "MEMORY", "Figures", "Measure", "figures_of", "versions_of"]
+
+BASELINE = "original"
+_FIRST = (BASELINE, "optimized")
+
+
+class Measure(StrEnum):
+    """What is measured; names of the columns, with the unit."""
+
+    HEAP_PEAK = "allocator_peak_bytes"
+    RESIDENT_PEAK = "resident_peak_bytes"
+    OVER_BASE = "resident_over_base_bytes"
+    PROFILED_RESIDENT_PEAK = "resident_peak_under_memray_bytes"
+    PROFILED_OVER_BASE = "resident_over_base_under_memray_bytes"
+    ROUND = "round_seconds"
+    PROFILED_ROUND = "round_under_memray_seconds"
+
+    @property
+    def label(self) -> str:
+        """What a reader calls it."""
+        return _LABELS[self]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is in seconds; all others are in bytes."""
+        return self.value.endswith("_seconds")
+
+
+_LABELS = {
+    Measure.HEAP_PEAK: "allocator's peak",
+    Measure.RESIDENT_PEAK: "resident peak",
+    Measure.OVER_BASE: "resident peak over the base",
+    Measure.PROFILED_RESIDENT_PEAK: "resident peak under memray",
+    Measure.PROFILED_OVER_BASE: "resident peak over the base, under memray",
+    Measure.ROUND: "time of a round",
+    Measure.PROFILED_ROUND: "time of a round under memray",
+}
+
+MEMORY = (Measure.HEAP_PEAK, Measure.OVER_BASE, Measure.PROFILED_OVER_BASE)
+"""What versions are compared by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All repeats of one process in one version."""
+
+    subject: Subject
+    version: str
+    values: Mapping[Measure, Sequence[float]]
+    """In bytes or seconds, one for each repeat that has it."""
+    model_bytes: int
+
+    def median(self, measure: Measure) -> float | None:
+        """Return the median over the repeats, ``None`` if none has a figure."""
+        values = self.values.get(measure)
+        return statistics.median(values) if values else None
+
+    def runs(self, measure: Measure) -> int:
+        """How many repeats have this figure."""
+        return len(self.values.get(measure, ()))
+
+
+def figures_of(run: Run) -> list[Figures]:
+    """Return the figures of each process and version; what failed or is incomplete has none."""
+    groups: dict[tuple[Subject, str], list[Observation]] = {}
+    for each in run.observations:
+        groups.setdefault((each.subject, each.version), []).append(each)
+    return [
+        Figures(subject, version, _values(group), _model_bytes(group))
+        for (subject, version), group in sorted(
+            groups.items(), key=lambda item: (item[0][0].order, version_order(item[0][1]))
+        )
+    ]
+
+
+def versions_of(figures: Iterable[Figures]) -> list[str]:
+    """Return the versions, ``original`` and ``optimized`` first."""
+    return sorted({each.version for each in figures}, key=version_order)
+
+
+def version_order(version: str) -> tuple[int, str]:
+    """How versions are sorted."""
+    return (_FIRST.index(version) if version in _FIRST else len(_FIRST), version)
+
+
+def _values(group: Sequence[Observation]) -> dict[Measure, list[float]]:
+    values: dict[Measure, list[float]] = {}
+    for each in group:
+        for measure, value in _measured(each):
+            values.setdefault(measure, []).append(value)
+    return values
+
+
+def _measured(each: Observation) -> Iterator[tuple[Measure, float]]:
+    if each.has_whole_profile and each.allocations is not None:
+        yield Measure.HEAP_PEAK, each.allocations.peak_bytes
+    record = each.record
+    if record is None or not each.is_whole:
+        return
+    profiled = each.is_profiled
+    peak, over = record.peak_bytes, record.over_base_bytes
+    yield (Measure.PROFILED_RESIDENT_PEAK if profiled else Measure.RESIDENT_PEAK), peak
+    yield (Measure.PROFILED_OVER_BASE if profiled else Measure.OVER_BASE), over
+    if record.rounds:
+        seconds = statistics.median(each.seconds for each in record.rounds)
+        yield (Measure.PROFILED_ROUND if profiled else Measure.ROUND), seconds
+
+
+def _model_bytes(group: Sequence[Observation]) -> int:
+    return max((each.record.model_bytes for each in group if each.record is not None), default=0)
