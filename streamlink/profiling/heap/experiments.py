@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from streamlink.profiling.heap.experiment import ExperimentError, Kind
+from pydantic import BaseModel, ValidationError
+
+from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Kind
 from streamlink.training.settings import (
     ClientOrder,
     ClientSettings,
@@ -16,7 +18,9 @@ from streamlink.training.settings import (
     TrainerSettings,
 )
 
-__all__ = ["DEFAULT_BYTES", "default_client", "default_server"]
+__all__ = ["DEFAULT_BYTES", "changed", "default_client", "default_server", "llama_config"]
+
+S = TypeVar("S", bound=BaseModel)
 
 DEFAULT_BYTES = 256 << 20
 """Of a synthetic model."""
@@ -86,11 +90,56 @@ def default_client(kind: Kind, *, data: Path | None = None) -> ClientSettings:
     return ClientSettings(data=chosen, comm=CommSettings(max_message_size=_MESSAGE_BYTES))
 
 
+def changed(
+    experiment: Experiment,
+    *,
+    clients: int | None = None,
+    rounds: int | None = None,
+    chunk_bytes: int | None = None,
+    client_chunk_bytes: int | None = None,
+    message_bytes: int | None = None,
+) -> Experiment:
+    """Return the experiment with the changes that are not ``None``.
+
+    Args:
+        experiment: the one to change.
+        clients: of the job (count).
+        rounds: of the job (count).
+        chunk_bytes: ``model_chunk_size`` of both ends.
+        client_chunk_bytes: that of the clients alone.
+        message_bytes: ``max_message_size`` of both ends.
+
+    Raises:
+        ExperimentError: a value that is not allowed; names it.
+    """
+    comm = {"model_chunk_size": chunk_bytes, "max_message_size": message_bytes}
+    own = {**comm, "model_chunk_size": client_chunk_bytes or chunk_bytes}
+    server = _with(experiment.server, num_clients=clients, num_rounds=rounds)
+    server = _with(server, comm=_with(server.comm, **comm))
+    client = _with(experiment.client, comm=_with(experiment.client.comm, **own))
+    return experiment.model_copy(update={"server": server, "client": client})
+
+
+def _with(settings: S, **values: Any) -> S:
+    """Return settings with the values that are not ``None``, checked."""
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        return type(settings).model_validate({**dict(settings), **given})
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, each['loc']))} = {each['input']!r}: {each['msg']}"
+            for each in error.errors()
+        )
+        raise ExperimentError(faults) from error
+
+
 def _images(kind: Kind, data: Path) -> DataSettings:
     if str(data) != "dummy":
         return DataSettings(name=kind.value, kwargs={"folder": str(data.resolve())})
     if kind is Kind.MNIST:
-        return DataSettings(name="dummy_mnist", kwargs={"samples_per_client": 64})
+        raise ExperimentError(
+            "--data dummy: there are no dummy images of MNIST's shape; name the folder of MNIST"
+        )
     return DataSettings(name="dummy_cifar10", kwargs={"samples_per_client": 64})
 
 

@@ -50,8 +50,9 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
     if order.role == "client":
         import torch
 
-        import streamlink.training.executor
+        from streamlink.training.executor import TrainingExecutor
 
+        assert TrainingExecutor
         # Clients of one machine share its cores.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // experiment.server.num_clients))
     if switches.server and switches.carrier and switches.chunking:

@@ -6,6 +6,7 @@ resident. All files of a series are in one folder, which no other series writes 
 
 from __future__ import annotations
 
+import itertools
 import platform
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Or
 from streamlink.profiling.heap.launch import Progress, run_job
 from streamlink.profiling.origin import commit
 
-__all__ = ["run_series", "shares"]
+__all__ = ["run_series", "write_first_model"]
 
 _FIRST_MODEL = "streamlink.profiling.heap.first_model"
 
@@ -44,23 +45,20 @@ def run_series(
         KeyboardInterrupt: what has been written stays.
     """
     start = folder / "first-model"
-    failures = []
     try:
-        model_bytes = _write_first_model(experiment, start)
+        model_bytes = write_first_model(experiment, start)
         write_json(folder / "experiment.json", _facts(experiment, versions, repeats, model_bytes))
-        for repeat in range(1, repeats + 1):
-            # In turn: whatever changes on the machine changes for all versions.
-            for version in versions:
-                for each in profiled:
-                    if text := _job(
-                        folder, experiment, version, repeat, each, start, timeout_seconds, progress
-                    ):
-                        failures.append(text)
+        # In turn: whatever changes on the machine changes for all versions.
+        jobs = itertools.product(range(1, repeats + 1), versions, profiled)
+        runs = (
+            _job(folder, experiment, version, repeat, each, start, timeout_seconds, progress)
+            for repeat, version, each in jobs
+        )
+        return [failure for failure in runs if failure]
     finally:
         shutil.rmtree(start, ignore_errors=True)
         for left in folder.glob("model-*"):  # of a server that was killed
             shutil.rmtree(left, ignore_errors=True)
-    return failures
 
 
 def _job(
@@ -90,7 +88,7 @@ def _job(
     )
     clients = [
         order(role="client", address=address, clients=numbers, rank=rank if is_mpi else None)
-        for rank, numbers in enumerate(shares(experiment), start=1)
+        for rank, numbers in enumerate(_shares(experiment), start=1)
     ]
     name = f"{version}, repeat {repeat}{', profiled' if profiled else ''}"
     progress({"who": "series", "event": "begin", "name": name})
@@ -102,7 +100,7 @@ def _job(
     return ""
 
 
-def _write_first_model(experiment: Experiment, folder: Path) -> int:
+def write_first_model(experiment: Experiment, folder: Path) -> int:
     """Write the model that the job begins with, in a process of its own; return its size (bytes).
 
     So this process stays small, and its threads and those of torch never meet.
@@ -119,7 +117,7 @@ def _write_first_model(experiment: Experiment, folder: Path) -> int:
     return int(done.stdout.split()[-1])
 
 
-def shares(experiment: Experiment) -> list[tuple[int, ...]]:
+def _shares(experiment: Experiment) -> list[tuple[int, ...]]:
     """Return the numbers of the clients of each process."""
     each = experiment.clients_per_rank if experiment.carrier == "mpi" else 1
     numbers = range(experiment.server.num_clients)

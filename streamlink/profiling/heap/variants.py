@@ -18,6 +18,9 @@ __all__ = ["CHUNK_SIZES", "PLACES", "SINGLES", "Variant", "variant", "versions_o
 CHUNK_SIZES = ("64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "32MiB")
 """Of the curve of peak against ``model_chunk_size``."""
 
+CONFIGURED = "configured"
+"""The version in which the switches stand as the configuration has them."""
+
 _LEAST_CHUNK = 32 << 10
 
 
@@ -41,6 +44,8 @@ class Variant:
 
     def of(self, experiment: Experiment) -> Experiment:
         """Return the experiment in this version: nothing but its switches is changed."""
+        if self.name == CONFIGURED:
+            return experiment
         server, client = experiment.server, experiment.client
         comm = {"optimize_memory": self.carrier, "use_model_chunking": self.chunking}
         if self.chunk_bytes is not None:
@@ -90,6 +95,8 @@ def variant(name: str) -> Variant:
         return _ON
     if name == _OFF.name:
         return _OFF
+    if name == CONFIGURED:
+        return replace(_ON, name=name)
     switched = re.fullmatch(rf"(no|only)_({'|'.join(PLACES)})", name)
     if switched is not None:
         is_only = switched[1] == "only"
@@ -97,8 +104,8 @@ def variant(name: str) -> Variant:
     if name.startswith("chunk_"):
         return replace(_ON, name=name, chunk_bytes=_chunk_bytes(name))
     raise ExperimentError(
-        f"--version {name!r} is none of original, optimized, {', '.join(_GROUPS)}, "
-        f"{', '.join(SINGLES)}, chunk_SIZE (such as chunk_1MiB); several with commas"
+        f"--version {name!r} is none of original, optimized, {CONFIGURED}, {', '.join(_GROUPS)}, "
+        f"{', '.join(SINGLES)}, chunk_SIZE (such as chunk_1MiB); several are joined by commas"
     )
 
 
