@@ -29,7 +29,7 @@ _Arrays = dict[str, npt.NDArray[Any]]
 class SentMessage:
     """A model as one message: serialised, put into a request, and that encoded for the wire.
 
-    Each of the three steps copies all of it, and all copies live as long as this object.
+    Each of the three steps copies all of it, and all copies live until ``release``.
     """
 
     def __init__(self, source: ModelSource) -> None:
@@ -38,6 +38,7 @@ class SentMessage:
         self._serialized = b"".join(parts)
         self._request = bytes(memoryview(self._serialized))
         self._wire = bytes(memoryview(self._request))
+        self._is_read = False
 
     @property
     def spec(self) -> ModelSpec:
@@ -47,10 +48,16 @@ class SentMessage:
     def read(self, offset: int, length: int) -> Payload:
         """Return a view of the encoded message."""
         self._spec.check_range(offset, length)
+        self._is_read |= offset + length == self._spec.nbytes
         return (memoryview(self._wire)[offset : offset + length],)
 
     def close(self) -> None:
-        """Do nothing: the copies live as long as this object."""
+        """Do nothing: the copies live until ``release``."""
+
+    def release(self) -> None:
+        """Free all copies, once the last byte was read."""
+        if self._is_read:
+            self._serialized = self._request = self._wire = b""
 
 
 class ReceivedMessage:

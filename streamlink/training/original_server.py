@@ -111,14 +111,21 @@ class OriginalRounds:
     def _ask(
         self, peer: Peer, model: ModelSource, attempt: Attempt, arrived: dict[str, ModelSource]
     ) -> Exchange:
+        message = SentMessage(model) if self._is_whole else None
+
         def into(spec: ModelSpec) -> ModelSink:
+            # It answers, so it has the model (or reads the end of it): APPFL's call, which brought
+            # its last update and returned that model, is over, and so is what both messages held.
+            self._messages.pop(peer.name, None)
+            if message is not None:
+                message.release()
             made = ReceivedMessage(spec) if self._is_whole else ArrayModel(empty_arrays(spec))
             arrived[peer.name] = made
             return made
 
         return peer.ask(
             self._rules.train_task_name,
-            SentMessage(model) if self._is_whole else model,
+            message or model,
             into=into,
             metadata=self._facts,
             attempt=attempt,
