@@ -29,12 +29,16 @@ _Arrays = dict[str, npt.NDArray[Any]]
 class SentMessage:
     """A model as one message: serialised, put into a request, and that encoded for the wire.
 
+<<<<<<< HEAD
     Each of the three steps copies all of it. Two copies live as long as this object, the encoded
     one until it was sent.
 
     Args:
         source: the model.
         is_direct: it is serialised once, and sent from there.
+=======
+    Each of the three steps copies all of it, and all copies live until ``release``.
+>>>>>>> training
     """
 
     def __init__(self, source: ModelSource, *, is_direct: bool = False) -> None:
@@ -44,8 +48,13 @@ class SentMessage:
             self._request, self._wire = b"", self._serialized
             return
         self._request = bytes(memoryview(self._serialized))
+<<<<<<< HEAD
         encoder = bytearray(self._request)  # protobuf encodes into a buffer, and copies that
         self._wire = bytes(encoder)
+=======
+        self._wire = bytes(memoryview(self._request))
+        self._is_read = False
+>>>>>>> training
 
     @property
     def spec(self) -> ModelSpec:
@@ -55,15 +64,25 @@ class SentMessage:
     def read(self, offset: int, length: int) -> Payload:
         """Return a view of the encoded message."""
         self._spec.check_range(offset, length)
+        self._is_read |= offset + length == self._spec.nbytes
         return (memoryview(self._wire)[offset : offset + length],)
 
     def close(self) -> None:
+<<<<<<< HEAD
         """Drop the encoded message, which was sent; what it was made from lives on."""
         self._wire = b""
 
     def release(self) -> None:
         """Drop everything."""
         self._serialized = self._request = self._wire = b""
+=======
+        """Do nothing: the copies live until ``release``."""
+
+    def release(self) -> None:
+        """Free all copies, once the last byte was read."""
+        if self._is_read:
+            self._serialized = self._request = self._wire = b""
+>>>>>>> training
 
 
 class ReceivedMessage:

@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -23,6 +22,7 @@ from streamlink.fleet import Reporter
 from streamlink.profiling.heap.capture import Capture
 from streamlink.profiling.heap.experiment import Experiment, Order
 from streamlink.profiling.heap.variants import variant
+from streamlink.profiling.memory import resident_bytes
 from streamlink.training.client import for_client, link_config, run_client
 from streamlink.training.code import CodeFolder
 from streamlink.training.server import job_config, run_server
@@ -57,7 +57,7 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // experiment.server.num_clients))
     if switches.server and switches.carrier and switches.chunking:
         sl.tune_allocator()  # as the command line does
-    with Capture(order, report) as capture:
+    with Capture(order) as capture:
         if order.role == "server":
             _serve(order, experiment, capture, report)
         else:
@@ -72,6 +72,12 @@ def _serve(
     def on_event(event: sl.RoundEvent) -> None:
         if event.report is not None:
             capture.done(event.report.round, event.report.seconds)
+            report(
+                event="round",
+                number=event.report.round,
+                seconds=event.report.seconds,
+                rss_bytes=resident_bytes(),
+            )
 
     with TemporaryDirectory(prefix="model-", dir=order.run) as folder:
         model = Path(folder) / "global"
@@ -103,22 +109,8 @@ def _run_client(order: Order, experiment: Experiment, number: int, capture: Capt
 
     settings = for_client(experiment.client, number, experiment.server.num_clients)
     executor = TrainingExecutor(settings, code=CodeFolder(experiment.code))
-    timed = _Timed(executor, capture)
-    run_client(settings, timed, server=order.address, config=link_config(settings))
-
-
-class _Timed:
-    """Passes each task on to an executor, and notes how long it took."""
-
-    def __init__(self, executor: Any, capture: Capture) -> None:
-        self._executor, self._capture = executor, capture
-
-    def execute(self, task: sl.Task, assignment: Any) -> Any:
-        began = time.monotonic()
-        outcome = self._executor.execute(task, assignment)
-        self._capture.model_bytes = max(self._capture.model_bytes, self._executor.model_bytes)
-        self._capture.done(task.round, time.monotonic() - began)
-        return outcome
+    run_client(settings, executor, server=order.address, config=link_config(settings))
+    capture.model_bytes = max(capture.model_bytes, executor.model_bytes)
 
 
 def main() -> int:
