@@ -88,7 +88,7 @@ class Check:
 
 
 def forecast(model_bytes: int, clients: int) -> list[Forecast]:
-    """Return what server and client hold in both versions, for one model and ``clients`` clients."""
+    """Return what server and client hold in both versions, for a job of ``clients`` clients."""
     stream = sl.LinkConfig().stream.stream_bytes
     made = []
     for (version, role), each in _COPIES.items():
