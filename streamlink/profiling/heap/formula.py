@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import streamlink as sl
-from streamlink.profiling.heap.figures import BASELINE, Figures, Measure
+from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure
 from streamlink.profiling.heap.observed import Run
 
 __all__ = ["MODELS", "SEED_GB", "WIDTHS", "Check", "Forecast", "checks", "forecast"]
@@ -24,7 +24,6 @@ WIDTHS = {"bfloat16": 2, "float16": 2, "float32": 4}
 SEED_GB = {"server": 309.8, "client": 302.6}
 """What the seed's authors report for 70B parameters, by role (GB). Not measured here."""
 
-OPTIMIZED = "optimized"
 _REST_BYTES = 16 << 20
 """Code that is loaded late, stacks of threads, buffers of the store."""
 _UNTRAINED = ("llm", "synthetic")
