@@ -40,6 +40,7 @@ def configure(
     json: bool = False,
     rich: Console | None = None,
     site: str = "",
+    screen_level: str | int | None = None,
 ) -> None:
     """Send streamlink's log to stderr, and to ``file`` if it is given.
 
@@ -52,6 +53,7 @@ def configure(
         rich: write to this console instead of stderr, so that lines and progress bars share it.
         site: name of this process if several share a terminal: every line has it, and an exception
             takes one line. The file has the traceback.
+        screen_level: the least important level for stderr; None: ``level``.
 
     Raises:
         ValueError: ``level`` is no level.
@@ -63,6 +65,8 @@ def configure(
     # log goes on as it was.
     outputs = [_screen(rich, json)]
     outputs[0].setFormatter(_JsonLines(site) if json else _Lines(site))
+    if screen_level is not None:
+        outputs[0].setLevel(screen_level.upper() if isinstance(screen_level, str) else screen_level)
     if file is not None:
         outputs.append(_file(Path(file)))
     for output in logger.handlers[:]:

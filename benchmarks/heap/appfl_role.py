@@ -1,6 +1,7 @@
-"""One process of APPFL's job: ``python -m benchmarks.heap.appfl_role FACTS``, in APPFL's environment.
+"""One process of APPFL's job: ``python -m benchmarks.heap.appfl_role``, in its environment.
 
-It is APPFL's own server and client, with its dummy trainer, which here adds one to each element. It
+It is APPFL's own server and client, with its dummy trainer, which here adds one to each element. The
+environment variable HEAP_FACTS says what to do. It
 prints one line of JSON: its memory before the model and at the peak, and how long rounds took.
 """
 
@@ -10,7 +11,6 @@ import gc
 import json
 import os
 import re
-import sys
 import time
 from pathlib import Path
 from typing import Any

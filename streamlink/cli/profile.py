@@ -14,6 +14,7 @@ import typer
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.cli.profile_analyze import analyze, forecast
+from streamlink.cli.profile_heap import check, experiments
 from streamlink.profiling.dp.experiment import SEQUENCE_LENGTHS, Experiment, Mode
 from streamlink.profiling.dp.forecast import forecast as dp_forecast
 from streamlink.profiling.dp.result import Result, result_path
@@ -40,7 +41,7 @@ def _all() -> None:
     pass  # without it typer makes the only experiment the command itself
 
 
-for _each in (analyze, forecast):
+for _each in (*experiments.values(), check, analyze, forecast):
     profile.command()(_each)
 
 

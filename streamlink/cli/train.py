@@ -350,7 +350,11 @@ def _each(option: str, values: Sequence[str] | None) -> list[str]:
 def _log_to(common: Common, file: str) -> None:
     """Log to the file of the configuration, unless ``--log-file`` names another."""
     if file and common.log_file is None:
-        logs.configure(common.log_level, file, common.json_logs, rich=common.console)
+        # In the file of a client of ``simulate``, too: its terminal shows warnings only.
+        level = "debug" if common.log_level == "debug" else "info"
+        logs.configure(
+            level, file, common.json_logs, rich=common.console, screen_level=common.log_level
+        )
 
 
 def _sentence(report: RoundReport) -> str:

@@ -12,6 +12,8 @@ from streamlink.training.settings import ClientSettings
 
 __all__ = ["for_client", "link_config", "run_client"]
 
+_CONNECT_SECONDS = 600
+
 
 def for_client(settings: ClientSettings, index: int, num_clients: int) -> ClientSettings:
     """Return the settings of one client of several that share a file.
@@ -39,7 +41,10 @@ def link_config(settings: ClientSettings, given: list[str] | None = None) -> Job
     Raises:
         ValueError: they are not allowed; names the setting.
     """
-    return JobConfig.assemble(None, [*settings.comm.link_settings(), *(given or [])])
+    settings.comm.require_certificates("root_certificate")
+    # The server may still make its model while its clients are started.
+    waits = f"timeouts.connect_timeout={_CONNECT_SECONDS}"
+    return JobConfig.assemble(None, [*settings.comm.link_settings(), waits, *(given or [])])
 
 
 def run_client(

@@ -96,7 +96,13 @@ class TrainingExecutor:
         if optimizes and settings.optimize_memory and not is_whole:
             return WholeExecutor(self._work, module)
         return OriginalExecutor(
-            self._work, module, state=self._copied, is_direct=optimizes, is_whole=is_whole
+            self._work,
+            module,
+            state=self._copied,
+            is_direct=optimizes,
+            is_whole=is_whole,
+            is_copied=not own.comm.optimize_memory,
+            is_kept=settings.trainer != "LLMDummyTrainer",
         )
 
     def _copied(self) -> Mapping[str, Any] | None:

@@ -82,15 +82,21 @@ def mnist(
         TrainingError: a file is missing or truncated; names it.
     """
     found = _folder(folder, _MNIST_FOLDERS, MNIST_FILES[0], _mnist_advice)
-    parts = [_idx_file(found / name) for name in MNIST_FILES]
-    for images, labels, name in ((*parts[:2], MNIST_FILES[1]), (*parts[2:], MNIST_FILES[3])):
-        if len(images) != len(labels):
-            raise TrainingError(
-                f"{found / name}: it has {len(labels)} labels, and there are {len(images)} images; "
-                "fetch both files again"
-            )
-    chosen = _part(parts[1], num_clients, client_id, **options)
-    return _samples(parts[0][chosen, None], parts[1][chosen]), _samples(parts[2][:, None], parts[3])
+    images, labels = _idx_pair(found, *MNIST_FILES[:2])
+    chosen = _part(labels, num_clients, client_id, **options)
+    validation = _idx_pair(found, *MNIST_FILES[2:])
+    return _samples(images[chosen], labels[chosen]), _samples(*validation)
+
+
+def _idx_pair(folder: Path, of_images: str, of_labels: str) -> tuple[_Bytes, _Bytes]:
+    """Return images, (samples, 1, height, width), and their labels."""
+    images, labels = _idx_file(folder / of_images), _idx_file(folder / of_labels)
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise TrainingError(
+            f"{folder / of_labels}: it has labels of shape {labels.shape}, and the images are of "
+            f"shape {images.shape}; fetch both files again"
+        )
+    return images[:, None], labels
 
 
 def _samples(images: _Bytes, labels: _Bytes) -> Samples:

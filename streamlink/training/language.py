@@ -38,6 +38,7 @@ SHAPES: Mapping[str, Mapping[str, int]] = {
 """Shapes of Llama with random weights: name → configuration."""
 
 _NEEDED = "transformers"
+_MAX_LAYERS = 1024  # a server may name a shape: no order makes a client build layers for hours
 
 
 def load_llm(
@@ -79,6 +80,8 @@ def load_llm(
 def _of_shape(config: Mapping[str, Any], dtype: Any) -> nn.Module:
     from transformers import AutoModelForCausalLM, LlamaConfig
 
+    if not 1 <= (layers := config.get("num_hidden_layers", 1)) <= _MAX_LAYERS:
+        raise TrainingError(f"num_hidden_layers is {layers}; it is between 1 and {_MAX_LAYERS}")
     module: nn.Module = AutoModelForCausalLM.from_config(LlamaConfig(**config), dtype=dtype)
     return _quiet(module)
 

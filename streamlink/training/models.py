@@ -24,6 +24,8 @@ __all__ = ["MODELS", "Synthetic", "load_model", "state_bytes"]
 
 _ROW = "client_configs.model_configs"
 
+_MAX_TENSORS = 1 << 17  # a server may name this model: no order makes a client count for hours
+
 
 class Synthetic(nn.Module):
     """Float32 numbers of a given size, for measurements of transport alone; it computes nothing.
@@ -37,8 +39,9 @@ class Synthetic(nn.Module):
     def __init__(self, nbytes: int | str = "64MiB", tensors: int = 1, is_filled: bool = True):
         super().__init__()
         count = parse_size(nbytes) // 4
-        if not 1 <= tensors <= count:
-            raise ValueError(f"tensors is {tensors}; it is between 1 and {count} for {nbytes}")
+        if not 1 <= tensors <= min(count, _MAX_TENSORS):
+            most = min(count, _MAX_TENSORS)
+            raise ValueError(f"tensors is {tensors}; for {nbytes} it is between 1 and {most}")
         starts = [count * index // tensors for index in range(tensors + 1)]
         lengths = [after - before for before, after in itertools.pairwise(starts)]
         self.tensors = nn.ParameterList(torch.empty(length) for length in lengths)
@@ -100,9 +103,9 @@ def load_model(
 
 
 def state_bytes(module: nn.Module) -> int:
-    """Return the size of a module's state: parameters and buffers, tied ones once (bytes)."""
-    tensors = {each.data_ptr() or id(each): each for each in module.state_dict().values()}
-    return sum(each.numel() * each.element_size() for each in tensors.values())
+    """Return the size of a module: parameters and buffers, tied ones once (bytes)."""
+    tensors = itertools.chain(module.parameters(), module.buffers())
+    return sum(each.numel() * each.element_size() for each in tensors)
 
 
 def _outline(make: Callable[..., Any], kwargs: Mapping[str, Any], row: str) -> nn.Module | None:

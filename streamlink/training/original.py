@@ -29,15 +29,23 @@ _Arrays = dict[str, npt.NDArray[Any]]
 class SentMessage:
     """A model as one message: serialised, put into a request, and that encoded for the wire.
 
-    Each of the three steps copies all of it, and all copies live as long as this object.
+    Each of the three steps copies all of it. Two copies live as long as this object, the encoded
+    one until it was sent.
+
+    Args:
+        source: the model.
+        is_direct: it is serialised once, and sent from there.
     """
 
-    def __init__(self, source: ModelSource) -> None:
+    def __init__(self, source: ModelSource, *, is_direct: bool = False) -> None:
         self._spec = source.spec
-        parts = source.read(0, source.spec.nbytes)
-        self._serialized = b"".join(parts)
+        self._serialized = b"".join(source.read(0, source.spec.nbytes))
+        if is_direct:
+            self._request, self._wire = b"", self._serialized
+            return
         self._request = bytes(memoryview(self._serialized))
-        self._wire = bytes(memoryview(self._request))
+        encoder = bytearray(self._request)  # protobuf encodes into a buffer, and copies that
+        self._wire = bytes(encoder)
 
     @property
     def spec(self) -> ModelSpec:
@@ -50,20 +58,29 @@ class SentMessage:
         return (memoryview(self._wire)[offset : offset + length],)
 
     def close(self) -> None:
-        """Do nothing: the copies live as long as this object."""
+        """Drop the encoded message, which was sent; what it was made from lives on."""
+        self._wire = b""
+
+    def release(self) -> None:
+        """Drop everything."""
+        self._serialized = self._request = self._wire = b""
 
 
 class ReceivedMessage:
     """Takes a model as one message, which is decoded once it is whole.
 
-    The pieces are joined, the joined bytes parsed, and the model's field copied out of that: three
-    copies, besides the model that ``decoded`` makes of it.
+    The pieces are joined, the joined bytes parsed, and the model's field copied out of that. The
+    last two live as long as this object, besides the model that ``decoded`` makes of them.
+
+    Args:
+        spec: the tensors.
+        is_direct: the pieces are joined, and no more.
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: ModelSpec, *, is_direct: bool = False) -> None:
+        self._spec, self._is_direct = spec, is_direct
         self._pieces: dict[int, bytes] = {}
-        self._joined = self._parsed = b""
+        self._parsed = b""
         self._model: ArrayModel | None = None
 
     @property
@@ -78,11 +95,12 @@ class ReceivedMessage:
 
     def commit(self, progress: Callable[[int], None] | None = None) -> None:
         """Join the pieces, and parse the message."""
-        self._joined = b"".join(self._pieces[offset] for offset in sorted(self._pieces))
+        joined = b"".join(self._pieces[offset] for offset in sorted(self._pieces))
         self._pieces.clear()
-        self._parsed = bytes(memoryview(self._joined))
-        field = bytes(memoryview(self._parsed))
-        self._model = ArrayModel(_views(self._spec, field))
+        if not self._is_direct:
+            self._parsed = bytes(memoryview(joined))
+            joined = bytes(memoryview(self._parsed))
+        self._model = ArrayModel(_views(self._spec, joined))
 
     def discard(self) -> None:
         """Drop the pieces."""
@@ -130,6 +148,9 @@ class OriginalExecutor:
         is_direct: a model is received into the module. False: into a state of its own, which is
             kept beside the module, and from which the module is filled.
         is_whole: models are received and sent as one whole message.
+        is_copied: each step of such a message copies it.
+        is_kept: what was received is kept until the next model is decoded, as APPFL's trainer does;
+            its dummy trainer does not.
     """
 
     def __init__(
@@ -140,9 +161,12 @@ class OriginalExecutor:
         state: Callable[[], Mapping[str, Any] | None],
         is_direct: bool,
         is_whole: bool,
+        is_copied: bool = True,
+        is_kept: bool = True,
     ) -> None:
         self._train, self._module, self._state = train, module, state
         self._is_direct, self._is_whole = is_direct, is_whole
+        self._is_copied, self._is_kept = is_copied, is_kept
         self._received: ModelSource | None = None
         # What was sent is there until the next model is decoded: in APPFL one call does both.
         self._sent: ModelSource | None = None
@@ -166,16 +190,21 @@ class OriginalExecutor:
             names = tuple(sink.spec.names)
             self._place(sink)
             self._sent = None
+            del sink  # as the call that returned the model is over, and its buffers with it
             result = run_work(
                 lambda: self._train(self._module, task), assignment, reports_progress=False
             )
             self._sent = self._source(names)
             sent = streams.send(self._sent, Update(result.weight), result.metrics)
+            if isinstance(self._sent, SentMessage):
+                self._sent.close()
+            if self._is_direct:
+                self._sent = None
         return TaskOutcome(task, received, sent, result.metadata)
 
     def _sink(self, spec: ModelSpec) -> ModelSink:
         if self._is_whole:
-            return ReceivedMessage(spec)
+            return ReceivedMessage(spec, is_direct=not self._is_copied)
         if self._is_direct:
             return as_model(_ordered(self._module.state_dict(), tuple(spec.names)))
         return ArrayModel(empty_arrays(spec))
@@ -189,12 +218,16 @@ class OriginalExecutor:
         if not self._is_direct:
             arrived = self._received = ArrayModel(decoded(sink)) if self._is_whole else sink
         copy_model(arrived, self._module)
+        if not self._is_kept:
+            self._received = None
 
     def _source(self, names: tuple[str, ...]) -> ModelSource:
         own = self._state()
         state = _ordered(self._module.state_dict() if own is None else own, names)
         source: ModelSource = as_model(state)
-        return SentMessage(source) if self._is_whole else source
+        if not self._is_whole:
+            return source
+        return SentMessage(source, is_direct=not self._is_copied)
 
 
 def _ordered(state: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

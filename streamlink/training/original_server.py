@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from typing import Any
 
 from streamlink import RoundConfig, RoundEvent, RoundReport, Server, copy_model
 from streamlink.errors import RoundError
@@ -53,7 +54,10 @@ class OriginalRounds:
         self._server, self._store, self._rules = server, store, rules
         self._facts, self._job, self._on_event = facts, job, on_event
         self._is_direct, self._is_whole = settings.optimize_memory, settings.comm.is_whole
+        self._is_copied = not settings.comm.optimize_memory
         self._model: ArrayModel | None = None
+        self._step: ModelSource | None = None  # what the round has changed
+        self._given: ModelSource | None = None  # a copy of the model, which the clients are given
         # By client: the message that it sent, which lives until it has the next model.
         self._messages: dict[str, ModelSource] = {}
 
@@ -83,7 +87,7 @@ class OriginalRounds:
         began = self._server.clock()
         attempt = Attempt(self._job, number, 1)
         self._on_event(RoundEvent(EventKind.ROUND_STARTED, attempt))
-        arrived: dict[str, ModelSource] = {}
+        arrived: dict[str, Any] = {}
         exchanges = {peer.name: self._ask(peer, model, attempt, arrived) for peer in self._peers()}
         results = {name: each.result() for name, each in exchanges.items()}
         weights = {name: self._weight(each) for name, each in results.items()}
@@ -109,16 +113,26 @@ class OriginalRounds:
         return peers
 
     def _ask(
-        self, peer: Peer, model: ModelSource, attempt: Attempt, arrived: dict[str, ModelSource]
+        self, peer: Peer, model: ModelSource, attempt: Attempt, arrived: dict[str, Any]
     ) -> Exchange:
+        sent = SentMessage(model, is_direct=not self._is_copied) if self._is_whole else None
+
         def into(spec: ModelSpec) -> ModelSink:
-            made = ReceivedMessage(spec) if self._is_whole else ArrayModel(empty_arrays(spec))
+            # It has trained the model that was sent, so the call that returned that is over.
+            if sent is not None:
+                sent.release()
+            self._messages.pop(peer.name, None)
+            made: ModelSink
+            if self._is_whole:
+                made = ReceivedMessage(spec, is_direct=not self._is_copied)
+            else:
+                made = ArrayModel(empty_arrays(spec))
             arrived[peer.name] = made
             return made
 
         return peer.ask(
             self._rules.train_task_name,
-            SentMessage(model) if self._is_whole else model,
+            sent or model,
             into=into,
             metadata=self._facts,
             attempt=attempt,
@@ -136,12 +150,14 @@ class OriginalRounds:
         """Make the new model of all updates; the arithmetic is that of the rounds in lockstep."""
         updates = dict(arrived)
         if self._is_whole:
-            self._messages = dict(arrived)
+            if self._is_copied:
+                self._messages = dict(arrived)
             if not self._is_direct:
                 updates = {name: ArrayModel(decoded(each)) for name, each in arrived.items()}
         mean: ModelSource = AveragedModel(updates, weights)
         if not self._is_direct:
-            # Beside the old one, which is only then given up.
+            # Beside the old one, which is only then given up; and what APPFL's aggregator keeps.
             mean = self._model = ArrayModel(decoded(mean))
+            self._step, self._given = ArrayModel(decoded(mean)), ArrayModel(decoded(mean))
         # Into a new model, so that one that is being read stays whole.
         copy_model(mean, self._store)

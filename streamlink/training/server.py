@@ -38,6 +38,7 @@ def job_config(settings: ServerSettings, given: list[str] | None = None) -> JobC
     Raises:
         ValueError: they are not allowed; names the setting.
     """
+    settings.comm.require_certificates("server_certificate", "server_certificate_key")
     weights = "equal" if settings.client_weights == "equal" else "given"
     rounds = [
         f"rounds.min_clients={settings.num_clients}",

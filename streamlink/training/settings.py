@@ -189,15 +189,13 @@ class CommSettings(Settings):
         ``model_chunk_size`` is a bound: a window of four chunks and four copies of one fit into it.
         So a value above ``max_message_size`` is split over messages.
         """
+        return [*self._sizes(), *self._security()]
+
+    def _sizes(self) -> list[str]:
         held = self.model_chunk_size // _CHUNKS_HELD
         message = self.max_message_size - _HEADER_BYTES
         chunk = max(_MIN_CHUNK_BYTES, min(held, message, _MAX_CHUNK_BYTES))
         window = max(2 * chunk, min(self.model_chunk_size // 2, 8 * _MAX_CHUNK_BYTES))
-        files = {
-            "certificate": self.server_certificate,
-            "key": self.server_certificate_key,
-            "ca": self.root_certificate,
-        }
         return [
             f"grpc.max_message_bytes={self.max_message_size}",
             f"stream.chunk_bytes={chunk}",
@@ -206,8 +204,28 @@ class CommSettings(Settings):
             f"stream.initial_window_bytes={min(window, 1 << 20)}",
             # Beside gRPC there is no other port, as the files that name one expect it.
             "stream.data_listen=none",
-            *(f"security.{name}={file}" for name, file in files.items() if file and self.use_ssl),
         ]
+
+    def _security(self) -> list[str]:
+        files = {
+            "certificate": self.server_certificate,
+            "key": self.server_certificate_key,
+            "ca": self.root_certificate,
+        }
+        return [f"security.{name}={file}" for name, file in files.items() if file and self.use_ssl]
+
+    def require_certificates(self, *names: str) -> None:
+        """Check that the files are named that TLS needs at this end, if it is on.
+
+        Raises:
+            TrainingError: one is not; plain text instead would be no answer.
+        """
+        for name in names:
+            if self.use_ssl and not getattr(self, name):
+                raise TrainingError(
+                    f"comm_configs.grpc_configs.use_ssl is True, and {name} names no file; name "
+                    "one (streamlink certs makes them), or set use_ssl to False"
+                )
 
 
 class LogSettings(Settings):

@@ -90,10 +90,9 @@ class Trainer:
         Raises:
             TrainingError: the model and the data do not fit, or the loss is no number.
         """
-        metrics = {} if self.settings.trainer == "LLMDummyTrainer" else self._run(
-            module, number, progress
-        )  # fmt: skip
-        if not self.settings.optimize_memory:
+        is_dummy = self.settings.trainer == "LLMDummyTrainer"
+        metrics = {} if is_dummy else self._run(module, number, progress)
+        if not (self.settings.optimize_memory or is_dummy):
             self.state = copy.deepcopy(module.state_dict())
         return Trained(len(self._train), metrics)
 

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -54,10 +54,8 @@ class Capture:
         self._tracker: AbstractContextManager[object] = nullcontext()
 
     def __enter__(self) -> Self:
-        try:
+        with suppress(OSError):  # a sandbox forbids it: then the peak of the imports counts, too
             reset_peak()
-        except OSError:
-            pass  # a sandbox forbids it: then the imports count, whose peak is about their end
         if self._order.profiled:
             self._track()
         self._base = resident_bytes()

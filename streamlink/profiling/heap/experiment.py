@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from streamlink.errors import StreamlinkError
+from streamlink.training.settings import ClientSettings, ServerSettings
 
 __all__ = ["Experiment", "ExperimentError", "Kind", "Order"]
 
@@ -28,37 +29,23 @@ class Kind(StrEnum):
 
 
 class Experiment(BaseModel):
-    """The same job for all versions. Sizes in bytes."""
+    """The same job for all versions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     kind: Kind
-    clients: int = Field(default=2, ge=1)
-    """Of the job (count)."""
-    rounds: int = Field(default=3, ge=1)
-    """Of the job (count)."""
     carrier: Literal["grpc", "mpi"] = "grpc"
     """What carries the sessions."""
     clients_per_rank: PositiveInt = 1
     """With MPI: clients of each process but the first (count)."""
-    model_bytes: PositiveInt | None = None
-    """Size of a synthetic model, or of one that has the shapes of an LLM (bytes)."""
-    tensors: PositiveInt = 1
-    """How many a synthetic model has (count)."""
-    model_name: str = ""
-    """``llm``: a name on the Hub, a folder, or ``tiny``; empty: random shapes of ``model_bytes``."""
-    data: Path | None = None
-    """The folder with the data set; ``None``: seeded dummy data."""
-    chunk_bytes: int | None = None
-    """Largest chunk (bytes); ``None``: the default of streamlink."""
-    client_chunk_bytes: int | None = None
-    """The client's, if it is another one (bytes)."""
-    max_message_bytes: int | None = None
-    """Largest message (bytes); a chunk is never larger."""
-    training: dict[str, Any] = Field(default_factory=dict)
-    """Settings of the trainer."""
+    server: ServerSettings
+    """What the server does; a version switches its optimizations."""
+    client: ClientSettings
+    """What all clients have in common."""
+    code: Path | None = None
+    """The operator's folder of Python files that the settings may name."""
     seed: int = 42
-    """Of the model and of dummy data."""
+    """Of the first model."""
 
 
 class Order(BaseModel):

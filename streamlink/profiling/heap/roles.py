@@ -8,19 +8,28 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import streamlink as sl
 from streamlink.fleet import Reporter
 from streamlink.profiling.heap.capture import Capture
-from streamlink.profiling.heap.experiment import Order
-from streamlink.profiling.heap.serving import serve
-from streamlink.profiling.heap.sites import is_synthetic
-from streamlink.profiling.heap.taking_part import take_part
+from streamlink.profiling.heap.experiment import Experiment, Order
+from streamlink.profiling.heap.variants import variant
+from streamlink.training.client import for_client, link_config, run_client
+from streamlink.training.code import CodeFolder
+from streamlink.training.server import job_config, run_server
 
 __all__ = ["run_role"]
+
+_DATA_BESIDE = ["stream.data_listen=auto"]  # as streamlink listens by default
 
 
 def run_role(order: Order, report: Callable[..., object]) -> None:
@@ -34,20 +43,82 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
         StreamlinkError: the job failed here.
         Exception: whatever the training raised.
     """
-    _import(order)
+    switches = variant(order.version)
+    experiment = switches.of(order.experiment)
+    assert sl.Server  # imported now, so that the base counts the program
+    assert sl.Client
+    if order.role == "client":
+        import torch
+
+        from streamlink.training.executor import TrainingExecutor
+
+        assert TrainingExecutor
+        # Clients of one machine share its cores.
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // experiment.server.num_clients))
+    if switches.server and switches.carrier and switches.chunking:
+        sl.tune_allocator()  # as the command line does
     with Capture(order, report) as capture:
         if order.role == "server":
-            serve(order, capture, lambda address: report(event="listening", address=address))
+            _serve(order, experiment, capture, report)
         else:
-            take_part(order, capture)
+            _take_part(order, experiment, capture)
 
 
-def _import(order: Order) -> None:
-    """Import all that the role needs, so that the base counts the program and no model."""
-    assert sl.Server
-    assert sl.Client
-    if order.role == "client" and not is_synthetic(order.experiment):
-        import streamlink.profiling.heap.trained
+def _serve(
+    order: Order, experiment: Experiment, capture: Capture, report: Callable[..., object]
+) -> None:
+    assert order.start is not None
+
+    def on_event(event: sl.RoundEvent) -> None:
+        if event.report is not None:
+            capture.done(event.report.round, event.report.seconds)
+
+    with TemporaryDirectory(prefix="model-", dir=order.run) as folder:
+        model = Path(folder) / "global"
+        shutil.copytree(order.start, model)
+        with closing(sl.open_model(model)) as first:
+            capture.model_bytes = first.spec.nbytes
+        run_server(
+            experiment.server,
+            sl.open_store(model),
+            listen=order.address,
+            config=job_config(experiment.server, _DATA_BESIDE),
+            begun=lambda server: report(event="listening", address=server.address),
+            on_event=on_event,
+        )
+        capture.digest = sl.digest_of(model)
+
+
+def _take_part(order: Order, experiment: Experiment, capture: Capture) -> None:
+    with ThreadPoolExecutor(len(order.clients)) as pool:
+        runs = [
+            pool.submit(_run_client, order, experiment, number, capture) for number in order.clients
+        ]
+        for run in runs:
+            run.result()
+
+
+def _run_client(order: Order, experiment: Experiment, number: int, capture: Capture) -> None:
+    from streamlink.training.executor import TrainingExecutor
+
+    settings = for_client(experiment.client, number, experiment.server.num_clients)
+    executor = TrainingExecutor(settings, code=CodeFolder(experiment.code))
+    timed = _Timed(executor, capture)
+    run_client(settings, timed, server=order.address, config=link_config(settings))
+
+
+class _Timed:
+    """Passes each task on to an executor, and notes how long it took."""
+
+    def __init__(self, executor: Any, capture: Capture) -> None:
+        self._executor, self._capture = executor, capture
+
+    def execute(self, task: sl.Task, assignment: Any) -> Any:
+        began = time.monotonic()
+        outcome = self._executor.execute(task, assignment)
+        self._capture.model_bytes = max(self._capture.model_bytes, self._executor.model_bytes)
+        self._capture.done(task.round, time.monotonic() - began)
+        return outcome
 
 
 def main() -> int:

@@ -6,8 +6,10 @@ resident. All files of a series are in one folder, which no other series writes 
 
 from __future__ import annotations
 
+import itertools
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,30 +20,11 @@ import psutil
 from streamlink.profiling.folder import write_json
 from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Order
 from streamlink.profiling.heap.launch import Progress, run_job
-from streamlink.profiling.heap.sites import write_first_model
-from streamlink.profiling.heap.variants import CHUNK_SIZES, SINGLES, variant
 from streamlink.profiling.origin import commit
 
-__all__ = ["run_series", "versions_of"]
+__all__ = ["run_series", "write_first_model"]
 
-
-def versions_of(text: str) -> tuple[str, ...]:
-    """Return the names of versions that a text asks for, separated by commas.
-
-    ``both`` is the two that are compared; ``places`` and ``chunks`` are series of their own.
-
-    Raises:
-        ExperimentError: there is no such version.
-    """
-    groups = {
-        "both": ("original", "optimized"),
-        "places": ("original", "optimized", *SINGLES),
-        "chunks": tuple(f"chunk_{each}" for each in CHUNK_SIZES),
-    }
-    names: list[str] = []
-    for word in (each.strip() for each in text.split(",")):
-        names += groups.get(word) or (variant(word).name,)
-    return tuple(dict.fromkeys(names))
+_FIRST_MODEL = "streamlink.profiling.heap.first_model"
 
 
 def run_series(
@@ -62,23 +45,20 @@ def run_series(
         KeyboardInterrupt: what has been written stays.
     """
     start = folder / "first-model"
-    failures = []
     try:
         model_bytes = write_first_model(experiment, start)
         write_json(folder / "experiment.json", _facts(experiment, versions, repeats, model_bytes))
-        for repeat in range(1, repeats + 1):
-            # In turn: whatever changes on the machine changes for all versions.
-            for version in versions:
-                for each in profiled:
-                    if text := _job(
-                        folder, experiment, version, repeat, each, start, timeout_seconds, progress
-                    ):
-                        failures.append(text)
+        # In turn: whatever changes on the machine changes for all versions.
+        jobs = itertools.product(range(1, repeats + 1), versions, profiled)
+        runs = (
+            _job(folder, experiment, version, repeat, each, start, timeout_seconds, progress)
+            for repeat, version, each in jobs
+        )
+        return [failure for failure in runs if failure]
     finally:
         shutil.rmtree(start, ignore_errors=True)
         for left in folder.glob("model-*"):  # of a server that was killed
             shutil.rmtree(left, ignore_errors=True)
-    return failures
 
 
 def _job(
@@ -120,10 +100,27 @@ def _job(
     return ""
 
 
+def write_first_model(experiment: Experiment, folder: Path) -> int:
+    """Write the model that the job begins with, in a process of its own; return its size (bytes).
+
+    So this process stays small, and its threads and those of torch never meet.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", _FIRST_MODEL, experiment.model_dump_json(), str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise ExperimentError(f"the first model cannot be made: {last[0]}")
+    return int(done.stdout.split()[-1])
+
+
 def _shares(experiment: Experiment) -> list[tuple[int, ...]]:
     """Return the numbers of the clients of each process."""
     each = experiment.clients_per_rank if experiment.carrier == "mpi" else 1
-    numbers = range(experiment.clients)
+    numbers = range(experiment.server.num_clients)
     return [tuple(numbers[at : at + each]) for at in range(0, len(numbers), each)]
 
 

@@ -11,15 +11,17 @@ import re
 from dataclasses import dataclass, fields, replace
 
 from streamlink.config import parse_size
-from streamlink.profiling.heap.experiment import ExperimentError
+from streamlink.profiling.heap.experiment import Experiment, ExperimentError
 
-__all__ = ["CHUNK_SIZES", "PLACES", "SINGLES", "Variant", "variant"]
+__all__ = ["CHUNK_SIZES", "PLACES", "SINGLES", "Variant", "variant", "versions_of"]
 
-CHUNK_SIZES = ("64KiB", "256KiB", "1MiB", "4MiB", "16MiB")
-"""Of the curve of peak against chunk size."""
+CHUNK_SIZES = ("64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "32MiB")
+"""Of the curve of peak against ``model_chunk_size``."""
 
-_LARGEST_CHUNK = 64 << 20
-_WINDOW_CHUNKS = 4
+CONFIGURED = "configured"
+"""The version in which the switches stand as the configuration has them."""
+
+_LEAST_CHUNK = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +30,46 @@ class Variant:
 
     name: str
     server: bool = True
-    """``server_configs.optimize_memory``: updates are averaged in place, without copies of them;
-    off: the updates, their messages and three global models are held until the round is over."""
+    """``server_configs.optimize_memory``"""
     carrier: bool = True
-    """``grpc_configs.optimize_memory``: what is sent is read where it is, what arrives is written
-    where it goes; off: each message is serialized, wrapped and joined, each step into a copy."""
+    """``grpc_configs.optimize_memory`` of both ends."""
     client: bool = True
-    """``client_configs.optimize_memory``: the model is received in place of the old one; off: what
-    was sent and what was received stay until the next model is there."""
+    """``client_configs.optimize_memory``"""
     trainer: bool = True
-    """``train_configs.optimize_memory``: the trained model is sent as it is; off: a deep copy."""
+    """``client_configs.train_configs.optimize_memory``"""
     chunking: bool = True
-    """Whether the model travels in chunks; off: as one message."""
+    """``grpc_configs.use_model_chunking`` of both ends."""
     chunk_bytes: int | None = None
-    """Largest chunk (bytes); ``None``: the default of streamlink, or what the experiment says."""
+    """``grpc_configs.model_chunk_size`` of both ends (bytes); ``None``: what the settings say."""
 
-    @property
-    def is_streaming(self) -> bool:
-        """Whether the rounds are those of streamlink: averaged while the updates arrive."""
-        return self.chunking and self.server and self.carrier
-
-    @property
-    def window_bytes(self) -> int | None:
-        """The window that goes with ``chunk_bytes`` (bytes): it is as small as the chunks are."""
-        return None if self.chunk_bytes is None else _WINDOW_CHUNKS * self.chunk_bytes
+    def of(self, experiment: Experiment) -> Experiment:
+        """Return the experiment in this version: nothing but its switches is changed."""
+        if self.name == CONFIGURED:
+            return experiment
+        server, client = experiment.server, experiment.client
+        comm = {"optimize_memory": self.carrier, "use_model_chunking": self.chunking}
+        if self.chunk_bytes is not None:
+            comm["model_chunk_size"] = self.chunk_bytes
+        trainer = server.order.trainer.model_copy(update={"optimize_memory": self.trainer})
+        order = server.order.model_copy(update={"trainer": trainer, "optimize_memory": self.client})
+        return experiment.model_copy(
+            update={
+                "server": server.model_copy(
+                    update={
+                        "optimize_memory": self.server,
+                        "order": order,
+                        "comm": server.comm.model_copy(update=comm),
+                    }
+                ),
+                "client": client.model_copy(
+                    update={
+                        "optimize_memory": self.client,
+                        "optimize_trainer": self.trainer,
+                        "comm": client.comm.model_copy(update=comm),
+                    }
+                ),
+            }
+        )
 
 
 PLACES = tuple(each.name for each in fields(Variant) if each.type == "bool")
@@ -60,6 +78,11 @@ _OFF = Variant("original", **dict.fromkeys(PLACES, False))
 SINGLES = (*(f"no_{each}" for each in PLACES), *(f"only_{each}" for each in PLACES))
 """Names of the versions that switch one thing alone: off from ``optimized``, on from
 ``original``."""
+_GROUPS = {
+    "both": ("original", "optimized"),
+    "places": ("original", "optimized", *SINGLES),
+    "chunks": tuple(f"chunk_{each}" for each in CHUNK_SIZES),
+}
 
 
 def variant(name: str) -> Variant:
@@ -68,10 +91,12 @@ def variant(name: str) -> Variant:
     Raises:
         ExperimentError: there is none; the message lists what there is.
     """
-    if name in ("optimised", _ON.name):  # as the seeds, and as the British write it
+    if name in ("optimised", _ON.name):  # as the British write it
         return _ON
     if name == _OFF.name:
         return _OFF
+    if name == CONFIGURED:
+        return replace(_ON, name=name)
     switched = re.fullmatch(rf"(no|only)_({'|'.join(PLACES)})", name)
     if switched is not None:
         is_only = switched[1] == "only"
@@ -79,9 +104,24 @@ def variant(name: str) -> Variant:
     if name.startswith("chunk_"):
         return replace(_ON, name=name, chunk_bytes=_chunk_bytes(name))
     raise ExperimentError(
-        f"--version {name!r} is none of original, optimized, both, {', '.join(SINGLES)}, "
-        "chunk_SIZE (such as chunk_1MiB), places, or chunks"
+        f"--version {name!r} is none of original, optimized, {CONFIGURED}, {', '.join(_GROUPS)}, "
+        f"{', '.join(SINGLES)}, chunk_SIZE (such as chunk_1MiB); several are joined by commas"
     )
+
+
+def versions_of(text: str) -> tuple[str, ...]:
+    """Return the names of versions that a text asks for, separated by commas.
+
+    ``both`` is the two that are compared, ``places`` all that switch one thing alone beside them,
+    ``chunks`` a curve of peak against chunk size.
+
+    Raises:
+        ExperimentError: there is no such version.
+    """
+    names: list[str] = []
+    for word in (each.strip() for each in text.split(",")):
+        names += _GROUPS.get(word) or (variant(word).name,)
+    return tuple(dict.fromkeys(names))
 
 
 def _chunk_bytes(name: str) -> int:
@@ -89,9 +129,9 @@ def _chunk_bytes(name: str) -> int:
         size = parse_size(name.removeprefix("chunk_"))
     except ValueError as error:
         raise ExperimentError(f"--version {name}: {error}") from error
-    if not 4096 <= size <= _LARGEST_CHUNK:
+    if size < _LEAST_CHUNK:
         raise ExperimentError(
-            f"--version {name}: a chunk has 4 KiB to 64 MiB (stream.chunk_bytes), so name a size "
-            "between, such as chunk_1MiB"
+            f"--version {name}: model_chunk_size is at least 32 KiB; name a larger size, such as "
+            "chunk_1MiB"
         )
     return size
