@@ -36,6 +36,7 @@ _VERSION_COLUMNS = (
 _OVERHEAD_COLUMNS = ("process", "version", "measure", "under memray", "without", "more, %")
 _SITE_COLUMNS = ("process", "version", "held by", "called from, in streamlink", "MB", "% of peak")
 _TOP_SITES = 4
+_LONG = 60  # letters of a setting
 _SMALL_SHARE = 0.03
 
 
@@ -77,7 +78,8 @@ def report_page(findings: Findings, pictures: Sequence[Picture], links: Sequence
             _table("Peaks, medians over the runs", _PEAK_COLUMNS, _main_rows(findings), 2),
             *shown[1:],
             *by_name.values(),
-            _table("Against original", _COMPARED_COLUMNS, list(map(_compared, findings.shown)), 3),
+            *_versions(findings),
+            _table("Against original", _COMPARED_COLUMNS, _compared_rows(findings), 3),
             _table("Who holds the peak", _SITE_COLUMNS, list(_site_rows(findings)), 4),
             _table(
                 "What memray costs; no time of a run under memray is compared with anything else",
@@ -262,12 +264,10 @@ def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     for key, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flat(value)
-        elif (
-            isinstance(value, int | float | str)
-            and value not in ("", None)
-            and len(str(value)) < 60
-        ):
-            yield key.replace("_", " "), value
+        elif isinstance(value, int | float | str) and 0 < len(str(value)) < _LONG:
+            is_size = key.endswith("_bytes") and isinstance(value, int)
+            name = key.removesuffix("_bytes") if is_size else key
+            yield name.replace("_", " "), amount(value) if is_size else value
 
 
 def _table(
