@@ -65,7 +65,7 @@ def test_the_forecast_is_linear_in_the_model_and_quotes_the_seed() -> None:
 def test_a_forecast_is_printed_beside_what_a_run_measured(tmp_path: Path) -> None:
     a_record("optimized", role="client", client=0, over=2 * MODEL_BYTES).write(tmp_path)
     (tmp_path / "experiment.json").write_text(
-        '{"experiment": {"kind": "synthetic", "clients": 1}}', "utf-8"
+        '{"experiment": {"kind": "synthetic", "server": {"num_clients": 1}}}', "utf-8"
     )
     result = run("forecast", "--model", "1GB", "--run", tmp_path)
     assert result.exit_code == 0, result.output
@@ -74,9 +74,7 @@ def test_a_forecast_is_printed_beside_what_a_run_measured(tmp_path: Path) -> Non
 
 def test_a_run_that_trains_is_not_checked_with_a_formula_without_training(tmp_path: Path) -> None:
     a_record().write(tmp_path)
-    (tmp_path / "experiment.json").write_text(
-        '{"experiment": {"kind": "resnet", "clients": 2}}', "utf-8"
-    )
+    (tmp_path / "experiment.json").write_text('{"experiment": {"kind": "resnet"}}', "utf-8")
     result = run("forecast", "--run", tmp_path)
     assert result.exit_code == 2
     assert "name a run of llm or synthetic" in result.output

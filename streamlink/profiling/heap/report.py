@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from streamlink.profiling.heap.comparison import Comparison, Verdict
 from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure
@@ -36,7 +35,21 @@ _VERSION_COLUMNS = (
 _OVERHEAD_COLUMNS = ("process", "version", "measure", "under memray", "without", "more, %")
 _SITE_COLUMNS = ("process", "version", "held by", "called from, in streamlink", "MB", "% of peak")
 _TOP_SITES = 4
-_LONG = 60  # letters of a setting
+_ABOUT = {
+    "experiment": ("experiment", "kind"),
+    "clients": ("experiment", "server", "num_clients"),
+    "rounds": ("experiment", "server", "num_rounds"),
+    "carrier": ("experiment", "carrier"),
+    "model": ("model_bytes",),
+    "repeats": ("repeats",),
+    "commit": ("commit",),
+    "cores": ("machine", "cores"),
+    "memory": ("machine", "memory_bytes"),
+    "system": ("machine", "system"),
+    "Python": ("machine", "python"),
+}
+"""What a line shows of the settings, and where that is."""
+_SIZES = ("model", "memory")
 _SMALL_SHARE = 0.03
 
 
@@ -254,20 +267,22 @@ def _first_profiles(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _about(findings: Findings) -> str:
-    facts = dict(_flat(findings.run.settings))
-    said = ", ".join(f"{key} {value}" for key, value in facts.items())
-    return f"{findings.run.folder.name}: {said or 'settings unknown'}"
+    said = [
+        f"{name} {_shown(value, name)}"
+        for name, path in _ABOUT.items()
+        if (value := _at(findings.run.settings, path)) not in (None, "")
+    ]
+    return f"{findings.run.folder.name}: {', '.join(said) or 'settings unknown'}"
 
 
-def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield what a line can show of the settings: what is set, without lists and long texts."""
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value)
-        elif isinstance(value, int | float | str) and 0 < len(str(value)) < _LONG:
-            is_size = key.endswith("_bytes") and isinstance(value, int)
-            name = key.removesuffix("_bytes") if is_size else key
-            yield name.replace("_", " "), amount(value) if is_size else value
+def _at(facts: object, path: Sequence[str]) -> object:
+    for key in path:
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
+
+
+def _shown(value: object, name: str) -> object:
+    return amount(value) if isinstance(value, int) and name in _SIZES else value
 
 
 def _table(

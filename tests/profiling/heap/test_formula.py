@@ -8,6 +8,7 @@ import pytest
 
 import streamlink as sl
 from streamlink.profiling.heap.experiment import Experiment, Kind
+from streamlink.profiling.heap.experiments import changed, default_client, default_server
 from streamlink.profiling.heap.findings import find
 from streamlink.profiling.heap.formula import checks, forecast
 from streamlink.profiling.heap.observed import read_run
@@ -32,8 +33,14 @@ def test_in_the_original_only_the_server_grows_with_the_clients() -> None:
 
 @pytest.mark.processes
 def test_the_formula_is_near_what_a_job_needs(tmp_path: Path) -> None:
-    experiment = Experiment(
-        kind=Kind.SYNTHETIC, clients=2, rounds=2, model_bytes=MODEL_BYTES, tensors=4
+    experiment = changed(
+        Experiment(
+            kind=Kind.SYNTHETIC,
+            server=default_server(Kind.SYNTHETIC, model_bytes=MODEL_BYTES, tensors=4),
+            client=default_client(Kind.SYNTHETIC),
+        ),
+        clients=2,
+        rounds=2,
     )
     failures = run_series(
         tmp_path, experiment, ("original", "optimized"), repeats=1, timeout_seconds=100,
@@ -41,7 +48,7 @@ def test_the_formula_is_near_what_a_job_needs(tmp_path: Path) -> None:
     )  # fmt: skip
     assert not failures
     found = find(read_run(tmp_path, None))
-    made = checks(found.run, list(found.figures), found.resident)
+    made = checks(found.run, found.figures, found.resident)
     assert len(made) == 6
     for each in made:
         name = (each.forecast.version, each.figures.subject.label, each.ratio)
