@@ -14,7 +14,7 @@ from streamlink.config import parse_size
 from streamlink.profiling.heap import analyze as heap
 from streamlink.profiling.heap import formula
 from streamlink.profiling.heap.findings import find
-from streamlink.profiling.heap.formula import MODELS, WIDTHS
+from streamlink.profiling.heap.formula import LARGEST, MODELS, WIDTHS
 from streamlink.profiling.heap.observed import RunError, read_run
 
 __all__ = ["analyze", "forecast", "require_analysis"]
@@ -87,9 +87,9 @@ def forecast(
     For a job that does not train. It counts copies of the model, windows and a rest, without the
     program itself.
     """
-    for name, nbytes in _models(model, dtype):
+    for name, nbytes, largest in _models(model, dtype):
         typer.echo(f"{name}: {nbytes / 1e9:.1f} GB, {clients} clients")
-        for each in formula.forecast(nbytes, clients):
+        for each in formula.forecast(nbytes, clients, largest):
             typer.echo(f"  {_line(each)}")
     seed = formula.SEED_GB
     typer.echo(
@@ -100,16 +100,17 @@ def forecast(
         _check(run)
 
 
-def _models(text: str, dtype: str) -> list[tuple[str, int]]:
+def _models(text: str, dtype: str) -> list[tuple[str, int, int]]:
     if dtype not in WIDTHS:
         raise CommandError(f"--dtype is one of {', '.join(WIDTHS)}, not {dtype!r}")
     found = []
     for name in (each.strip() for each in text.split(",")):
         if name in MODELS:
-            found.append((f"{name}, {dtype}", MODELS[name] * WIDTHS[dtype]))
+            width = WIDTHS[dtype]
+            found.append((f"{name}, {dtype}", MODELS[name] * width, LARGEST[name] * width))
             continue
         try:
-            found.append((name, parse_size(name)))
+            found.append((name, parse_size(name), 0))
         except ValueError as error:
             raise CommandError(f"--model is 8B, 70B or a size such as 1GiB: {error}") from error
     return found
@@ -121,7 +122,7 @@ def _check(run: Path) -> None:
             found = find(read_run(run, None))
         except RunError as error:
             raise CommandError(str(error)) from error
-    made = formula.checks(found.run, list(found.figures), found.resident)
+    made = formula.checks(found.run, found.figures, found.resident)
     if not made:
         raise CommandError(
             f"{run} has no figures to check with: name a run of llm or synthetic, in the versions "
@@ -136,7 +137,8 @@ def _check(run: Path) -> None:
 
 
 def _line(each: formula.Forecast) -> str:
-    return (
-        f"{each.version}, {each.role}: {each.total / 1e9:.3f} GB ({each.copies} × the model, "
-        f"{each.windows / 1e6:.1f} MB of windows, {each.rest / 1e6:.1f} MB besides)"
-    )
+    parts = [f"{each.copies} × the model"]
+    if each.largest:
+        parts.append(f"{each.largest / 1e6:.1f} MB of its largest tensor")
+    parts += [f"{each.windows / 1e6:.1f} MB of windows", f"{each.rest / 1e6:.1f} MB besides"]
+    return f"{each.version}, {each.role}: {each.total / 1e9:.3f} GB ({', '.join(parts)})"

@@ -12,6 +12,7 @@ from streamlink.profiling.heap.observed import Subject
 __all__ = ["Comparison", "Verdict", "comparisons", "overheads"]
 
 _SMALL_PERCENT = 1.0
+_SMALL_TIME_PERCENT = 5.0  # the same program differs by as much from one run to the next
 _PLAIN = {
     Measure.PROFILED_ROUND: Measure.ROUND,
     Measure.PROFILED_RESIDENT_PEAK: Measure.RESIDENT_PEAK,
@@ -46,10 +47,15 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """What it shows: nothing, where the repeats of both overlap or differ by less than 1 %."""
-        if abs(self.percent) < _SMALL_PERCENT or self.is_within_spread:
+        """What it shows: nothing, where the repeats of both overlap or the difference is small."""
+        if abs(self.percent) < self.small_percent or self.is_within_spread:
             return Verdict.NONE
         return Verdict.LOWER if self.percent < 0 else Verdict.HIGHER
+
+    @property
+    def small_percent(self) -> float:
+        """Below which a difference shows nothing (%)."""
+        return _SMALL_TIME_PERCENT if self.measure.is_time else _SMALL_PERCENT
 
     @property
     def is_within_spread(self) -> bool:

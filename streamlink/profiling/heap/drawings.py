@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamlink.profiling.heap.figures import BASELINE, Figures, Measure
-from streamlink.profiling.heap.findings import OPTIMIZED, Findings, chunk_bytes, largest_client
+from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure, chunk_bytes
+from streamlink.profiling.heap.findings import Findings, largest_client
 from streamlink.profiling.heap.observed import Observation, Subject
 from streamlink.profiling.page import Picture
 from streamlink.profiling.pictures import Bars, Lines, Point, draw_bars, draw_lines, draw_points
@@ -92,9 +92,10 @@ def _server_and_client(
 
 
 def _tradeoff(findings: Findings, path: Path) -> Picture | None:
+    versions = _main(findings) or [each for each in findings.versions if not chunk_bytes(each)]
     points = [
         Point(name, each.version, seconds, over / _MB)
-        for version in findings.versions
+        for version in versions
         for name, each in _server_and_client(findings, version, Measure.OVER_BASE)
         if (seconds := each.median(Measure.ROUND)) is not None
         and (over := each.median(Measure.OVER_BASE)) is not None

@@ -11,12 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from streamlink.config import parse_size
 from streamlink.profiling.heap.observed import Observation, Run, Subject
 
-__all__ = ["BASELINE", "MEMORY", "Figures", "Measure", "figures_of", "versions_of"]
+__all__ = [
+    *("BASELINE", "MEMORY", "OPTIMIZED", "Figures", "Measure"),
+    *("chunk_bytes", "figures_of", "versions_of"),
+]
 
-BASELINE = "original"
-_FIRST = (BASELINE, "optimized")
+BASELINE, OPTIMIZED = "original", "optimized"
+_FIRST = (BASELINE, OPTIMIZED)
 
 
 class Measure(StrEnum):
@@ -93,9 +97,20 @@ def versions_of(figures: Iterable[Figures]) -> list[str]:
     return sorted({each.version for each in figures}, key=version_order)
 
 
-def version_order(version: str) -> tuple[int, str]:
-    """How versions are sorted."""
-    return (_FIRST.index(version) if version in _FIRST else len(_FIRST), version)
+def version_order(version: str) -> tuple[int, int, str]:
+    """How versions are sorted: the two that are compared, the others by name, chunks by size."""
+    first = _FIRST.index(version) if version in _FIRST else len(_FIRST)
+    return (first, chunk_bytes(version) or 0, version)
+
+
+def chunk_bytes(version: str) -> int | None:
+    """Return the chunk size of a version that is named by it."""
+    if not version.startswith("chunk_"):
+        return None
+    try:
+        return parse_size(version.removeprefix("chunk_"))
+    except ValueError:
+        return None  # a file somebody renamed
 
 
 def _values(group: Sequence[Observation]) -> dict[Measure, list[float]]:

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streamlink.config import parse_size
 from streamlink.profiling.heap.comparison import Comparison, Verdict, comparisons, overheads
-from streamlink.profiling.heap.figures import BASELINE, Figures, Measure, figures_of, versions_of
+from streamlink.profiling.heap.figures import (
+    BASELINE,
+    OPTIMIZED,
+    Figures,
+    Measure,
+    figures_of,
+    versions_of,
+)
 from streamlink.profiling.heap.observed import Run, Subject
 
 __all__ = [
-    *("OPTIMIZED", "Findings"),
-    *("amount", "brief", "chunk_bytes", "find", "largest_client", "listed", "overhead", "sentence"),
+    *("Findings", "amount", "brief", "find", "largest_client", "listed", "overhead", "sentence"),
 ]
-
-OPTIMIZED = "optimized"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,11 @@ def sentence(each: Comparison) -> str:
     begin = f"{each.subject.label}, {each.measure.label}: {each.version}"
     figures = f"{_value(each, each.value)} against {_value(each, each.baseline_value)}, {each.runs}"
     if each.verdict is Verdict.NONE:
-        why = "the repeats overlap" if each.is_within_spread else "less than 1 %"
+        why = (
+            "the repeats overlap"
+            if each.is_within_spread
+            else f"less than {each.small_percent:g} %"
+        )
         return f"{begin} shows no difference from {each.baseline} ({figures}; {why})"
     return f"{begin} is {abs(each.percent):.1f} % {_word(each)} than {each.baseline} ({figures})"
 
@@ -138,16 +145,6 @@ def largest_client(findings: Findings, version: str, measure: Measure) -> Figure
         if (value := each.median(measure)) is not None
     ]
     return max(found, key=lambda pair: pair[0])[1] if found else None
-
-
-def chunk_bytes(version: str) -> int | None:
-    """Return the chunk size of a version that is named by it."""
-    if not version.startswith("chunk_"):
-        return None
-    try:
-        return parse_size(version.removeprefix("chunk_"))
-    except ValueError:
-        return None  # a file somebody renamed
 
 
 def listed(names: Sequence[str]) -> str:

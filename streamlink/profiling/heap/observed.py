@@ -27,6 +27,9 @@ _BARE_NAME = re.compile(
     r"_(?P<version>.+?)(?:_(?P<repeat>\d+))?_memory_profile"
 )
 
+_UNKNOWN = "unknown"
+"""The version of a profile whose name is none of ours."""
+
 Progress = Callable[[str], None]
 
 
@@ -254,7 +257,7 @@ def _bare(
         observations.append(
             Observation(
                 subject=Subject(_carrier(match), role, _bare_subject(match, name)),
-                version=match["version"] if match else "unknown",
+                version=match["version"] if match else _UNKNOWN,
                 repeat=int(match["repeat"] or 1) if match else 1,
                 is_profiled=True,
                 record=None,
@@ -312,7 +315,7 @@ def _require_one_time(observations: Sequence[Observation]) -> None:
     """Refuse processes of one job that never ran at the same time: they are not of one run."""
     jobs: dict[tuple[str, str, int], Observation] = {}
     for each in observations:
-        if not each.has_whole_profile:
+        if not each.has_whole_profile or each.version == _UNKNOWN:
             continue
         first = jobs.setdefault((each.subject.carrier, each.version, each.repeat), each)
         assert first.allocations is not None

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from streamlink.profiling.heap.allocations import Site
 from streamlink.profiling.heap.comparison import Verdict
-from streamlink.profiling.heap.figures import BASELINE, Measure
-from streamlink.profiling.heap.findings import OPTIMIZED, Findings, amount, chunk_bytes, listed
+from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Measure, chunk_bytes
+from streamlink.profiling.heap.findings import Findings, amount, listed
 from streamlink.profiling.heap.observed import Observation
 
 __all__ = ["recommendations"]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from streamlink.profiling.heap.comparison import Comparison, Verdict
-from streamlink.profiling.heap.figures import BASELINE, Figures, Measure
+from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure
 from streamlink.profiling.heap.findings import (
-    OPTIMIZED,
     Findings,
     amount,
     brief,
+    largest_client,
     overhead,
     sentence,
 )
@@ -29,9 +28,28 @@ _PEAK_COLUMNS = (
     *("over the base / model", "s per round", "runs"),
 )
 _COMPARED_COLUMNS = ("process", "measure", "version", "value", "original", "change, %", "verdict")
+_VERSION_COLUMNS = (
+    *("version", "server, allocator", "%", "largest client, allocator", "%"),
+    *("server, over the base", "%", "largest client, over the base", "%", "round, s", "%"),
+)
 _OVERHEAD_COLUMNS = ("process", "version", "measure", "under memray", "without", "more, %")
 _SITE_COLUMNS = ("process", "version", "held by", "called from, in streamlink", "MB", "% of peak")
 _TOP_SITES = 4
+_ABOUT = {
+    "experiment": ("experiment", "kind"),
+    "clients": ("experiment", "server", "num_clients"),
+    "rounds": ("experiment", "server", "num_rounds"),
+    "carrier": ("experiment", "carrier"),
+    "model": ("model_bytes",),
+    "repeats": ("repeats",),
+    "commit": ("commit",),
+    "cores": ("machine", "cores"),
+    "memory": ("machine", "memory_bytes"),
+    "system": ("machine", "system"),
+    "Python": ("machine", "python"),
+}
+"""What a line shows of the settings, and where that is."""
+_SIZES = ("model", "memory")
 _SMALL_SHARE = 0.03
 
 
@@ -70,10 +88,11 @@ def report_page(findings: Findings, pictures: Sequence[Picture], links: Sequence
         (
             *shown[:1],
             Notes("Recommendations", recommendations(findings) or [_EMPTY]),
-            _table("Peaks, medians over the runs", _PEAK_COLUMNS, _peak_rows(findings), 2),
+            _table("Peaks, medians over the runs", _PEAK_COLUMNS, _main_rows(findings), 2),
             *shown[1:],
             *by_name.values(),
-            _table("Against original", _COMPARED_COLUMNS, list(map(_compared, findings.shown)), 3),
+            *_versions(findings),
+            _table("Against original", _COMPARED_COLUMNS, _compared_rows(findings), 3),
             _table("Who holds the peak", _SITE_COLUMNS, list(_site_rows(findings)), 4),
             _table(
                 "What memray costs; no time of a run under memray is compared with anything else",
@@ -128,12 +147,58 @@ def _headlines(findings: Findings) -> list[str]:
     ]
     if not findings.comparisons:
         said = [f"no version is compared: that needs figures of {BASELINE} and of another one"]
-    worse = [
-        sentence(each)
-        for each in findings.shown
-        if each.version != OPTIMIZED and each.verdict is Verdict.HIGHER
-    ]
-    return [*findings.run.faults, *findings.digests(), *said, *worse]
+    worse = len(findings.with_verdict(Verdict.HIGHER, variants=True))
+    if worse:
+        said.append(
+            f"{worse} figures of other versions are HIGHER or LONGER than {BASELINE}, below"
+        )
+    return [*findings.run.faults, *findings.digests(), *said]
+
+
+def _main_rows(findings: Findings) -> list[list[str]]:
+    """Return the rows of ``original`` and ``optimized``; of all, if those are not there."""
+    own = [each for each in findings.figures if each.version in (BASELINE, OPTIMIZED)]
+    return [_peak_row(findings, each) for each in own or findings.figures]
+
+
+def _versions(findings: Findings) -> Iterator[Table]:
+    """Yield a table with a row for each version, where there are more than two."""
+    if set(findings.versions) - {BASELINE, OPTIMIZED}:
+        rows = [_version_row(findings, version) for version in findings.versions]
+        yield Table("Each version: MB, seconds, and % against original", _VERSION_COLUMNS, rows, 1)
+
+
+def _version_row(findings: Findings, version: str) -> list[str]:
+    row = [version]
+    for measure in (Measure.HEAP_PEAK, findings.resident, Measure.ROUND):
+        for role in ("server", "client"):
+            if role == "client" and measure is Measure.ROUND:
+                continue
+            values = [_of_role(findings, each, role, measure) for each in (version, BASELINE)]
+            row += _against(values[0], values[1], measure)
+    return row
+
+
+def _of_role(findings: Findings, version: str, role: str, measure: Measure) -> float | None:
+    if role == "client":
+        client = largest_client(findings, version, measure)
+        return None if client is None else client.median(measure)
+    for each in findings.figures:
+        if each.version == version and each.subject.role == role:
+            return each.median(measure)
+    return None
+
+
+def _against(value: float | None, base: float | None, measure: Measure) -> list[str]:
+    if value is None:
+        return ["", ""]
+    shown = f"{value:.2f}" if measure.is_time else f"{value / 1e6:.1f}"
+    return [shown, f"{100 * (value / base - 1):+.1f}" if base else ""]
+
+
+def _compared_rows(findings: Findings) -> list[list[str]]:
+    own = [each for each in findings.shown if each.version == OPTIMIZED]
+    return [_compared(each) for each in own or findings.shown]
 
 
 def _peak_rows(findings: Findings) -> list[list[str]]:
@@ -202,22 +267,22 @@ def _first_profiles(observations: Sequence[Observation]) -> list[Observation]:
 
 
 def _about(findings: Findings) -> str:
-    facts = dict(_flat(findings.run.settings))
-    said = ", ".join(f"{key} {value}" for key, value in facts.items())
-    return f"{findings.run.folder.name}: {said or 'settings unknown'}"
+    said = [
+        f"{name} {_shown(value, name)}"
+        for name, path in _ABOUT.items()
+        if (value := _at(findings.run.settings, path)) not in (None, "")
+    ]
+    return f"{findings.run.folder.name}: {', '.join(said) or 'settings unknown'}"
 
 
-def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield what a line can show of the settings: what is set, without lists and long texts."""
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value)
-        elif (
-            isinstance(value, int | float | str)
-            and value not in ("", None)
-            and len(str(value)) < 60
-        ):
-            yield key.replace("_", " "), value
+def _at(facts: object, path: Sequence[str]) -> object:
+    for key in path:
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
+
+
+def _shown(value: object, name: str) -> object:
+    return amount(value) if isinstance(value, int) and name in _SIZES else value
 
 
 def _table(
