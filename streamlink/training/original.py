@@ -29,32 +29,24 @@ _Arrays = dict[str, npt.NDArray[Any]]
 class SentMessage:
     """A model as one message: serialised, put into a request, and that encoded for the wire.
 
-<<<<<<< HEAD
     Each of the three steps copies all of it. Two copies live as long as this object, the encoded
     one until it was sent.
 
     Args:
         source: the model.
         is_direct: it is serialised once, and sent from there.
-=======
-    Each of the three steps copies all of it, and all copies live until ``release``.
->>>>>>> training
     """
 
     def __init__(self, source: ModelSource, *, is_direct: bool = False) -> None:
         self._spec = source.spec
         self._serialized = b"".join(source.read(0, source.spec.nbytes))
+        self._is_read = False
         if is_direct:
             self._request, self._wire = b"", self._serialized
             return
         self._request = bytes(memoryview(self._serialized))
-<<<<<<< HEAD
         encoder = bytearray(self._request)  # protobuf encodes into a buffer, and copies that
         self._wire = bytes(encoder)
-=======
-        self._wire = bytes(memoryview(self._request))
-        self._is_read = False
->>>>>>> training
 
     @property
     def spec(self) -> ModelSpec:
@@ -68,21 +60,13 @@ class SentMessage:
         return (memoryview(self._wire)[offset : offset + length],)
 
     def close(self) -> None:
-<<<<<<< HEAD
         """Drop the encoded message, which was sent; what it was made from lives on."""
         self._wire = b""
 
     def release(self) -> None:
-        """Drop everything."""
-        self._serialized = self._request = self._wire = b""
-=======
-        """Do nothing: the copies live until ``release``."""
-
-    def release(self) -> None:
-        """Free all copies, once the last byte was read."""
+        """Drop everything, once the last byte was read."""
         if self._is_read:
             self._serialized = self._request = self._wire = b""
->>>>>>> training
 
 
 class ReceivedMessage:

@@ -115,7 +115,6 @@ class OriginalRounds:
     def _ask(
         self, peer: Peer, model: ModelSource, attempt: Attempt, arrived: dict[str, Any]
     ) -> Exchange:
-<<<<<<< HEAD
         sent = SentMessage(model, is_direct=not self._is_copied) if self._is_whole else None
 
         def into(spec: ModelSpec) -> ModelSink:
@@ -128,27 +127,12 @@ class OriginalRounds:
                 made = ReceivedMessage(spec, is_direct=not self._is_copied)
             else:
                 made = ArrayModel(empty_arrays(spec))
-=======
-        message = SentMessage(model) if self._is_whole else None
-
-        def into(spec: ModelSpec) -> ModelSink:
-            # It answers, so it has the model (or reads the end of it): APPFL's call, which brought
-            # its last update and returned that model, is over, and so is what both messages held.
-            self._messages.pop(peer.name, None)
-            if message is not None:
-                message.release()
-            made = ReceivedMessage(spec) if self._is_whole else ArrayModel(empty_arrays(spec))
->>>>>>> training
             arrived[peer.name] = made
             return made
 
         return peer.ask(
             self._rules.train_task_name,
-<<<<<<< HEAD
             sent or model,
-=======
-            message or model,
->>>>>>> training
             into=into,
             metadata=self._facts,
             attempt=attempt,
