@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,7 @@ from streamlink.cli.train_options import (
 )
 from streamlink.cli.train_simulate import simulate
 from streamlink.fleet import Reporter, python_module
+from streamlink.link import Server
 from streamlink.rounds import RoundReport
 from streamlink.training.client import link_config, run_client
 from streamlink.training.code import CodeFolder
@@ -124,7 +126,7 @@ def server(
     with a_job():
         done = run_server(
             settings, store_at(store, None), listen=address, config=links, cancel=common.cancel,
-            begun=lambda listening: reporter.report(port=listening.port),
+            begun=partial(_begun, reporter, settings.num_clients),
         )  # fmt: skip
     for each in done:
         typer.echo(_sentence(each))
@@ -263,6 +265,11 @@ def _make_model(
     common.cancel.check()
     if code_of_exit:
         raise JobFailed(f"the initial model was not made (exit code {code_of_exit}); see above")
+
+
+def _begun(reporter: Reporter, clients: int, listening: Server) -> None:
+    logger.info("listening on %s, waiting for %d clients", listening.address, clients)
+    reporter.report(port=listening.port)
 
 
 def _log_to(common: Common, file: str) -> None:

@@ -93,7 +93,8 @@ def simulate(
         "train", "server", "--store", str(store), "--listen", "127.0.0.1:0",
         "--clients", str(count), "--seed", str(seed), *given("--config", server_config),
         *given("--rounds", rounds), *given("--model", model), *repeated("--model-arg", model_arg),
-        *given("--model-name", model_name), *repeated("--train-arg", train_arg), *shared, *logging_options(common, "server"),
+        *given("--model-name", model_name), *repeated("--train-arg", train_arg), *shared,
+        *logging_options(common, "server"),
     ]  # fmt: skip
 
     def client_at(port: int, index: int) -> tuple[str, Sequence[str]]:

@@ -77,7 +77,7 @@ SERVER = ["server", "--store", "m"]
         (["client", "--client-idx", "2", "--num-clients", "2"], "client 2 of 2: they are counted"),
         (["client", "--max-model-bytes", "much"], "'much' is not a size"),
         (["client", "--config", "tls.yaml"], "use_ssl is True, and root_certificate names no file"),
-        (["client", "--config", "typo.yaml"], "there is no key 'server_configs.num_global_epoch'"),
+        (["client", "--config", "typo.yaml"], "this is the file of the other role"),
         (["client", "--server", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
         (["simulate", "--store", "m", "--server-config", "typo.yaml"], "did you mean"),
         (["simulate", "--store", "m", "--client-config", "typo.yaml"], "there is no key"),
