@@ -15,6 +15,7 @@ from streamlink import RoundConfig, RoundEvent, RoundReport, Server, copy_model
 from streamlink.errors import RoundError
 from streamlink.link import Attempt, Exchange, ExchangeResult, Peer
 from streamlink.model import ModelSink, ModelSource, ModelSpec, ModelStore
+from streamlink.model.spec import require_same
 from streamlink.rounds import AveragedModel, EventKind
 from streamlink.rounds.aggregate.mean import weighted_metrics
 from streamlink.rounds.report import log_round
@@ -85,7 +86,12 @@ class OriginalRounds:
         self._on_event(RoundEvent(EventKind.ROUND_STARTED, attempt))
         arrived: dict[str, ModelSource] = {}
         exchanges = {peer.name: self._ask(peer, model, attempt, arrived) for peer in self._peers()}
-        results = {name: each.result() for name, each in exchanges.items()}
+        try:
+            results = {name: each.result() for name, each in exchanges.items()}
+        except BaseException:
+            for each in exchanges.values():
+                each.cancel("the round failed")
+            raise
         weights = {name: self._weight(each) for name, each in results.items()}
         self._aggregate(arrived, weights)
         metrics = {name: dict(each.metrics) for name, each in results.items()}
@@ -116,6 +122,7 @@ class OriginalRounds:
         def into(spec: ModelSpec) -> ModelSink:
             # It answers, so it has the model (or reads the end of it): APPFL's call, which brought
             # its last update and returned that model, is over, and so is what both messages held.
+            require_same(model.spec, spec, "the server", peer.name)
             self._messages.pop(peer.name, None)
             if message is not None:
                 message.release()
