@@ -1,8 +1,8 @@
-"""One process of APPFL's job: ``python -m benchmarks.heap.appfl_role``, in its environment.
+"""One process of APPFL's job: ``python -m benchmarks.heap.appfl_role``, in its own environment.
 
-It is APPFL's own server and client, with its dummy trainer, which here adds one to each element. The
-environment variable HEAP_FACTS says what to do. It
-prints one line of JSON: its memory before the model and at the peak, and how long rounds took.
+It is APPFL's server or client, with a model of its own size that its dummy trainer adds one to, or
+with ResNet18, which its trainer trains on random images. The environment variable HEAP_FACTS says
+which. It prints one line of JSON: memory before the model and at the peak, and times of rounds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,30 @@ from appfl.algorithm.trainer import LLMDummyTrainer
 from appfl.comm.grpc import GRPCClientCommunicator, GRPCServerCommunicator, serve
 from omegaconf import OmegaConf
 
-__all__ = ["AddOne", "Model"]
+from streamlink.training.networks import ResNet18
+
+__all__ = ["AddOne", "Model", "ResNet18", "accuracy", "images"]
 
 HERE = str(Path(__file__))
+
+
+MODELS = {"moved": "Model", "resnet": "ResNet18"}
+TRAINING: dict[str, dict[str, Any]] = {
+    "moved": {"trainer": "AddOne", "trainer_path": HERE},
+    "resnet": {
+        "trainer": "VanillaTrainer",
+        "mode": "step",
+        "num_local_steps": 10,
+        "optim": "Adam",
+        "optim_args": {"lr": 0.01},
+        "loss_fn": "CrossEntropyLoss",
+        "do_validation": True,
+        "train_batch_size": 16,
+        "val_batch_size": 16,
+        "metric_path": HERE,
+        "metric_name": "accuracy",
+    },
+}
 
 
 class Model(torch.nn.Module):
@@ -36,6 +57,20 @@ class Model(torch.nn.Module):
         for number in range(facts["tensors"]):
             values = torch.nn.Parameter(torch.zeros(length), requires_grad=False)
             self.register_parameter(f"layer_{number:04d}", values)
+
+
+def images(client_id: int, **_: Any) -> tuple[Any, Any]:
+    """Return 64 random images with labels, for training and for validation."""
+    generator = torch.Generator().manual_seed(42 + client_id)
+    inputs = torch.rand(64, 3, 32, 32, generator=generator)
+    labels = torch.randint(0, 10, (64,), generator=generator)
+    data = torch.utils.data.TensorDataset(inputs, labels)
+    return data, data
+
+
+def accuracy(labels: Any, outputs: Any) -> float:
+    """Return how many outputs are largest at their label."""
+    return float((outputs.argmax(axis=1) == labels).mean())
 
 
 class AddOne(LLMDummyTrainer):
@@ -72,12 +107,8 @@ def server(facts: dict[str, Any]) -> list[float]:
                 **switch(facts),
             },
             "client_configs": {
-                "train_configs": {
-                    "trainer": "AddOne",
-                    "trainer_path": HERE,
-                    **switch(facts),
-                },
-                "model_configs": {"model_path": HERE, "model_name": "Model"},
+                "train_configs": {**TRAINING[facts["job"]], **switch(facts)},
+                "model_configs": {"model_path": HERE, "model_name": MODELS[facts["job"]]},
                 **switch(facts),
             },
         }
@@ -100,6 +131,12 @@ def client(facts: dict[str, Any]) -> list[float]:
             **switch(facts),
         }
     )
+    if facts["job"] == "resnet":
+        config.data_configs = {
+            "dataset_path": HERE,
+            "dataset_name": "images",
+            "dataset_kwargs": {"client_id": facts["client"]},
+        }
     agent = ClientAgent(client_agent_config=config)
     configs = config.comm_configs.grpc_configs
     communicator = GRPCClientCommunicator(agent.get_id(), logger=agent.logger, **configs)
@@ -113,13 +150,16 @@ def client(facts: dict[str, Any]) -> list[float]:
         began = time.monotonic()
         agent.train()
         update = agent.get_parameters()
+        if isinstance(update, tuple):  # with the figures of the validation
+            update = update[0]
         model, metadata = communicator.update_global_model(update)
         agent.load_parameters(model)
         status = metadata["status"]
         rounds.append(time.monotonic() - began)
     communicator.invoke_custom_action(action="close_connection")
-    last = agent.model.layer_0000
-    assert last.min() == last.max() == facts["rounds"], "the final model is wrong"
+    if facts["job"] == "moved":
+        last = agent.model.layer_0000
+        assert last.min() == last.max() == facts["rounds"], "the final model is wrong"
     return rounds
 
 

@@ -66,8 +66,8 @@ def _experiment(kind: Kind) -> Callable[..., None]:
             typer.Option(
                 metavar="NAME[,NAME...]",
                 help="original, optimized, both; places: each optimization switched alone; chunks: "
-                "several chunk sizes; configured: as --config says; or single names of those, such "
-                "as no_chunking, only_server, chunk_1MiB.",
+                "several chunk sizes; alone: a client's training without transport; configured: as "
+                "--config says; or single names, such as no_chunking, only_server, chunk_1MiB.",
             ),
         ] = None,
         use_optimized_version: Annotated[

@@ -156,7 +156,7 @@ def _read(path: Path, table: tuple[Row, ...], kind: type[S]) -> S:
     values: dict[str, Any] = {}
     keys: dict[str, str] = {}
     ignored: list[str] = []
-    for key, value in _leaves(loaded, rows):
+    for key, value in _leaves(loaded, rows, path):
         row = _row(rows, key, path)
         if not row.ours:
             ignored += _without_meaning(row, key, value, path)
@@ -174,15 +174,18 @@ def _read(path: Path, table: tuple[Row, ...], kind: type[S]) -> S:
 
 
 def _leaves(
-    loaded: Mapping[str, Any], rows: Mapping[str, Row], above: str = ""
+    loaded: Mapping[str, Any], rows: Mapping[str, Row], path: Path, above: str = ""
 ) -> Iterator[tuple[str, Any]]:
     """Yield each key with its value; a mapping that the table takes whole is a value."""
     for name, value in loaded.items():
         key = f"{above}{name}"
-        if isinstance(value, Mapping) and key not in rows and f"{key}.*" not in rows:
-            yield from _leaves(value, rows, f"{key}.")
-        elif value is not None or key in rows:
+        is_section = any(each.startswith(f"{key}.") and each != f"{key}.*" for each in rows)
+        if not is_section:
             yield key, value
+        elif isinstance(value, Mapping):
+            yield from _leaves(value, rows, path, f"{key}.")
+        elif value is not None:  # a section without keys is empty, as in our own files
+            raise TrainingError(f"{path}: {key} is {value!r}, and it has keys of its own")
 
 
 def _row(rows: Mapping[str, Row], key: str, path: Path) -> Row:

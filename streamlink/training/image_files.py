@@ -216,10 +216,11 @@ def _raw(path: Path) -> _Bytes:
     zipped = path.with_name(f"{path.name}.gz")
     try:
         if path.is_file():
-            return _bounded(path, path.read_bytes())
+            with path.open("rb") as file:
+                return _bounded(path, file.read(_MAX_BYTES + 1))
         if zipped.is_file():
-            with gzip.open(zipped) as file:
-                return _bounded(zipped, file.read(_MAX_BYTES + 1))
+            with gzip.open(zipped) as unzipped:
+                return _bounded(zipped, unzipped.read(_MAX_BYTES + 1))
     except (OSError, EOFError, zlib.error) as error:
         raise TrainingError(
             f"{path}: it cannot be read ({error}): it is truncated or damaged; fetch it again"
@@ -230,4 +231,4 @@ def _raw(path: Path) -> _Bytes:
 def _bounded(path: Path, raw: bytes) -> _Bytes:
     if len(raw) > _MAX_BYTES:
         raise TrainingError(f"{path}: it has more than {_MAX_BYTES} bytes; this is another file")
-    return np.frombuffer(raw, np.uint8)
+    return np.frombuffer(bytearray(raw), np.uint8)  # PyTorch warns of what cannot be written to

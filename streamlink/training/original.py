@@ -40,6 +40,7 @@ class SentMessage:
     def __init__(self, source: ModelSource, *, is_direct: bool = False) -> None:
         self._spec = source.spec
         self._serialized = b"".join(source.read(0, source.spec.nbytes))
+        self._is_read = False
         if is_direct:
             self._request, self._wire = b"", self._serialized
             return
@@ -55,6 +56,7 @@ class SentMessage:
     def read(self, offset: int, length: int) -> Payload:
         """Return a view of the encoded message."""
         self._spec.check_range(offset, length)
+        self._is_read |= offset + length == self._spec.nbytes
         return (memoryview(self._wire)[offset : offset + length],)
 
     def close(self) -> None:
@@ -62,8 +64,9 @@ class SentMessage:
         self._wire = b""
 
     def release(self) -> None:
-        """Drop everything."""
-        self._serialized = self._request = self._wire = b""
+        """Drop everything, once the last byte was read."""
+        if self._is_read:
+            self._serialized = self._request = self._wire = b""
 
 
 class ReceivedMessage:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
@@ -31,18 +30,14 @@ class Capture:
 
     Whatever ends the block, the record is written, and the profile is closed: both can be analysed.
 
-    Args:
-        order: what this process does.
-        report: called with the facts of each round.
-
     Attributes:
         rounds: the rounds so far; whoever runs them adds to it.
         model_bytes: the size of the model, once it is known (bytes).
         digest: of the final model, at the server.
     """
 
-    def __init__(self, order: Order, report: Callable[..., object] = lambda **facts: None) -> None:
-        self._order, self._report = order, report
+    def __init__(self, order: Order) -> None:
+        self._order = order
         client = order.clients[0] if len(order.clients) == 1 else None
         self._client = client if order.role == "client" else None
         self.rounds: list[RoundRecord] = []
@@ -76,7 +71,6 @@ class Capture:
     def done(self, number: int, seconds: float) -> None:
         """Note that a round is over."""
         self.rounds.append(RoundRecord(round=number, seconds=seconds))
-        self._report(event="round", number=number, seconds=seconds, rss_bytes=resident_bytes())
 
     def _track(self) -> None:
         from memray import Tracker

@@ -7,6 +7,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -48,7 +50,7 @@ def check(data: Path | None) -> Iterator[Finding]:
     yield _tested("mpiexec", _ranks, is_needed=False)
     if data is not None:
         for name in ("cifar10", "mnist"):
-            yield _tested(f"{name} in {data}", lambda name=name: _data(name, data), is_needed=False)
+            yield _tested(f"{name} in {data}", partial(_data, name, data), is_needed=False)
 
 
 def _tested(what: str, test: Callable[[], str], *, is_needed: bool = True) -> Finding:
@@ -71,14 +73,12 @@ def _memray() -> str:
         peak = memray.FileReader(path).metadata.peak_memory
     if peak < len(held):
         raise ExperimentError(f"it saw {peak} bytes of {len(held)}; is this machine supported?")
-    return f"{memray.__version__}, profiles and reads"
+    return f"{version('memray')}, profiles and reads"
 
 
 def _package(name: str, extra: str) -> str:
     if find_spec(name) is None:
         raise ExperimentError(f"it cannot be found; pip install 'streamlink-fl[{extra}]'")
-    from importlib.metadata import version
-
     return version(name)
 
 

@@ -32,12 +32,13 @@ _END_SECONDS = 15.0
 
 
 def run_job(
-    server: Order, clients: Sequence[Order], *, timeout_seconds: float, progress: Progress
+    server: Order | None, clients: Sequence[Order], *, timeout_seconds: float, progress: Progress
 ) -> None:
     """Run one job to its end.
 
     Args:
-        server: what the server does; with MPI its address names the rank.
+        server: what the server does; with MPI its address names the rank. ``None``: clients that
+            train without one.
         clients: what each process of clients does; with gRPC the server's address is filled in.
         timeout_seconds: after which all processes are ended.
         progress: called as the job advances.
@@ -46,14 +47,17 @@ def run_job(
         ExperimentError: a process failed, or it took too long; all of them have ended.
         KeyboardInterrupt: the same.
     """
-    job = _Job(server.run / "logs", _job_name(server), time.monotonic() + timeout_seconds)
+    any_one = server or clients[0]
+    job = _Job(any_one.run / "logs", _job_name(any_one), time.monotonic() + timeout_seconds)
     with ExitStack() as stack:
         stack.callback(job.end)
-        if server.experiment.carrier == "mpi":
+        if server is not None and server.experiment.carrier == "mpi":
             job.start("ranks", _ranks([server, *clients]))
         else:
-            job.start("server", _command(server))
-            address = job.watch(progress, until="listening")["address"]
+            address = ""
+            if server is not None:
+                job.start("server", _command(server))
+                address = job.watch(progress, until="listening")["address"]
             for each in clients:
                 order = each.model_copy(update={"address": address})
                 job.start(f"client_{each.clients[0]}", _command(order))

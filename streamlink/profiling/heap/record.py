@@ -54,6 +54,8 @@ class ProcessRecord(BaseModel):
     samples: list[tuple[float, int]]
     """(seconds since the base was taken, resident bytes)."""
     rounds: list[RoundRecord]
+    """The server's: from the first byte of a model to the new one. A client's are part of them,
+    and differ by where it waits; it has none."""
     error: str | None
     """Why the process failed; ``None`` if it did its work."""
     digest: str = ""

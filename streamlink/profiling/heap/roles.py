@@ -6,11 +6,11 @@ server listens, each round, and why it failed.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,10 +22,12 @@ import streamlink as sl
 from streamlink.fleet import Reporter
 from streamlink.profiling.heap.capture import Capture
 from streamlink.profiling.heap.experiment import Experiment, Order
-from streamlink.profiling.heap.variants import variant
+from streamlink.profiling.heap.variants import ALONE, variant
+from streamlink.profiling.memory import resident_bytes
 from streamlink.training.client import for_client, link_config, run_client
 from streamlink.training.code import CodeFolder
 from streamlink.training.server import job_config, run_server
+from streamlink.training.settings import ModelSettings
 
 __all__ = ["run_role"]
 
@@ -45,21 +47,20 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
     """
     switches = variant(order.version)
     experiment = switches.of(order.experiment)
-    assert sl.Server  # imported now, so that the base counts the program
-    assert sl.Client
+    importlib.import_module("streamlink.public")  # now, so that the base counts the program
     if order.role == "client":
         import torch
 
-        from streamlink.training.executor import TrainingExecutor
-
-        assert TrainingExecutor
+        importlib.import_module("streamlink.training.executor")
         # Clients of one machine share its cores.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // experiment.server.num_clients))
     if switches.server and switches.carrier and switches.chunking:
         sl.tune_allocator()  # as the command line does
-    with Capture(order, report) as capture:
+    with Capture(order) as capture:
         if order.role == "server":
             _serve(order, experiment, capture, report)
+        elif order.version == ALONE:
+            _train_alone(order, experiment, capture)
         else:
             _take_part(order, experiment, capture)
 
@@ -72,6 +73,12 @@ def _serve(
     def on_event(event: sl.RoundEvent) -> None:
         if event.report is not None:
             capture.done(event.report.round, event.report.seconds)
+            report(
+                event="round",
+                number=event.report.round,
+                seconds=event.report.seconds,
+                rss_bytes=resident_bytes(),
+            )
 
     with TemporaryDirectory(prefix="model-", dir=order.run) as folder:
         model = Path(folder) / "global"
@@ -98,27 +105,29 @@ def _take_part(order: Order, experiment: Experiment, capture: Capture) -> None:
             run.result()
 
 
+def _train_alone(order: Order, experiment: Experiment, capture: Capture) -> None:
+    """Do the work of one client in all rounds, on a model that comes from nowhere."""
+    from streamlink.training.data import load_data
+    from streamlink.training.models import load_model, state_bytes
+    from streamlink.training.trainer import Trainer
+
+    code = CodeFolder(experiment.code)
+    settings = for_client(experiment.client, order.clients[0], experiment.server.num_clients)
+    train, validation = load_data(settings.data, code=code)
+    trainer = Trainer(experiment.server.order.trainer, train, validation, code=code)
+    module = load_model(experiment.server.order.model or ModelSettings(), code=code)
+    capture.model_bytes = state_bytes(module)
+    for number in range(experiment.server.num_rounds):
+        trainer.run(module, number)
+
+
 def _run_client(order: Order, experiment: Experiment, number: int, capture: Capture) -> None:
     from streamlink.training.executor import TrainingExecutor
 
     settings = for_client(experiment.client, number, experiment.server.num_clients)
     executor = TrainingExecutor(settings, code=CodeFolder(experiment.code))
-    timed = _Timed(executor, capture)
-    run_client(settings, timed, server=order.address, config=link_config(settings))
-
-
-class _Timed:
-    """Passes each task on to an executor, and notes how long it took."""
-
-    def __init__(self, executor: Any, capture: Capture) -> None:
-        self._executor, self._capture = executor, capture
-
-    def execute(self, task: sl.Task, assignment: Any) -> Any:
-        began = time.monotonic()
-        outcome = self._executor.execute(task, assignment)
-        self._capture.model_bytes = max(self._capture.model_bytes, self._executor.model_bytes)
-        self._capture.done(task.round, time.monotonic() - began)
-        return outcome
+    run_client(settings, executor, server=order.address, config=link_config(settings))
+    capture.model_bytes = max(capture.model_bytes, executor.model_bytes)
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ import psutil
 from streamlink.profiling.folder import write_json
 from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Order
 from streamlink.profiling.heap.launch import Progress, run_job
+from streamlink.profiling.heap.variants import ALONE
 from streamlink.profiling.origin import commit
 
 __all__ = ["run_series", "write_first_model"]
@@ -83,13 +84,15 @@ def _job(
 
     is_mpi = experiment.carrier == "mpi"
     address = "mpi://0" if is_mpi else "127.0.0.1:0"
-    server = order(
+    server: Order | None = order(
         role="server", address=address, start=start.resolve(), rank=0 if is_mpi else None
     )
     clients = [
         order(role="client", address=address, clients=numbers, rank=rank if is_mpi else None)
         for rank, numbers in enumerate(_shares(experiment), start=1)
     ]
+    if version == ALONE:
+        server, clients = None, [clients[0].model_copy(update={"clients": (0,), "rank": None})]
     name = f"{version}, repeat {repeat}{', profiled' if profiled else ''}"
     progress({"who": "series", "event": "begin", "name": name})
     try:

@@ -13,13 +13,25 @@ from dataclasses import dataclass, fields, replace
 from streamlink.config import parse_size
 from streamlink.profiling.heap.experiment import Experiment, ExperimentError
 
-__all__ = ["CHUNK_SIZES", "PLACES", "SINGLES", "Variant", "variant", "versions_of"]
+__all__ = [
+    "ALONE",
+    "CHUNK_SIZES",
+    "CONFIGURED",
+    "PLACES",
+    "SINGLES",
+    "Variant",
+    "variant",
+    "versions_of",
+]
 
 CHUNK_SIZES = ("64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "32MiB")
 """Of the curve of peak against ``model_chunk_size``."""
 
 CONFIGURED = "configured"
 """The version in which the switches stand as the configuration has them."""
+
+ALONE = "alone"
+"""One client trains as in the job, and there is no transport: what a client needs at the least."""
 
 _LEAST_CHUNK = 32 << 10
 
@@ -47,7 +59,10 @@ class Variant:
         if self.name == CONFIGURED:
             return experiment
         server, client = experiment.server, experiment.client
-        comm = {"optimize_memory": self.carrier, "use_model_chunking": self.chunking}
+        comm: dict[str, bool | int] = {
+            "optimize_memory": self.carrier,
+            "use_model_chunking": self.chunking,
+        }
         if self.chunk_bytes is not None:
             comm["model_chunk_size"] = self.chunk_bytes
         trainer = server.order.trainer.model_copy(update={"optimize_memory": self.trainer})
@@ -95,7 +110,7 @@ def variant(name: str) -> Variant:
         return _ON
     if name == _OFF.name:
         return _OFF
-    if name == CONFIGURED:
+    if name in (CONFIGURED, ALONE):
         return replace(_ON, name=name)
     switched = re.fullmatch(rf"(no|only)_({'|'.join(PLACES)})", name)
     if switched is not None:
@@ -103,9 +118,10 @@ def variant(name: str) -> Variant:
         return replace(_OFF if is_only else _ON, name=name, **{switched[2]: is_only})
     if name.startswith("chunk_"):
         return replace(_ON, name=name, chunk_bytes=_chunk_bytes(name))
+    there = ("original", "optimized", CONFIGURED, ALONE, *_GROUPS, *SINGLES)
     raise ExperimentError(
-        f"--version {name!r} is none of original, optimized, {CONFIGURED}, {', '.join(_GROUPS)}, "
-        f"{', '.join(SINGLES)}, chunk_SIZE (such as chunk_1MiB); several are joined by commas"
+        f"--version {name!r} is none of {', '.join(there)}, chunk_SIZE (such as chunk_1MiB); "
+        "several are joined by commas"
     )
 
 
