@@ -183,7 +183,7 @@ def _no_run(folder: Path) -> str:
 
 
 def _has_bin(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.rglob("*_memory_profile.bin"))
+    return folder.is_dir() and bool(list(folder.rglob("*_memory_profile.bin")))
 
 
 def _read_all(
