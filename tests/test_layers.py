@@ -55,7 +55,7 @@ MAY_IMPORT = {
         }
     ),
     "operate": frozenset({"rounds", "link", "config", "errors", "closing", "descriptors"}),
-    "profiling": frozenset({"errors", "stores", "training", "__init__"}),  # programs: public names
+    "profiling": frozenset({"errors", "stores", "training", "config", "fleet", "__init__"}),
     "training": frozenset(
         {"executors", "rounds", "link", "stores", "model", "copying", "config", "errors", "cancel"}
         | {"__init__"}

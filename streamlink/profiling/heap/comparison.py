@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from streamlink.profiling.heap.figures import BASELINE, MEMORY, Figures, Measure
 from streamlink.profiling.heap.observed import Subject
+from streamlink.profiling.heap.variants import ALONE
 
 __all__ = ["Comparison", "Verdict", "comparisons", "overheads"]
 
@@ -84,7 +85,7 @@ def comparisons(figures: Sequence[Figures]) -> list[Comparison]:
     made = []
     for measure in (*MEMORY, Measure.ROUND):
         for each in figures:
-            if each.version != BASELINE and each.subject in base:
+            if each.version not in (BASELINE, ALONE) and each.subject in base:
                 made += _compared(each.subject, measure, base[each.subject], measure, each)
     return made
 

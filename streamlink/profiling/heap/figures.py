@@ -7,12 +7,13 @@ without memray, because memray holds memory itself and slows down whatever alloc
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from streamlink.config import parse_size
 from streamlink.profiling.heap.observed import Observation, Run, Subject
+from streamlink.profiling.heap.variants import ALONE
 
 __all__ = [
     *("BASELINE", "MEMORY", "OPTIMIZED", "Figures", "Measure"),
@@ -31,6 +32,8 @@ class Measure(StrEnum):
     OVER_BASE = "resident_over_base_bytes"
     PROFILED_RESIDENT_PEAK = "resident_peak_under_memray_bytes"
     PROFILED_OVER_BASE = "resident_over_base_under_memray_bytes"
+    HEAP_OVER_ALONE = "allocator_peak_over_training_alone_bytes"
+    OVER_ALONE = "resident_over_training_alone_bytes"
     ROUND = "round_seconds"
     PROFILED_ROUND = "round_under_memray_seconds"
 
@@ -51,12 +54,22 @@ _LABELS = {
     Measure.OVER_BASE: "resident peak over the base",
     Measure.PROFILED_RESIDENT_PEAK: "resident peak under memray",
     Measure.PROFILED_OVER_BASE: "resident peak over the base, under memray",
+    Measure.HEAP_OVER_ALONE: "allocator's peak over training alone",
+    Measure.OVER_ALONE: "resident peak over training alone",
     Measure.ROUND: "time of a round",
     Measure.PROFILED_ROUND: "time of a round under memray",
 }
 
-MEMORY = (Measure.HEAP_PEAK, Measure.OVER_BASE, Measure.PROFILED_OVER_BASE)
+MEMORY = (
+    *(Measure.HEAP_PEAK, Measure.OVER_BASE, Measure.PROFILED_OVER_BASE),
+    *(Measure.HEAP_OVER_ALONE, Measure.OVER_ALONE),
+)
 """What versions are compared by."""
+
+_OVER_ALONE = {
+    Measure.HEAP_PEAK: Measure.HEAP_OVER_ALONE,
+    Measure.OVER_BASE: Measure.OVER_ALONE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +78,11 @@ class Figures:
 
     subject: Subject
     version: str
-    values: Mapping[Measure, Sequence[float]]
+    values: dict[Measure, list[float]]
     """In bytes or seconds, one for each repeat that has it."""
     model_bytes: int
+    has_one_client: bool
+    """Whether it is a client, and no rank that runs several."""
 
     def median(self, measure: Measure) -> float | None:
         """Return the median over the repeats, ``None`` if none has a figure."""
@@ -84,12 +99,14 @@ def figures_of(run: Run) -> list[Figures]:
     groups: dict[tuple[Subject, str], list[Observation]] = {}
     for each in run.observations:
         groups.setdefault((each.subject, each.version), []).append(each)
-    return [
-        Figures(subject, version, _values(group), _model_bytes(group))
+    figures = [
+        Figures(subject, version, _values(group), _model_bytes(group), _has_one_client(group))
         for (subject, version), group in sorted(
             groups.items(), key=lambda item: (item[0][0].order, version_order(item[0][1]))
         )
     ]
+    _add_over_alone(figures)
+    return figures
 
 
 def versions_of(figures: Iterable[Figures]) -> list[str]:
@@ -113,6 +130,19 @@ def chunk_bytes(version: str) -> int | None:
         return None  # a file somebody renamed
 
 
+def _add_over_alone(figures: Sequence[Figures]) -> None:
+    """Add what a client needs beyond one that trains without transport, where one did so."""
+    alone = next((each for each in figures if each.version == ALONE), None)
+    for measure, over in _OVER_ALONE.items():
+        least = None if alone is None else alone.median(measure)
+        if least is None:
+            continue
+        for each in figures:
+            own = each.values.get(measure, ())
+            if each.version != ALONE and each.has_one_client and own:
+                each.values[over] = [max(0.0, value - least) for value in own]
+
+
 def _values(group: Sequence[Observation]) -> dict[Measure, list[float]]:
     values: dict[Measure, list[float]] = {}
     for each in group:
@@ -134,6 +164,10 @@ def _measured(each: Observation) -> Iterator[tuple[Measure, float]]:
     if record.rounds:
         seconds = statistics.median(each.seconds for each in record.rounds)
         yield (Measure.PROFILED_ROUND if profiled else Measure.ROUND), seconds
+
+
+def _has_one_client(group: Sequence[Observation]) -> bool:
+    return any(each.record is not None and each.record.client is not None for each in group)
 
 
 def _model_bytes(group: Sequence[Observation]) -> int:

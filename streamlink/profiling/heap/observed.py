@@ -30,6 +30,9 @@ _BARE_NAME = re.compile(
 _UNKNOWN = "unknown"
 """The version of a profile whose name is none of ours."""
 
+_SAME_MODEL = 1.01
+"""How much larger the model of one process may be than that of another (ratio)."""
+
 Progress = Callable[[str], None]
 
 
@@ -180,7 +183,7 @@ def _no_run(folder: Path) -> str:
 
 
 def _has_bin(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.rglob("*_memory_profile.bin"))
+    return folder.is_dir() and bool(list(folder.rglob("*_memory_profile.bin")))
 
 
 def _read_all(
@@ -299,15 +302,16 @@ def _order(each: Observation) -> tuple[object, ...]:
 
 
 def _require_one_model(records: Mapping[str, ProcessRecord]) -> None:
-    sizes: dict[int, str] = {}
-    for name, record in records.items():
-        if record.model_bytes:
-            sizes.setdefault(record.model_bytes, name)
-    if len(sizes) > 1:
-        (size, name), (other_size, other) = list(sizes.items())[:2]
+    sizes = {name: each.model_bytes for name, each in records.items() if each.model_bytes}
+    if not sizes:
+        return
+    name, other = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+    # A client counts buffers, too, which are no part of what travels.
+    if sizes[other] > sizes[name] * _SAME_MODEL:
         raise RunError(
-            f"this folder holds two runs: in processes/{name} the model has {size} bytes and in "
-            f"processes/{other} {other_size}; move the files of one run to a folder of its own"
+            f"this folder holds two runs: in processes/{name} the model has {sizes[name]} bytes "
+            f"and in processes/{other} {sizes[other]}; move the files of one run to a folder of "
+            "its own"
         )
 
 

@@ -95,6 +95,20 @@ def test_what_memray_costs_is_shown(tmp_path: Path) -> None:
     ) in report_text(findings)
 
 
+def test_a_client_is_also_compared_by_what_exceeds_its_training(tmp_path: Path) -> None:
+    findings = found(
+        tmp_path,
+        a_record(role="client", client=0, over=9_000_000),
+        a_record("optimized", role="client", client=0, over=5_000_000),
+        a_record("alone", role="client", client=0, over=4_000_000),
+    )
+    assert (
+        "- client 0, resident peak over training alone: optimized is 80.0 % lower than original "
+        "(1.0 MB against 5.0 MB, 1 run each)"
+    ) in report_text(findings)
+    assert {each.version for each in findings.comparisons} == {"optimized"}
+
+
 def test_a_process_that_failed_is_not_compared(tmp_path: Path) -> None:
     findings = found(tmp_path, a_record(), a_record("optimized", error="Error: died"))
     assert not findings.comparisons
