@@ -64,19 +64,19 @@ def run_job(
         job.watch(progress)
 
 
-def mpiexec() -> str:
-    """Return the program that starts MPI jobs.
+def mpiexec(beside: Path = Path(sys.executable).parent) -> str:
+    """Return the program that starts MPI jobs, from the folder ``beside`` or from PATH.
 
     Raises:
         ExperimentError: it, or mpi4py, is not installed.
     """
-    beside = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
-    if importlib.util.find_spec("mpi4py") is None or beside is None:
+    found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    if importlib.util.find_spec("mpi4py") is None or found is None:
         raise ExperimentError(
             "--carrier mpi needs mpi4py and mpiexec, and one of them is not there; "
             "pip install 'streamlink-fl[mpi]', or use --carrier grpc"
         )
-    return beside
+    return found
 
 
 class _Process:

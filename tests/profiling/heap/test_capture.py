@@ -1,0 +1,58 @@
+"""What is recorded of a process's memory, whatever ends it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamlink.profiling.heap.capture import Capture
+from streamlink.profiling.heap.experiment import Experiment, ExperimentError, Kind, Order
+from streamlink.profiling.heap.experiments import default_client, default_server
+from streamlink.profiling.heap.record import ProcessRecord, read_record, record_path
+
+MiB = 1 << 20
+
+
+def order(run: Path, *, profiled: bool = False) -> Order:
+    kind = Kind.SYNTHETIC
+    experiment = Experiment(kind=kind, server=default_server(kind), client=default_client(kind))
+    return Order(
+        experiment=experiment,
+        version="optimized",
+        profiled=profiled,
+        role="client",
+        clients=(1,),
+        address="127.0.0.1:1",
+        run=run,
+    )
+
+
+def recorded(run: Path) -> ProcessRecord:
+    return read_record(record_path(run, "client_1_optimized_plain"))
+
+
+def test_the_peak_counts_what_was_held_and_freed_within_the_block(tmp_path: Path) -> None:
+    with Capture(order(tmp_path)) as capture:
+        capture.done(0, 1.5)
+        held = np.ones(64 * MiB, np.uint8)
+        del held
+    seen = recorded(tmp_path)
+    assert 60 * MiB < seen.over_base_bytes < 100 * MiB
+    assert [each.seconds for each in seen.rounds] == [1.5]
+    assert seen.error is None
+    assert seen.samples[0][1] >= seen.base_bytes * 0.9
+
+
+def test_an_error_ends_the_block_and_the_record_has_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no more"), Capture(order(tmp_path)):
+        raise ValueError("no more")
+    assert recorded(tmp_path).error == "ValueError: no more"
+
+
+def test_a_second_run_into_the_same_folder_is_refused_before_it_begins(tmp_path: Path) -> None:
+    with Capture(order(tmp_path)):
+        pass
+    before = recorded(tmp_path)
+    with pytest.raises(ExperimentError, match="name another one"), Capture(order(tmp_path)):
+        pytest.fail("it has begun")
+    assert recorded(tmp_path) == before
