@@ -16,14 +16,23 @@ from streamlink.profiling.heap.record import (
 
 
 def record(**facts: object) -> ProcessRecord:
-    return ProcessRecord.model_validate(
-        {
-            **{"version": "original", "repeat": 1, "role": "server", "client": None, "rank": None},
-            **{"carrier": "grpc", "profiled": True, "profile": None, "model_bytes": 4},
-            **{"base_bytes": 100, "peak_bytes": 150, "samples": [], "rounds": [], "error": None},
-            **facts,
-        }
-    )
+    given = {
+        "version": "original",
+        "repeat": 1,
+        "role": "server",
+        "client": None,
+        "rank": None,
+        "carrier": "grpc",
+        "profiled": True,
+        "profile": None,
+        "base_bytes": 100,
+        "peak_bytes": 150,
+        "model_bytes": 4,
+        "samples": [],
+        "rounds": [],
+        "error": None,
+    }
+    return ProcessRecord.model_validate({**given, **facts})
 
 
 @pytest.mark.parametrize(

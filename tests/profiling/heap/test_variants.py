@@ -28,14 +28,14 @@ def switches(experiment: Experiment) -> dict[str, set[bool]]:
 
 @pytest.mark.parametrize(("name", "is_on"), [("original", False), ("optimized", True)])
 def test_the_two_versions_have_every_optimization_off_or_on(name: str, is_on: bool) -> None:
-    assert switches(variant(name).of(JOB)) == dict.fromkeys(PLACES, {is_on})
+    assert switches(variant(name).of(JOB)) == {place: {is_on} for place in PLACES}
 
 
 @pytest.mark.parametrize("name", SINGLES)
 def test_a_single_switches_one_thing_at_both_ends_and_leaves_the_others(name: str) -> None:
     word, place = name.split("_")
     is_only = word == "only"
-    expected = dict.fromkeys(PLACES, {not is_only}) | {place: {is_only}}
+    expected = {each: {is_only is (each == place)} for each in PLACES}
     assert switches(variant(name).of(JOB)) == expected
 
 
