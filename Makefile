@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test test-all test-integrations test-stress lint types unit format proto fuzz soak cover bench bench-full profile-dp clean
+.PHONY: help venv demo test test-all test-integrations test-stress lint types unit format proto fuzz soak cover bench bench-full profile profile-dp clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ bench: $(VENV)/.bench ## the benchmarks, as tables
 bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (half an hour)
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
 
+profile: $(VENV)/.heap ## where memory goes: ResNet18, two clients, both versions under memray, and the page
+	$(BIN)/streamlink profile resnet --rounds 2 --output-dir results
+
 profile-dp: $(VENV)/.dp ## what privacy costs: a small series of private training, and its page
 	$(BIN)/streamlink profile dp --seq-length 256,512 --batch-size 1 --output results
 
@@ -123,6 +126,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/.created
 
 $(VENV)/.dp: pyproject.toml | $(VENV)/.created
 	$(PIP) --editable '.[dp]'
+	@touch $(VENV)/.lean $@
+
+$(VENV)/.heap: pyproject.toml | $(VENV)/.created
+	$(PIP) --editable '.[memray,mpi,plot,torch]'
 	@touch $(VENV)/.lean $@
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/.created
