@@ -12,6 +12,7 @@ import json
 import os
 import re
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,18 @@ def main(facts: dict[str, Any]) -> None:
     """Be the server, or a client; print what was measured."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     base = memory("VmRSS")
-    rounds = client(facts) if "client" in facts else server(facts)
+    with watched(facts.get("profile")):
+        rounds = client(facts) if "client" in facts else server(facts)
     print(json.dumps({"base": base, "peak": memory("VmHWM"), "rounds": rounds}), flush=True)
+
+
+def watched(profile: str | None) -> AbstractContextManager[object]:
+    """Return a block that memray watches, if a file is named for it."""
+    if profile is None:
+        return nullcontext()
+    from memray import Tracker
+
+    return Tracker(profile)
 
 
 def server(facts: dict[str, Any]) -> list[float]:
