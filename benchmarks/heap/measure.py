@@ -62,9 +62,15 @@ def run_appfl(way: str, job: Job, python: Path) -> Run:
     with tempfile.TemporaryDirectory(prefix="heap-") as name, ExitStack() as processes:
         folder = Path(name)
         facts = {
-            **{"job": "moved", "way": way, "clients": CLIENTS, "rounds": ROUNDS, "folder": name},
-            **{"model_bytes": job.model_bytes, "tensors": job.tensors},
-            **{"chunk_bytes": job.chunk_bytes, "max_message_bytes": MESSAGE_BYTES},
+            "job": "moved",
+            "way": way,
+            "clients": CLIENTS,
+            "rounds": ROUNDS,
+            "folder": name,
+            "model_bytes": job.model_bytes,
+            "tensors": job.tensors,
+            "chunk_bytes": job.chunk_bytes,
+            "max_message_bytes": MESSAGE_BYTES,
             "address": f"127.0.0.1:{_free_port()}",
         }
         roles = {"server": facts} | {
