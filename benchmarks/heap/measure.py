@@ -61,7 +61,7 @@ def run_appfl(way: str, job: Job, python: Path) -> Run:
     """
     with tempfile.TemporaryDirectory(prefix="heap-") as name, ExitStack() as processes:
         folder = Path(name)
-        facts = {
+        facts: dict[str, Any] = {
             "job": "moved",
             "way": way,
             "clients": CLIENTS,
@@ -153,7 +153,8 @@ def _told(role: str, process: subprocess.Popen[bytes], folder: Path) -> dict[str
 
 
 def _seen(profile: Path) -> int:
-    return memray.FileReader(str(profile)).metadata.peak_memory
+    peak: int = memray.FileReader(str(profile)).metadata.peak_memory
+    return peak
 
 
 def _free_port() -> int:

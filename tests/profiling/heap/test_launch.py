@@ -95,7 +95,7 @@ def test_ends_with_different_chunk_sizes_agree_on_the_smaller_one(tmp_path: Path
 def test_a_client_that_is_killed_under_memray_ends_the_job_and_the_next_one_runs(
     tmp_path: Path,
 ) -> None:
-    killed = []
+    killed: list[int] = []
 
     def kill(event: Mapping[str, Any]) -> None:
         if event["event"] == "round" and not killed:
