@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from streamlink.profiling.heap.comparison import Comparison, Verdict
 from streamlink.profiling.heap.figures import Measure
 from streamlink.profiling.heap.findings import Findings, find, sentence
-from streamlink.profiling.heap.observed import Subject, read_run
+from streamlink.profiling.heap.observation import Subject
+from streamlink.profiling.heap.observed import read_run
 from streamlink.profiling.heap.recommendations import recommendations
 from streamlink.profiling.heap.record import ProcessRecord
 from streamlink.profiling.heap.report import report_text
