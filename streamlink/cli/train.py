@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +16,13 @@ from streamlink.cli.checks import check_name, check_serving, check_store, check_
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed
 from streamlink.cli.paths import check_address, holds_model, store_at
-from streamlink.cli.simulate import show_usage
 from streamlink.cli.train_options import (
     Check,
+    Clients,
     Code,
     Config,
+    Data,
+    DataArg,
     Download,
     Model,
     ModelArg,
@@ -32,15 +34,18 @@ from streamlink.cli.train_options import (
     Seed,
     Set,
     Store,
+    TrainArg,
     assembled,
     client_settings,
     given,
-    logging_options,
+    repeated,
     require_torch,
     server_settings,
     with_model,
 )
-from streamlink.fleet import Fleet, Reporter, python_module
+from streamlink.cli.train_simulate import simulate
+from streamlink.fleet import Reporter, python_module
+from streamlink.link import Server
 from streamlink.rounds import RoundReport
 from streamlink.training.client import link_config, run_client
 from streamlink.training.code import CodeFolder
@@ -66,80 +71,7 @@ _LISTENS = Annotated[
         help="Where to listen; instead of the file's.",
     ),
 ]
-_CLIENTS = Annotated[
-    int | None,
-    typer.Option("--clients", "--num-clients", "--num_clients", min=1, help="Number of clients."),
-]
-
-
-@train.command(name="simulate")
-@command()
-def simulate(
-    store: Store,
-    server_config: Annotated[
-        Path | None,
-        typer.Option("--server-config", "--server_config", metavar="FILE.yaml", help="Its file."),
-    ] = None,
-    client_config: Annotated[
-        Path | None,
-        typer.Option(
-            *("--client-config", "--client_config"),
-            metavar="FILE.yaml",
-            help="The file that all clients share.",
-        ),
-    ] = None,
-    clients: _CLIENTS = None,
-    rounds: Rounds = None,
-    model: Model = None,
-    model_arg: ModelArg = None,
-    model_name: ModelName = None,
-    seed: Seed = 42,
-    optimize_memory: Optimized = None,
-    code: Code = None,
-    download: Download = False,
-    output_dir: OutputDir = None,
-    set_: Set = None,
-    *,
-    common: Common,
-) -> None:
-    """Run a whole training job on this machine, over gRPC: a process for each end.
-
-    The clients are Client1, Client2, ... At the end a table shows the memory and the processor time
-    of each process.
-    """
-    # Checked here, too: a wrong file is reported once, and not by each child.
-    settings = server_settings(server_config, clients, rounds, optimize_memory, output_dir)
-    with_model(settings, model, model_arg, model_name)
-    count = settings.num_clients
-    client_settings(client_config, 0, count, optimize_memory, _NO_CHANGES)
-    require_torch()
-    switch = {None: [], True: ["--optimize-memory"], False: ["--no-optimize-memory"]}
-    shared = [
-        *given("--code", code), *given("--output-dir", output_dir), *switch[optimize_memory],
-        *(["--download"] if download else []), *_each("--set", set_),
-    ]  # fmt: skip
-    head = [
-        "train", "server", "--store", str(store), "--listen", "127.0.0.1:0",
-        "--clients", str(count), "--seed", str(seed), *given("--config", server_config),
-        *given("--rounds", rounds), *given("--model", model), *_each("--model-arg", model_arg),
-        *given("--model-name", model_name), *shared, *logging_options(common, "server"),
-    ]  # fmt: skip
-
-    def client_at(port: int, index: int) -> tuple[str, Sequence[str]]:
-        name = f"Client{index + 1}"
-        words = [
-            "train", "client", "--server", f"127.0.0.1:{port}", "--client-idx", str(index),
-            "--num-clients", str(count), *given("--config", client_config), *shared,
-            *logging_options(common, name),
-        ]  # fmt: skip
-        return name, python_module(*words)
-
-    fleet = Fleet(cancel=common.cancel)
-    with a_job():
-        fleet.run(
-            python_module(*head), lambda port: [client_at(port, index) for index in range(count)]
-        )
-    show_usage([member.report() for member in fleet.members])
+train.command(name="simulate")(command()(simulate))
 
 
 @train.command(name="server")
@@ -148,11 +80,12 @@ def server(
     store: Store,
     config: Config = None,
     listen: _LISTENS = None,
-    clients: _CLIENTS = None,
+    clients: Clients = None,
     rounds: Rounds = None,
     model: Model = None,
     model_arg: ModelArg = None,
     model_name: ModelName = None,
+    train_arg: TrainArg = None,
     seed: Seed = 42,
     optimize_memory: Optimized = None,
     code: Code = None,
@@ -168,7 +101,7 @@ def server(
 
     If the store has no model, the one that the options or the file name is made there.
     """
-    settings = server_settings(config, clients, rounds, optimize_memory, output_dir)
+    settings = server_settings(config, clients, rounds, optimize_memory, output_dir, train_arg)
     settings = with_model(settings, model, model_arg, model_name)
     address = listen or settings.comm.server_uri
     check_address("--listen", address)
@@ -193,7 +126,7 @@ def server(
     with a_job():
         done = run_server(
             settings, store_at(store, None), listen=address, config=links, cancel=common.cancel,
-            begun=lambda listening: reporter.report(port=listening.port),
+            begun=partial(_begun, reporter, settings.num_clients),
         )  # fmt: skip
     for each in done:
         typer.echo(_sentence(each))
@@ -225,14 +158,8 @@ def client(
         int | None,
         typer.Option("--num-clients", "--num_clients", min=1, help="How many share the file."),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="dummy_cifar10, dummy_tokens, cifar10 or mnist."),
-    ] = None,
-    data_arg: Annotated[
-        list[str] | None,
-        typer.Option("--data-arg", metavar="KEY=VALUE", help="An argument of it; repeatable."),
-    ] = None,
+    data: Data = None,
+    data_arg: DataArg = None,
     device: Annotated[
         str | None, typer.Option(help="Where to train: cpu, cuda, ...; instead of the file's.")
     ] = None,
@@ -313,9 +240,6 @@ def model(
     logger.info("%s: %s, %d bytes", store, named.name, nbytes)
 
 
-_NO_CHANGES = {"data": None, "data_arg": None, "output_dir": None}
-
-
 def _make_model(
     store: Path,
     config: Path | None,
@@ -330,7 +254,7 @@ def _make_model(
     """Make the initial model in a process of its own, whose memory goes back to the system."""
     words = [
         "train", "model", "--store", str(store), "--seed", str(seed), *given("--config", config),
-        *given("--model", model), *_each("--model-arg", model_arg),
+        *given("--model", model), *repeated("--model-arg", model_arg),
         *given("--model-name", model_name), *given("--code", code),
         *(["--download"] if download else []), "--log-level", common.log_level,
         *(["--json-logs"] if common.json_logs else []),
@@ -343,8 +267,9 @@ def _make_model(
         raise JobFailed(f"the initial model was not made (exit code {code_of_exit}); see above")
 
 
-def _each(option: str, values: Sequence[str] | None) -> list[str]:
-    return [word for value in values or () for word in (option, value)]
+def _begun(reporter: Reporter, clients: int, listening: Server) -> None:
+    logger.info("listening on %s, waiting for %d clients", listening.address, clients)
+    reporter.report(port=listening.port)
 
 
 def _log_to(common: Common, file: str) -> None:

@@ -21,8 +21,11 @@ from streamlink.training.settings import ClientSettings, ModelSettings, ServerSe
 
 __all__ = [
     "Check",
+    "Clients",
     "Code",
     "Config",
+    "Data",
+    "DataArg",
     "Download",
     "Model",
     "ModelArg",
@@ -34,10 +37,12 @@ __all__ = [
     "Seed",
     "Set",
     "Store",
+    "TrainArg",
     "assembled",
     "client_settings",
     "given",
     "logging_options",
+    "repeated",
     "require_torch",
     "server_settings",
     "with_model",
@@ -86,11 +91,31 @@ ModelName = Annotated[
         help="Which llm: tiny, 1gb, a folder, or a name of the Hugging Face Hub.",
     ),
 ]
+TrainArg = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--train-arg",
+        metavar="KEY=VALUE",
+        help="How clients train, such as num_local_steps=10; instead of the file's; repeatable.",
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="dummy_cifar10, dummy_tokens, cifar10 or mnist."),
+]
+DataArg = Annotated[
+    list[str] | None,
+    typer.Option("--data-arg", metavar="KEY=VALUE", help="An argument of it; repeatable."),
+]
 Store = Annotated[
     Path,
     typer.Option(
         metavar="PATH", help="Where the global model lives; the job begins with what is there."
     ),
+]
+Clients = Annotated[
+    int | None,
+    typer.Option("--clients", "--num-clients", "--num_clients", min=1, help="Number of clients."),
 ]
 Rounds = Annotated[int | None, typer.Option(min=1, help="Number of rounds.")]
 Seed = Annotated[int, typer.Option(help="Of the initial weights.")]
@@ -118,6 +143,7 @@ def server_settings(
     rounds: int | None,
     is_optimized: bool | None,
     output_dir: Path | None,
+    train_arg: list[str] | None = None,
 ) -> ServerSettings:
     """Return a server's settings: those of the file, and the options over them.
 
@@ -125,7 +151,13 @@ def server_settings(
         StreamlinkError: the file or an option cannot be used.
     """
     settings = assembled(lambda: read_server(config)) if config else ServerSettings()
-    changes = {"num_clients": clients, "num_rounds": rounds, "log": _log(settings, output_dir)}
+    trainer = _changed(settings.order.trainer, _arguments("--train-arg", train_arg))
+    changes = {
+        "num_clients": clients,
+        "num_rounds": rounds,
+        "log": _log(settings, output_dir),
+        "order": settings.order.model_copy(update={"trainer": trainer}),
+    }
     return optimized_server(_changed(settings, changes), is_optimized)
 
 
@@ -201,6 +233,11 @@ def assembled(make: Callable[[], T]) -> T:
 def given(option: str, value: object) -> list[str]:
     """Return the words that give ``option`` to a child; none where it was not given."""
     return [] if value is None else [option, str(value)]
+
+
+def repeated(option: str, values: Iterable[str] | None) -> list[str]:
+    """Return the words that give ``option`` to a child once for each value."""
+    return [word for value in values or () for word in (option, value)]
 
 
 def logging_options(common: Common, name: str) -> list[str]:

@@ -134,6 +134,13 @@ CLIENT_TABLE: tuple[Row, ...] = (
 """The keys of a client's file."""
 
 
+_TOPS = {
+    SERVER_TABLE[0].key: {row.key.partition(".")[0] for row in CLIENT_TABLE},
+    CLIENT_TABLE[0].key: {row.key.partition(".")[0] for row in SERVER_TABLE},
+}
+"""By the first key of a table: the first words of all keys of the other table."""
+
+
 def read_server(path: Path) -> ServerSettings:
     """Return what a server's file says.
 
@@ -192,6 +199,8 @@ def _row(rows: Mapping[str, Row], key: str, path: Path) -> Row:
     for known in (key, f"{key}.*"):
         if known in rows:
             return rows[known]
+    if key.partition(".")[0] in _TOPS.get(next(iter(rows)), ()):
+        raise TrainingError(f"{path}: there is no key {key!r}: this is the file of the other role")
     # The right key in the wrong place is likelier than a typing error.
     moved = [each for each in rows if each.rpartition(".")[2] == key.rpartition(".")[2]]
     close = moved or difflib.get_close_matches(key, rows, n=1, cutoff=0.8)

@@ -73,7 +73,8 @@ class TrainingExecutor:
     def _worker_for(self, task: Task) -> Executor:
         text = task.metadata.get(ORDER, "")
         if self._worker is None or text != self._ordered:
-            self._worker = None  # freed before the next model is made: both might not fit
+            # Freed before the next model is made: both might not fit.
+            self._worker = self._trainer = None
             self._worker = self._made(order_of(task.metadata))
             self._ordered = text
         return self._worker

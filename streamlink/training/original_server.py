@@ -16,6 +16,7 @@ from streamlink import RoundConfig, RoundEvent, RoundReport, Server, copy_model
 from streamlink.errors import RoundError
 from streamlink.link import Attempt, Exchange, ExchangeResult, Peer
 from streamlink.model import ModelSink, ModelSource, ModelSpec, ModelStore
+from streamlink.model.spec import require_same
 from streamlink.rounds import AveragedModel, EventKind
 from streamlink.rounds.aggregate.mean import weighted_metrics
 from streamlink.rounds.report import log_round
@@ -89,7 +90,12 @@ class OriginalRounds:
         self._on_event(RoundEvent(EventKind.ROUND_STARTED, attempt))
         arrived: dict[str, Any] = {}
         exchanges = {peer.name: self._ask(peer, model, attempt, arrived) for peer in self._peers()}
-        results = {name: each.result() for name, each in exchanges.items()}
+        try:
+            results = {name: each.result() for name, each in exchanges.items()}
+        except BaseException:
+            for each in exchanges.values():
+                each.cancel("the round failed")
+            raise
         weights = {name: self._weight(each) for name, each in results.items()}
         self._aggregate(arrived, weights)
         metrics = {name: dict(each.metrics) for name, each in results.items()}
@@ -118,7 +124,9 @@ class OriginalRounds:
         sent = SentMessage(model, is_direct=not self._is_copied) if self._is_whole else None
 
         def into(spec: ModelSpec) -> ModelSink:
-            # It has trained the model that was sent, so the call that returned that is over.
+            # It answers, so it has the model (or reads the end of it): APPFL's call, which brought
+            # its last update and returned that model, is over, and so is what both messages held.
+            require_same(model.spec, spec, "the server", peer.name)
             if sent is not None:
                 sent.release()
             self._messages.pop(peer.name, None)

@@ -69,7 +69,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def stored(folder: Path, arrays: Mapping[str, np.ndarray]) -> SafetensorsStore:  # type: ignore[type-arg]
+def stored(folder: Path, arrays: Mapping[str, np.ndarray]) -> SafetensorsStore:
     """Return a store on the disk that holds ``arrays``."""
     from streamlink import copy_model
 

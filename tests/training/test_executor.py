@@ -89,8 +89,7 @@ def test_every_way_to_hold_a_model_trains_the_same_bits(tmp_path: Path, code: Co
     ]
     for own in ways:
         assert run(tmp_path, order, own, code) == expected
-    original = {"optimize_memory": False, "comm": whole}
-    assert run(tmp_path, order, ways[-1], code, **original) == expected
+    assert run(tmp_path, order, ways[-1], code, optimize_memory=False, comm=whole) == expected
 
 
 def test_buffers_and_counters_are_in_the_mean(tmp_path: Path, code: CodeFolder) -> None:

@@ -7,6 +7,7 @@ before the first byte of a model.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -15,10 +16,19 @@ from types import TracebackType
 from typing import Self
 
 from streamlink.profiling.heap.experiment import ExperimentError, Order
-from streamlink.profiling.heap.record import ProcessRecord, RoundRecord, profile_name
+from streamlink.profiling.heap.profile_file import fault_of
+from streamlink.profiling.heap.record import (
+    ProcessRecord,
+    RoundRecord,
+    profile_name,
+    record_path,
+)
 from streamlink.profiling.memory import peak_bytes, reset_peak, resident_bytes
 
 __all__ = ["Capture"]
+
+_RAW = b"memray"
+"""How a profile begins that memray has not compressed."""
 
 _SAMPLE_SECONDS = 0.05
 _MOST_SAMPLES = 400
@@ -49,6 +59,12 @@ class Capture:
         self._tracker: AbstractContextManager[object] = nullcontext()
 
     def __enter__(self) -> Self:
+        path = record_path(self._order.run, self._record(0, None).name)
+        if path.exists():
+            raise ExperimentError(
+                f"{path} exists: a run of this role and version has been in that folder, and "
+                "nothing is overwritten; name another one (--output-dir)"
+            )
         with suppress(OSError):  # a sandbox forbids it: then the peak of the imports counts, too
             reset_peak()
         if self._order.profiled:
@@ -66,7 +82,10 @@ class Capture:
         self._sampler.stop()
         peak = peak_bytes()
         self._tracker.__exit__(None, None, None)
-        self._record(peak, error).write(self._order.run)
+        fault = self._fault()
+        self._record(peak, error or fault).write(self._order.run)
+        if error is None and fault is not None:
+            raise fault
 
     def done(self, number: int, seconds: float) -> None:
         """Note that a round is over."""
@@ -90,6 +109,22 @@ class Capture:
             ) from error
         self._profile = name
 
+    def _fault(self) -> ExperimentError | None:
+        """Return why the profile is of no use: memray itself only stops where the disk is full."""
+        if self._profile is None:
+            return None
+        path = self._order.run / "profiles" / self._profile
+        fault = fault_of(path)
+        if fault is None and _begins(path, _RAW):
+            fault = "memray could not compress it"  # which it does last
+        if fault is None:
+            return None
+        free = shutil.disk_usage(path.parent).free
+        return ExperimentError(
+            f"the profile {path} is damaged ({fault}); {free / 1e6:.0f} MB are free there: free "
+            "some, or name another folder (--output-dir)"
+        )
+
     def _record(self, peak: int, error: BaseException | None) -> ProcessRecord:
         order = self._order
         return ProcessRecord(
@@ -109,6 +144,11 @@ class Capture:
             error=None if error is None else f"{type(error).__name__}: {error}",
             digest=self.digest,
         )
+
+
+def _begins(path: Path, with_: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(with_)) == with_
 
 
 class _Sampler:
