@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,9 +31,15 @@ def found(folder: Path, *records: ProcessRecord) -> Findings:
 def compared(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     subject = Subject("grpc", "server", "server")
     measure = Measure.OVER_BASE
-    median = lambda values: sorted(values)[len(values) // 2]  # noqa: E731
     return Comparison(
-        subject, measure, "original", "optimized", theirs, ours, median(theirs), median(ours)
+        subject,
+        measure,
+        "original",
+        "optimized",
+        theirs,
+        ours,
+        statistics.median(theirs),
+        statistics.median(ours),
     )
 
 
