@@ -15,7 +15,8 @@ from streamlink.profiling.heap import analyze as heap
 from streamlink.profiling.heap import formula
 from streamlink.profiling.heap.findings import find
 from streamlink.profiling.heap.formula import LARGEST, MODELS, WIDTHS
-from streamlink.profiling.heap.observed import RunError, read_run
+from streamlink.profiling.heap.observation import RunError
+from streamlink.profiling.heap.observed import read_run
 
 __all__ = ["analyze", "forecast", "require_analysis"]
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from streamlink.profiling.folder import write_text
 from streamlink.profiling.heap.drawings import draw
 from streamlink.profiling.heap.findings import Findings, find
-from streamlink.profiling.heap.observed import RunError, read_run
+from streamlink.profiling.heap.observation import RunError
+from streamlink.profiling.heap.observed import read_run
 from streamlink.profiling.heap.report import report_page, report_text
 from streamlink.profiling.heap.spreadsheets import write_spreadsheets
 from streamlink.profiling.heap.summaries import write_summaries

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streamlink.profiling.heap.figures import BASELINE, MEMORY, Figures, Measure
-from streamlink.profiling.heap.observed import Subject
+from streamlink.profiling.heap.observation import Subject
 from streamlink.profiling.heap.variants import ALONE
 
 __all__ = ["Comparison", "Verdict", "comparisons", "overheads"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Figures, Measure, chunk_bytes
 from streamlink.profiling.heap.findings import Findings, largest_client
-from streamlink.profiling.heap.observed import Observation, Subject
+from streamlink.profiling.heap.observation import Observation, Subject
 from streamlink.profiling.page import Picture
 from streamlink.profiling.pictures import Bars, Lines, Point, draw_bars, draw_lines, draw_points
 

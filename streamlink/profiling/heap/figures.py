@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streamlink.config import parse_size
-from streamlink.profiling.heap.observed import Observation, Run, Subject
+from streamlink.profiling.heap.observation import Observation, Subject
+from streamlink.profiling.heap.observed import Run
 from streamlink.profiling.heap.variants import ALONE
 
 __all__ = [

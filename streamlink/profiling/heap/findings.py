@@ -18,7 +18,8 @@ from streamlink.profiling.heap.figures import (
     figures_of,
     versions_of,
 )
-from streamlink.profiling.heap.observed import Run, Subject
+from streamlink.profiling.heap.observation import Subject
+from streamlink.profiling.heap.observed import Run
 
 __all__ = [
     *("Findings", "amount", "brief", "find", "largest_client", "listed", "overhead", "sentence"),

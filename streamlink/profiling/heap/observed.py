@@ -14,11 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from streamlink.errors import StreamlinkError
 from streamlink.profiling.heap.allocations import Allocations, DamagedProfile, read_allocations
+from streamlink.profiling.heap.observation import (
+    UNKNOWN,
+    Observation,
+    RunError,
+    Subject,
+    require_one_model,
+    require_one_time,
+)
 from streamlink.profiling.heap.record import ProcessRecord, Role, read_record
 
-__all__ = ["Observation", "Run", "RunError", "Subject", "flamegraph_path", "read_run"]
+__all__ = ["Run", "flamegraph_path", "read_run"]
 
 # The reader of a profile is bound by one core, and holds what memray needs for it.
 _READERS = 2
@@ -27,61 +34,7 @@ _BARE_NAME = re.compile(
     r"_(?P<version>.+?)(?:_(?P<repeat>\d+))?_memory_profile"
 )
 
-_UNKNOWN = "unknown"
-"""The version of a profile whose name is none of ours."""
-
-_SAME_MODEL = 1.01
-"""How much larger the model of one process may be than that of another (ratio)."""
-
 Progress = Callable[[str], None]
-
-
-class RunError(StreamlinkError):
-    """A folder cannot be analysed as one run; the text says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """One process of the job, the same in all versions and repeats."""
-
-    carrier: str
-    role: Role
-    name: str
-    """``server``, ``client 0``, or with MPI ``rank 0``."""
-
-    @property
-    def label(self) -> str:
-        """What a reader calls it."""
-        return self.name if self.carrier != "mpi" else f"{self.name} ({self.role})"
-
-    @property
-    def order(self) -> tuple[str, bool, int, str]:
-        """How subjects are sorted: the server first, then by number."""
-        digits = re.sub(r"\D", "", self.name)
-        return (self.carrier, self.role != "server", int(digits or 0), self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """One process of one run of one version; at least one of record and profile is there."""
-
-    subject: Subject
-    version: str
-    repeat: int
-    is_profiled: bool
-    record: ProcessRecord | None
-    allocations: Allocations | None
-    profile: Path | None
-
-    @property
-    def has_whole_profile(self) -> bool:
-        """Whether memray's figures are those of the whole run."""
-        return self.allocations is not None and self.allocations.fault is None and self.is_whole
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the process ended without an error, as far as is known."""
-        return self.record is None or self.record.error is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +66,12 @@ def read_run(folder: Path, output: Path | None, progress: Progress | None = None
     profiles = _profiles(folder)
     if not records and not profiles and not faults:
         raise RunError(_no_run(folder))
-    _require_one_model(records)
+    require_one_model(records)
     found = {}
     if output is not None:
         found = _read_all(list(profiles.values()), output, faults, progress)
     observations = [*_recorded(records, profiles, found, faults), *_bare(profiles, found, records)]
-    _require_one_time(observations)
+    require_one_time(observations)
     observations.sort(key=_order)
     return Run(folder, _settings(folder, faults), observations, faults)
 
@@ -260,7 +213,7 @@ def _bare(
         observations.append(
             Observation(
                 subject=Subject(_carrier(match), role, _bare_subject(match, name)),
-                version=match["version"] if match else _UNKNOWN,
+                version=match["version"] if match else UNKNOWN,
                 repeat=int(match["repeat"] or 1) if match else 1,
                 is_profiled=True,
                 record=None,
@@ -296,44 +249,6 @@ def _subject(record: ProcessRecord) -> Subject:
 def _order(each: Observation) -> tuple[object, ...]:
     is_first = each.version == "original"
     return (each.subject.order, not is_first, each.version, each.repeat, not each.is_profiled)
-
-
-# --- two runs in one folder -------------------------------------------------
-
-
-def _require_one_model(records: Mapping[str, ProcessRecord]) -> None:
-    sizes = {name: each.model_bytes for name, each in records.items() if each.model_bytes}
-    if not sizes:
-        return
-    name, other = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
-    # A client counts buffers, too, which are no part of what travels.
-    if sizes[other] > sizes[name] * _SAME_MODEL:
-        raise RunError(
-            f"this folder holds two runs: in processes/{name} the model has {sizes[name]} bytes "
-            f"and in processes/{other} {sizes[other]}; move the files of one run to a folder of "
-            "its own"
-        )
-
-
-def _require_one_time(observations: Sequence[Observation]) -> None:
-    """Refuse processes of one job that never ran at the same time: they are not of one run."""
-    jobs: dict[tuple[str, str, int], Observation] = {}
-    for each in observations:
-        if not each.has_whole_profile or each.version == _UNKNOWN:
-            continue
-        first = jobs.setdefault((each.subject.carrier, each.version, each.repeat), each)
-        assert first.allocations is not None
-        assert each.allocations is not None
-        a, b = first.allocations, each.allocations
-        if a.ended < b.started or b.ended < a.started:
-            raise RunError(
-                f"this folder holds two runs: {_name(first)} ended before {_name(each)} began, or "
-                "the other way round; move the files of one run to a folder of its own"
-            )
-
-
-def _name(each: Observation) -> str:
-    return each.profile.name if each.profile is not None else each.subject.name
 
 
 def _short(error: BaseException) -> str:

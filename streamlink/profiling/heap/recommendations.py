@@ -8,7 +8,7 @@ from streamlink.profiling.heap.allocations import Site
 from streamlink.profiling.heap.comparison import Verdict
 from streamlink.profiling.heap.figures import BASELINE, OPTIMIZED, Measure, chunk_bytes
 from streamlink.profiling.heap.findings import Findings, amount, listed
-from streamlink.profiling.heap.observed import Observation
+from streamlink.profiling.heap.observation import Observation
 
 __all__ = ["recommendations"]
 

@@ -14,7 +14,7 @@ from streamlink.profiling.folder import write_text
 from streamlink.profiling.heap.allocations import Site
 from streamlink.profiling.heap.comparison import Comparison
 from streamlink.profiling.heap.findings import Findings
-from streamlink.profiling.heap.observed import Observation
+from streamlink.profiling.heap.observation import Observation
 
 __all__ = ["write_sites", "write_spreadsheets"]
 

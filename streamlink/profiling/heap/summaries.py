@@ -8,7 +8,7 @@ from pathlib import Path
 from streamlink.profiling.folder import write_text
 from streamlink.profiling.heap.allocations import Allocations, Site
 from streamlink.profiling.heap.findings import Findings, amount
-from streamlink.profiling.heap.observed import Observation
+from streamlink.profiling.heap.observation import Observation
 from streamlink.profiling.heap.spreadsheets import write_sites
 from streamlink.profiling.page import Page, Table
 

@@ -13,7 +13,7 @@ import pytest
 
 from streamlink.profiling.heap.allocations import DamagedProfile, read_allocations
 from streamlink.profiling.heap.analyze import Analysis, analyze
-from streamlink.profiling.heap.observed import RunError
+from streamlink.profiling.heap.observation import RunError
 from tests.support.commands import environment
 from tests.support.profiles import a_record, write_profile
 

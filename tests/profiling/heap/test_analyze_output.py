@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamlink.profiling.heap.analyze import analyze
-from streamlink.profiling.heap.observed import RunError
+from streamlink.profiling.heap.observation import RunError
 from tests.support.profiles import a_record
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from streamlink.profiling.heap.comparison import Comparison, Verdict
 from streamlink.profiling.heap.figures import Measure
 from streamlink.profiling.heap.findings import Findings, find, sentence
-from streamlink.profiling.heap.observed import Subject, read_run
+from streamlink.profiling.heap.observation import Subject
+from streamlink.profiling.heap.observed import read_run
 from streamlink.profiling.heap.recommendations import recommendations
 from streamlink.profiling.heap.record import ProcessRecord
 from streamlink.profiling.heap.report import report_text
@@ -29,9 +31,15 @@ def found(folder: Path, *records: ProcessRecord) -> Findings:
 def compared(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     subject = Subject("grpc", "server", "server")
     measure = Measure.OVER_BASE
-    median = lambda values: sorted(values)[len(values) // 2]  # noqa: E731
     return Comparison(
-        subject, measure, "original", "optimized", theirs, ours, median(theirs), median(ours)
+        subject,
+        measure,
+        "original",
+        "optimized",
+        theirs,
+        ours,
+        statistics.median(theirs),
+        statistics.median(ours),
     )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamlink.profiling.heap.observed import Run, RunError, read_run
+from streamlink.profiling.heap.observation import RunError
+from streamlink.profiling.heap.observed import Run, read_run
 from tests.support.profiles import a_record
 
 
