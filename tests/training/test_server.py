@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from streamlink import Executor, StreamingExecutor, TaskResult, WholeExecutor, digest_of
+from streamlink.certs import make_certificates
 from streamlink.errors import StreamlinkError
 from streamlink.model.spec import DTYPES
 from streamlink.stores import MemoryStore
@@ -175,3 +176,20 @@ def test_ends_with_different_chunk_sizes_agree(is_optimized: bool) -> None:
     run_job(settings(is_optimized, is_optimized), store, sites)
     # Both clients send the same; the mean of the two is what each has sent.
     assert digest_of(store) == digest_of(every_dtype(0))
+
+
+def test_a_job_runs_encrypted_with_the_certificates_of_its_files(tmp_path: Path) -> None:
+    make_certificates(tmp_path, ["127.0.0.1"], ["a"], days=1)
+    own = tmp_path / "server"
+    files = {
+        "server_certificate": str(own / "certificate.pem"),
+        "server_certificate_key": str(own / "key.pem"),
+    }
+    site = ClientSettings(
+        comm=CommSettings(use_ssl=True, root_certificate=str(tmp_path / "a" / "ca.pem"))
+    )
+    comm = CommSettings.model_validate({"use_ssl": True, **files})
+    store = MemoryStore(every_dtype(0))
+    job = ServerSettings(comm=comm, num_clients=1)
+    (report,) = run_job(job, store, {"a": (site, sends(every_dtype, 1))})
+    assert report.weights == {"a": 1}
