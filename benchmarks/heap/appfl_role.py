@@ -86,6 +86,8 @@ class AddOne(LLMDummyTrainer):
 def main(facts: dict[str, Any]) -> None:
     """Be the server, or a client; print what was measured."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    # Clients of one machine share its cores.
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // facts["clients"]))
     base = memory("VmRSS")
     with watched(facts.get("profile")):
         rounds = client(facts) if "client" in facts else server(facts)
