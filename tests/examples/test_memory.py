@@ -41,7 +41,7 @@ def test_the_number_of_clients_comes_from_the_environment_and_the_analysis_follo
     assert (folder / "analysis" / "report.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_the_script_of_resnet_refuses_what_the_command_refuses(tmp_path: Path) -> None:
     done = run("resnet.sh", tmp_path, 2, "--version", "fast")
     assert done.returncode == 2

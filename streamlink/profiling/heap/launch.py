@@ -28,7 +28,7 @@ Progress = Callable[[Mapping[str, Any]], object]
 
 _ROLE = "streamlink.profiling.heap.roles"
 _LAST_BYTES = 2000
-_END_SECONDS = 15.0
+_END_SECONDS = 60.0  # memray compresses its file at the end
 
 
 def run_job(

@@ -97,12 +97,18 @@ def _serve(
 
 
 def _take_part(order: Order, experiment: Experiment, capture: Capture) -> None:
+    cancel = sl.CancelToken()
     with ThreadPoolExecutor(len(order.clients)) as pool:
         runs = [
-            pool.submit(_run_client, order, experiment, number, capture) for number in order.clients
+            pool.submit(_run_client, order, experiment, number, capture, cancel)
+            for number in order.clients
         ]
-        for run in runs:
-            run.result()
+        try:
+            for run in runs:
+                run.result()
+        except BaseException as error:  # a signal, too: else the others would wait for the server
+            cancel.cancel(f"this process ends: {type(error).__name__}")
+            raise
 
 
 def _train_alone(order: Order, experiment: Experiment, capture: Capture) -> None:
@@ -121,12 +127,15 @@ def _train_alone(order: Order, experiment: Experiment, capture: Capture) -> None
         trainer.run(module, number)
 
 
-def _run_client(order: Order, experiment: Experiment, number: int, capture: Capture) -> None:
+def _run_client(
+    order: Order, experiment: Experiment, number: int, capture: Capture, cancel: sl.CancelToken
+) -> None:
     from streamlink.training.executor import TrainingExecutor
 
     settings = for_client(experiment.client, number, experiment.server.num_clients)
     executor = TrainingExecutor(settings, code=CodeFolder(experiment.code))
-    run_client(settings, executor, server=order.address, config=link_config(settings))
+    config = link_config(settings)
+    run_client(settings, executor, server=order.address, config=config, cancel=cancel)
     capture.model_bytes = max(capture.model_bytes, executor.model_bytes)
 
 

@@ -144,7 +144,7 @@ def test_a_command_that_is_interrupted_leaves_no_process_and_what_it_has(tmp_pat
     assert not list(folder.glob("model-*"))
 
 
-@pytest.mark.slow
+@processes
 def test_a_model_that_cannot_be_made_is_named_before_anything_starts(tmp_path: Path) -> None:
     made = experiment()
     order = made.server.order
