@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from memray.reporters.flamegraph import FlameGraphReporter
 
 import streamlink
 from streamlink.profiling.heap.allocations import Allocations, Site, Snapshot
+from streamlink.profiling.heap.profile_file import is_compressed
 
 __all__ = ["main"]
 
@@ -58,7 +59,7 @@ def _capture(profile: Path, flamegraph: Path) -> Allocations:
         started=metadata.start_time,
         ended=metadata.end_time,
         command=metadata.command_line,
-        fault=_fault(metadata, snapshots, sum(each.size for each in records)),
+        fault=_fault(profile, metadata, snapshots, sum(each.size for each in records)),
         **_statistics(profile, metadata),
     )
 
@@ -149,18 +150,22 @@ def _thinned(snapshots: Sequence[Any], start: datetime) -> list[Snapshot]:
     ]
 
 
-def _fault(metadata: Any, snapshots: Sequence[Any], held_at_peak: int) -> str | None:
-    if metadata.end_time <= metadata.start_time:
+def _fault(profile: Path, metadata: Any, snapshots: Sequence[Any], held: int) -> str | None:
+    last = datetime.fromtimestamp(snapshots[-1].time / 1e3, tz=UTC) if snapshots else None
+    if not is_compressed(profile) and _is_open(metadata, last):
         return "memray never closed it: its process was killed, or still runs"
-    # Ranges that a library maps and gives back in parts, as MPI's does, differ by some bytes.
-    if abs(held_at_peak - metadata.peak_memory) > metadata.peak_memory // 1000:
+    if held != metadata.peak_memory:
         return "its records contradict each other"
-    span = metadata.end_time - metadata.start_time
-    last = snapshots[-1].time / 1e3 if snapshots else metadata.start_time.timestamp()
-    missing = metadata.end_time.timestamp() - last
-    if missing > _LATE.total_seconds() + _LATE_SHARE * span.total_seconds():
-        return f"its records end {missing:.1f} s before its process did"
+    missing = metadata.end_time - (last or metadata.start_time)
+    if missing > _LATE + _LATE_SHARE * (metadata.end_time - metadata.start_time):
+        return f"its records end {missing.total_seconds():.1f} s before its process did"
     return None
+
+
+def _is_open(metadata: Any, last: datetime | None) -> bool:
+    """Tell whether the end is still what memray writes at the start, right after that."""
+    is_short = metadata.end_time - metadata.start_time < _LATE
+    return is_short or (last is not None and last > metadata.end_time)
 
 
 if __name__ == "__main__":

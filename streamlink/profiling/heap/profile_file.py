@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["fault_of"]
+__all__ = ["fault_of", "is_compressed"]
 
 _LZ4_MAGIC = 0x184D2204  # of the LZ4 frame format 1.6
 _MEMRAY_MAGIC = b"memray\0"
@@ -38,6 +38,16 @@ def fault_of(path: Path) -> str | None:
             return "the file does not begin as memray's files do"
         file.seek(4)
         return _fault_of_frame(file, size)
+
+
+def is_compressed(path: Path) -> bool:
+    """Tell whether memray has compressed the file, which it does when it closes it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(len(_MEMRAY_MAGIC)) != _MEMRAY_MAGIC
 
 
 def _fault_of_frame(file: BinaryIO, size: int) -> str | None:

@@ -19,6 +19,7 @@ from tests.support.profiles import a_record, write_profile
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.timeout(300),
     pytest.mark.skipif(find_spec("memray") is None, reason="needs streamlink-fl[memray]"),
 ]
 

@@ -31,15 +31,9 @@ def found(folder: Path, *records: ProcessRecord) -> Findings:
 def compared(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
     subject = Subject("grpc", "server", "server")
     measure = Measure.OVER_BASE
+    ours_median, theirs_median = statistics.median(ours), statistics.median(theirs)
     return Comparison(
-        subject,
-        measure,
-        "original",
-        "optimized",
-        theirs,
-        ours,
-        statistics.median(theirs),
-        statistics.median(ours),
+        subject, measure, "original", "optimized", theirs, ours, theirs_median, ours_median
     )
 
 
