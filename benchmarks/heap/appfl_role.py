@@ -22,14 +22,16 @@ from appfl.algorithm.trainer import LLMDummyTrainer
 from appfl.comm.grpc import GRPCClientCommunicator, GRPCServerCommunicator, serve
 from omegaconf import OmegaConf
 
-from streamlink.training.networks import ResNet18
-
-__all__ = ["AddOne", "Model", "ResNet18", "accuracy", "images"]
+__all__ = ["AddOne", "Model", "accuracy", "images"]
 
 HERE = str(Path(__file__))
 
 
-MODELS = {"moved": "Model", "resnet": "ResNet18"}
+NETWORKS = str(Path(__file__).parents[2] / "streamlink" / "training" / "networks.py")
+MODELS = {
+    "moved": {"model_path": HERE, "model_name": "Model"},
+    "resnet": {"model_path": NETWORKS, "model_name": "ResNet18"},
+}
 TRAINING: dict[str, dict[str, Any]] = {
     "moved": {"trainer": "AddOne", "trainer_path": HERE},
     "resnet": {
@@ -121,7 +123,7 @@ def server(facts: dict[str, Any]) -> list[float]:
             },
             "client_configs": {
                 "train_configs": {**TRAINING[facts["job"]], **switch(facts)},
-                "model_configs": {"model_path": HERE, "model_name": MODELS[facts["job"]]},
+                "model_configs": MODELS[facts["job"]],
                 **switch(facts),
             },
         }
