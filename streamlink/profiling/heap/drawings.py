@@ -96,9 +96,9 @@ def _tradeoff(findings: Findings, path: Path) -> Picture | None:
     points = [
         Point(name, each.version, seconds, over / _MB)
         for version in versions
+        if (seconds := _round_seconds(findings, version)) is not None
         for name, each in _server_and_client(findings, version, Measure.OVER_BASE)
-        if (seconds := each.median(Measure.ROUND)) is not None
-        and (over := each.median(Measure.OVER_BASE)) is not None
+        if (over := each.median(Measure.OVER_BASE)) is not None
     ]
     if not points:
         return None
@@ -112,6 +112,14 @@ def _tradeoff(findings: Findings, path: Path) -> Picture | None:
     return Picture(
         path, "Each point is a version; lower left wins. No process ran under memray here."
     )
+
+
+def _round_seconds(findings: Findings, version: str) -> float | None:
+    """Return the time of a round of the job, which is the server's."""
+    for each in findings.figures:
+        if each.version == version and each.subject.role == "server":
+            return each.median(Measure.ROUND)
+    return None
 
 
 def _variants(findings: Findings, path: Path) -> Picture | None:
@@ -164,8 +172,7 @@ def _chunk_times(
     found = [
         (float(size), value)
         for size, version in sizes
-        for name, each in _server_and_client(findings, version, Measure.ROUND)
-        if name == "server" and (value := each.median(Measure.ROUND)) is not None
+        if (value := _round_seconds(findings, version)) is not None
     ]
     return {"server": found} if found else {}
 
