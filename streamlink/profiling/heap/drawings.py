@@ -132,7 +132,8 @@ def _variants(findings: Findings, path: Path) -> Picture | None:
     draw_bars(path, Bars("Allocator's peak (memray)", "MB", names, series), width=11.0)
     return Picture(
         path,
-        "only_X: nothing but X is optimized; no_X: everything but X is. Medians over the repeats.",
+        "only_X: nothing but X is optimized; no_X: everything but X is; alone: a client's training "
+        "without transport. Medians over the repeats.",
     )
 
 
