@@ -200,7 +200,7 @@ def test_a_client_that_may_not_hold_the_model_ends_the_job_with_its_reason(place
     words = ["train", "server", "--store", "c", "--model", "cnn", "--listen", "127.0.0.1:0"]
     words += ["--clients", "1", "--set", "rounds.max_attempts=1"]
     with Command(streamlink(*words, "--log-level", "debug"), place) as serving:
-        port = serving.until(r"listens? on 127.0.0.1:(\d+)")[1]
+        port = serving.until(r"listening on 127.0.0.1:(\d+)")[1]
         joined = ["train", "client", "--server", f"127.0.0.1:{port}", "--max-model-bytes", "1MB"]
         with Command(streamlink(*joined), place) as visiting:
             assert serving.end() == 1
