@@ -96,9 +96,9 @@ def _tradeoff(findings: Findings, path: Path) -> Picture | None:
     points = [
         Point(name, each.version, seconds, over / _MB)
         for version in versions
+        if (seconds := _round_seconds(findings, version)) is not None
         for name, each in _server_and_client(findings, version, Measure.OVER_BASE)
-        if (seconds := each.median(Measure.ROUND)) is not None
-        and (over := each.median(Measure.OVER_BASE)) is not None
+        if (over := each.median(Measure.OVER_BASE)) is not None
     ]
     if not points:
         return None
@@ -114,6 +114,14 @@ def _tradeoff(findings: Findings, path: Path) -> Picture | None:
     )
 
 
+def _round_seconds(findings: Findings, version: str) -> float | None:
+    """Return the time of a round of the job, which is the server's."""
+    for each in findings.figures:
+        if each.version == version and each.subject.role == "server":
+            return each.median(Measure.ROUND)
+    return None
+
+
 def _variants(findings: Findings, path: Path) -> Picture | None:
     others = [each for each in findings.versions if each not in _MAIN and chunk_bytes(each) is None]
     if not others:
@@ -124,7 +132,8 @@ def _variants(findings: Findings, path: Path) -> Picture | None:
     draw_bars(path, Bars("Allocator's peak (memray)", "MB", names, series), width=11.0)
     return Picture(
         path,
-        "only_X: nothing but X is optimized; no_X: everything but X is. Medians over the repeats.",
+        "only_X: nothing but X is optimized; no_X: everything but X is; alone: a client's training "
+        "without transport. Medians over the repeats.",
     )
 
 
@@ -164,8 +173,7 @@ def _chunk_times(
     found = [
         (float(size), value)
         for size, version in sizes
-        for name, each in _server_and_client(findings, version, Measure.ROUND)
-        if name == "server" and (value := each.median(Measure.ROUND)) is not None
+        if (value := _round_seconds(findings, version)) is not None
     ]
     return {"server": found} if found else {}
 

@@ -41,7 +41,8 @@ def _about_optimized(findings: Findings) -> Iterator[str]:
             f"{each.percent:+.1f} %); compare its two flame graphs before you use it there"
         )
     if better and not worse:
-        saved = sorted(-each.percent for each in better)
+        whole = (Measure.HEAP_PEAK, findings.resident)
+        saved = sorted(-each.percent for each in better if each.measure in whole) or [0.0]
         yield (
             f"use {OPTIMIZED}: no process needs more, and peaks are {saved[0]:.1f} % to "
             f"{saved[-1]:.1f} % lower"
