@@ -191,7 +191,7 @@ def _experiment(kind: Kind) -> Callable[..., None]:
         )  # fmt: skip
         typer.echo(f"results: {folder}")
         if failures:
-            raise JobFailed(f"{len(failures)} runs failed, the first: {failures[0]}")
+            raise JobFailed(f"runs that failed: {len(failures)}; the first: {failures[0]}")
 
     run.__name__ = kind.value
     run.__doc__ = _HELP[kind] + _ABOUT
