@@ -39,6 +39,7 @@ def main(
     """Measure all five, and say which claims were met."""
     interpreter = python()
     figures: dict[str, dict[str, list[Run]]] = {}
+    missed = 0
     for tensors in (1, MANY):
         nbytes = size_mib << 20
         job = Job(nbytes, tensors, nbytes // CHUNKS, memray)
@@ -52,12 +53,15 @@ def main(
         Console().print(_table(tensors, runs, memray=memray))
         for text, is_met in verdicts(runs, memray=memray):
             typer.echo(f"{'met    ' if is_met else 'NOT MET'} {text}")
+            missed += not is_met
     if json_file is not None:
         facts = {
             key: {way: [vars(each) for each in found] for way, found in runs.items()}
             for key, runs in figures.items()
         }
         json_file.write_text(json.dumps({**environment(), "runs": facts}, indent=1), "utf-8")
+    if missed:
+        raise typer.Exit(1)
 
 
 def verdicts(runs: dict[str, list[Run]], *, memray: bool) -> list[tuple[str, bool]]:

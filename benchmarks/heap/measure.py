@@ -103,7 +103,7 @@ def run_ours(version: str, job: Job) -> Run:
     """
     with tempfile.TemporaryDirectory(prefix="heap-") as name:
         words = [
-            *("profile", "synthetic", "--version", version, "--no-plots", "--output-dir", name),
+            *("profile", "synthetic", "--version", version, "--no-analysis", "--output-dir", name),
             *("--clients", str(CLIENTS), "--rounds", str(ROUNDS)),
             *("--model-size", str(job.model_bytes), "--tensors", str(job.tensors)),
             *(() if job.profiled else ("--plain",)),

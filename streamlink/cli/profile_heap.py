@@ -15,7 +15,7 @@ import typer
 from streamlink.cli.command import Common, a_job, command
 from streamlink.cli.errors import CommandError, JobFailed, sentence
 from streamlink.cli.profile_analyze import require_analysis
-from streamlink.cli.train_options import assembled
+from streamlink.cli.train_options import assembled, with_model
 from streamlink.config import parse_size
 from streamlink.profiling.folder import new_run_folder
 from streamlink.profiling.heap.check import check as checks
@@ -154,6 +154,10 @@ def _experiment(kind: Kind) -> Callable[..., None]:
         no_plots: Annotated[
             bool, typer.Option("--no-plots", help="Draw no pictures in the analysis.")
         ] = False,
+        no_analysis: Annotated[
+            bool,
+            typer.Option("--no-analysis", help="Do not analyse; profile analyze does it later."),
+        ] = False,
         *,
         common: Common,
     ) -> None:
@@ -178,9 +182,16 @@ def _experiment(kind: Kind) -> Callable[..., None]:
         if role is not None:
             _one_role(experiment, names, role, client_idx, server_uri, output_dir, plain=plain)
             return
-        if not plain:
+        if not (plain or no_analysis):
             require_analysis(plots=not no_plots)
-        _series(experiment, names, repeats, output_dir, timeout, plain=plain, plots=not no_plots)
+        analyzes = find_spec("memray") is not None and not no_analysis
+        folder, failures = _series(
+            experiment, names, repeats, output_dir, timeout, plain=plain, analyzes=analyzes,
+            plots=not no_plots,
+        )  # fmt: skip
+        typer.echo(f"results: {folder}")
+        if failures:
+            raise JobFailed(f"runs that failed: {len(failures)}; the first: {failures[0]}")
 
     run.__name__ = kind.value
     run.__doc__ = _HELP[kind] + _ABOUT
@@ -208,6 +219,7 @@ def _assembled(
             own = default_server(kind, model_name=model_name).order.model
             order = server.order.model_copy(update={"model": own})
             server = server.model_copy(update={"order": order})
+        server = with_model(server, None, None, model_name or None)
     client = (
         assembled(lambda: read_client(client_config))
         if client_config is not None
@@ -232,12 +244,13 @@ def _series(
     timeout: float,
     *,
     plain: bool,
+    analyzes: bool,
     plots: bool,
-) -> None:
+) -> tuple[Path, list[str]]:
     with a_job():
         prefix = "mpi_" if experiment.carrier == "mpi" else ""
         folder = new_run_folder(parent / f"{prefix}{experiment.kind}")
-        typer.echo(f"results: {folder}")
+        typer.echo(f"results: {folder}", err=True)
         with signals.Raising():  # the processes of a job end with this one
             failures = run_series(
                 folder,
@@ -248,10 +261,9 @@ def _series(
                 progress=_show,
                 profiled=(False,) if plain else (True, False),
             )
-            if find_spec("memray") is not None:
+            if analyzes:
                 _analyze(folder, plots=plots)
-    if failures:
-        raise JobFailed(f"{len(failures)} runs failed, the first: {failures[0]}")
+    return folder, failures
 
 
 def _analyze(folder: Path, *, plots: bool) -> None:

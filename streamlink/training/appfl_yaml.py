@@ -134,13 +134,6 @@ CLIENT_TABLE: tuple[Row, ...] = (
 """The keys of a client's file."""
 
 
-_TOPS = {
-    SERVER_TABLE[0].key: {row.key.partition(".")[0] for row in CLIENT_TABLE},
-    CLIENT_TABLE[0].key: {row.key.partition(".")[0] for row in SERVER_TABLE},
-}
-"""By the first key of a table: the first words of all keys of the other table."""
-
-
 def read_server(path: Path) -> ServerSettings:
     """Return what a server's file says.
 
@@ -149,16 +142,21 @@ def read_server(path: Path) -> ServerSettings:
         ValueError: it is no YAML, or no mapping.
         OSError: it cannot be read.
     """
-    return _read(path, SERVER_TABLE, ServerSettings)
+    return _read(path, SERVER_TABLE, ServerSettings, CLIENT_TABLE)
 
 
 def read_client(path: Path) -> ClientSettings:
     """Return what a client's file says; raises as ``read_server``."""
-    return _read(path, CLIENT_TABLE, ClientSettings)
+    return _read(path, CLIENT_TABLE, ClientSettings, SERVER_TABLE)
 
 
-def _read(path: Path, table: tuple[Row, ...], kind: type[S]) -> S:
+def _read(path: Path, table: tuple[Row, ...], kind: type[S], other: tuple[Row, ...]) -> S:
     loaded = load_yaml(path)
+    if foreign := {_top(row.key) for row in other} & loaded.keys():
+        raise TrainingError(
+            f"{path}: {min(foreign)!r} is a key of the other role's file; give this file to that "
+            "role"
+        )
     rows = {row.key: row for row in table}
     values: dict[str, Any] = {}
     keys: dict[str, str] = {}
@@ -199,13 +197,15 @@ def _row(rows: Mapping[str, Row], key: str, path: Path) -> Row:
     for known in (key, f"{key}.*"):
         if known in rows:
             return rows[known]
-    if key.partition(".")[0] in _TOPS.get(next(iter(rows)), ()):
-        raise TrainingError(f"{path}: there is no key {key!r}: this is the file of the other role")
     # The right key in the wrong place is likelier than a typing error.
     moved = [each for each in rows if each.rpartition(".")[2] == key.rpartition(".")[2]]
     close = moved or difflib.get_close_matches(key, rows, n=1, cutoff=0.8)
     hint = f"; did you mean {close[0]}?" if close else "; docs/training.md lists all keys"
     raise TrainingError(f"{path}: there is no key {key!r}{hint}")
+
+
+def _top(key: str) -> str:
+    return key.partition(".")[0]
 
 
 def _without_meaning(row: Row, key: str, value: Any, path: Path) -> list[str]:

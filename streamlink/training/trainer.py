@@ -227,9 +227,12 @@ def optimizer_of(settings: TrainerSettings, module: nn.Module) -> torch.optim.Op
     """
     make = _optimizer_class(settings)
     parameters = [each for each in module.parameters() if each.requires_grad]
-    made: torch.optim.Optimizer = called(
-        lambda **given: make(parameters, **given), settings.optim_args, f"{_ROW}.optim_args"
-    )
+
+    def optimizer(**given: Any) -> torch.optim.Optimizer:
+        return make(parameters, **given)
+
+    optimizer.__name__ = settings.optim  # for the error's text
+    made: torch.optim.Optimizer = called(optimizer, settings.optim_args, f"{_ROW}.optim_args")
     return made
 
 

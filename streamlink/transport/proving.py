@@ -51,7 +51,7 @@ class ProvenCarrier:
                 # After a break it was not tried again until a stream asks: before that the whole
                 # line may be down, and the failure would say nothing about the port.
                 self._start()
-                self._changed.wait_for(lambda: not self._is_trying, seconds)
+                self._changed.wait_for(lambda: self._is_closed or not self._is_trying, seconds)
             return self._schedule.is_proven and not self._is_closed
 
     def carry(self, call: ClientCall) -> CallEnd:

@@ -77,10 +77,10 @@ SERVER = ["server", "--store", "m"]
         (["client", "--client-idx", "2", "--num-clients", "2"], "client 2 of 2: they are counted"),
         (["client", "--max-model-bytes", "much"], "'much' is not a size"),
         (["client", "--config", "tls.yaml"], "use_ssl is True, and root_certificate names no file"),
-        (["client", "--config", "typo.yaml"], "this is the file of the other role"),
+        (["client", "--config", "typo.yaml"], "'server_configs' is a key of the other role's file"),
         (["client", "--server", "10.0.0.1:1"], "10.0.0.1:1 is beyond this machine"),
         (["simulate", "--store", "m", "--server-config", "typo.yaml"], "did you mean"),
-        (["simulate", "--store", "m", "--client-config", "typo.yaml"], "there is no key"),
+        (["simulate", "--store", "m", "--client-config", "typo.yaml"], "of the other role"),
         (["model", "--store", "m", "--model", "cnn"], "m holds a model already"),
         (["model", "--store", "new"], "no model is named; give --model, or --config"),
     ],
@@ -200,7 +200,7 @@ def test_a_client_that_may_not_hold_the_model_ends_the_job_with_its_reason(place
     words = ["train", "server", "--store", "c", "--model", "cnn", "--listen", "127.0.0.1:0"]
     words += ["--clients", "1", "--set", "rounds.max_attempts=1"]
     with Command(streamlink(*words, "--log-level", "debug"), place) as serving:
-        port = serving.until(r"listens? on 127.0.0.1:(\d+)")[1]
+        port = serving.until(r"listening on 127.0.0.1:(\d+)")[1]
         joined = ["train", "client", "--server", f"127.0.0.1:{port}", "--max-model-bytes", "1MB"]
         with Command(streamlink(*joined), place) as visiting:
             assert serving.end() == 1

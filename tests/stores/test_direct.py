@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamlink.model.digest import digest_of
+from streamlink.errors import CorruptStore
+from streamlink.model.digest import BLOCK_BYTES, digest_of
 from streamlink.model.payloads import PAGE_BYTES, aligned
 from streamlink.model.spec import ModelSpec, TensorSpec
 from streamlink.stores import SafetensorsStore
@@ -82,3 +83,33 @@ def test_the_data_begin_with_a_page(tmp_path: Path) -> None:
     with path.open("rb") as file:
         header = read_header(file.fileno(), path)
     assert [offset % PAGE_BYTES for offset in header.offsets] == [0]
+
+
+def test_a_block_is_read_into_memory_that_is_lent(tmp_path: Path) -> None:
+    store = SafetensorsStore(tmp_path, shard_bytes=1 << 20, is_direct=True)
+    model = np.arange(ODD.nbytes % BLOCK_BYTES + BLOCK_BYTES, dtype=np.uint8)
+    spec = ModelSpec((TensorSpec("a", "U8", (model.size,)),))
+    sink = store.begin(spec)
+    sink.write(0, model.data)
+    sink.commit()
+    with closing(store.open()) as source:
+        first, last = aligned(BLOCK_BYTES), aligned(model.size - BLOCK_BYTES)
+        source.read_block(0, first.data)
+        source.read_block(1, last.data)
+        assert np.array_equal(np.concatenate([first, last]), model)
+        with pytest.raises(ValueError, match=r"block 1 has \d+ bytes, not 1048576"):
+            source.read_block(1, first.data)
+
+
+def test_a_damaged_block_is_found_when_it_is_read_into_lent_memory(tmp_path: Path) -> None:
+    store = SafetensorsStore(tmp_path, is_direct=True)
+    spec = ModelSpec((TensorSpec("a", "U8", (BLOCK_BYTES,)),))
+    sink = store.begin(spec)
+    sink.write(0, memoryview(bytes(BLOCK_BYTES)))
+    sink.commit()
+    (shard,) = tmp_path.glob("*.safetensors")
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    with closing(store.open()) as source, pytest.raises(CorruptStore, match="digest differs"):
+        source.read_block(0, aligned(BLOCK_BYTES).data)

@@ -147,7 +147,7 @@ client_configs:
         ("server_configs: {num_global_epoch: 3}", "did you mean server_configs.num_global_epochs"),
         ("client_configs: {num_local_steps: 3}", "train_configs.num_local_steps"),
         ("surver_configs: {}", "there is no key 'surver_configs'"),
-        ("client_id: A", "there is no key 'client_id': this is the file of the other role"),
+        ("client_id: A", "'client_id' is a key of the other role's file"),
         ("experiment_id:", "there is no key 'experiment_id'"),
         ("server_configs: 3", "server_configs is 3, and it has keys of its own"),
         (

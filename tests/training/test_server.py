@@ -15,8 +15,14 @@ from streamlink.certs import make_certificates
 from streamlink.errors import StreamlinkError
 from streamlink.model.spec import DTYPES
 from streamlink.stores import MemoryStore
-from streamlink.training.order import ORDER, SAMPLES
-from streamlink.training.settings import ClientSettings, CommSettings, ServerSettings
+from streamlink.training.order import ORDER, SAMPLES, order_of
+from streamlink.training.settings import (
+    ClientOrder,
+    ClientSettings,
+    CommSettings,
+    ModelSettings,
+    ServerSettings,
+)
 from tests.support.training_job import peak_bytes, run_job, stored
 
 pytestmark = pytest.mark.slow
@@ -127,6 +133,43 @@ def test_the_mean_is_the_one_computed_by_hand_and_counters_are_rounded(
     assert np.frombuffer(raw, np.float32, 5).tolist() == [expected] * 5
     assert np.frombuffer(raw, np.int64, 1, 20).tolist() == [counter]
     assert report.weights == ({"a": 1, "b": 1} if weights == "equal" else {"a": 1, "b": 3})
+
+
+@pytest.mark.parametrize(("agent", "communicator"), SWITCHES)
+def test_all_clients_begin_each_round_with_the_same_model_and_all_of_them_count(
+    agent: bool, communicator: bool
+) -> None:
+    seen: dict[int, dict[str, str]] = {0: {}, 1: {}}
+
+    def site(name: str, value: int) -> Executor:
+        def train(model: Arrays, task: Any) -> TaskResult:
+            seen[task.round][name] = digest_of(model)
+            model["w"][...] = value
+            return TaskResult(metadata={SAMPLES: "1"})
+
+        return WholeExecutor(train)
+
+    initial = {"w": np.zeros(5, np.float32)}
+    sites = {name: (ClientSettings(), site(name, ord(name))) for name in "abc"}
+    job = settings(agent, communicator, num_clients=3, num_rounds=2)
+    reports = run_job(job, MemoryStore(initial), sites)
+    assert seen[0] == dict.fromkeys("abc", digest_of({"w": np.zeros(5, np.float32)}))
+    assert seen[1] == dict.fromkeys("abc", digest_of({"w": np.full(5, ord("b"), np.float32)}))
+    assert [set(each.weights) for each in reports] == [set("abc")] * 2
+
+
+def test_an_order_of_many_words_reaches_the_clients() -> None:
+    order = ClientOrder(model=ModelSettings(kwargs={"note": "x" * 12_000}))
+    store = MemoryStore({"w": np.zeros(2, np.float32)})
+
+    def train(model: Arrays, task: Any) -> None:
+        assert order_of(task.metadata) == order
+
+    run_job(
+        ServerSettings(order=order, num_clients=1),
+        store,
+        {"a": (ClientSettings(), WholeExecutor(train))},
+    )
 
 
 @pytest.mark.parametrize(("agent", "communicator"), SWITCHES)

@@ -200,7 +200,11 @@ def test_what_cannot_be_used_is_refused_before_a_model_comes(
 @pytest.mark.parametrize(
     ("settings", "module", "words"),
     [
-        ({"optim_args": {"speed": 3}}, made, "train_configs.optim_args: "),
+        (
+            {"optim_args": {"speed": 3}},
+            made,
+            "train_configs.optim_args: SGD(speed=3) raised TypeError",
+        ),
         ({"optim_args": {"lr": -1}}, made, "Invalid learning rate"),
         ({"optim_args": {"lr": 1e30}, "num_local_steps": 9}, made, "lower optim_args.lr"),
         ({}, CNN, "the model does not take data of shape (8, 3, 32, 32)"),

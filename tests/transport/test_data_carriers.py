@@ -13,6 +13,7 @@ from streamlink.clock import running_time
 from streamlink.link.receive_transfer import ReceiveTransfer
 from streamlink.transport.carriers import CallEnd, ClientCall
 from streamlink.transport.data_carriers import PreferredCarrier
+from streamlink.transport.proving import ProvenCarrier
 from streamlink.transport.wire import TransferWire
 from tests.support.peers import SMALL, WAIT, until
 from tests.support.pumps import pump_of
@@ -51,6 +52,13 @@ class Held:
     def close(self) -> None:
         self._is_over.set()
         self.may_answer.set()
+
+
+class Endless(Held):
+    """A carrier whose proof does not end with it."""
+
+    def close(self) -> None:
+        pass
 
 
 def call_of_a_stream() -> ClientCall:
@@ -93,6 +101,19 @@ def test_a_stream_waits_for_a_try_that_is_under_way(pool: ThreadPoolExecutor) ->
     assert usual.calls == 0
     carrier.close()
     carrying.result(WAIT)
+
+
+def test_a_stream_does_not_wait_for_a_try_of_a_carrier_that_was_closed(
+    pool: ThreadPoolExecutor,
+) -> None:
+    better = Endless()
+    carrier = ProvenCarrier(better, clock=running_time, on_proven=lambda: None)
+    assert better.asked.wait(WAIT)
+    before, after = pool.submit(carrier.is_ready, 9 * WAIT), pool.submit(carrier.close)
+    after.result(WAIT)
+    assert not before.result(WAIT)
+    assert not pool.submit(carrier.is_ready, 9 * WAIT).result(WAIT)
+    better.may_answer.set()
 
 
 def test_a_blocked_port_is_tried_again_at_once_and_after_1_5_and_15_minutes() -> None:

@@ -141,9 +141,17 @@ class Capture:
             model_bytes=self.model_bytes,
             samples=self._sampler.samples,
             rounds=self.rounds,
-            error=None if error is None else f"{type(error).__name__}: {error}",
+            error=_sentence(error),
             digest=self.digest,
         )
+
+
+def _sentence(error: BaseException | None) -> str | None:
+    if error is None:
+        return None
+    if isinstance(error, KeyboardInterrupt):
+        return "it was stopped by a signal"
+    return f"{type(error).__name__}: {error}"
 
 
 def _begins(path: Path, with_: bytes) -> bool:

@@ -7,16 +7,17 @@ a gradient, and keeps sums over the rounds: the *slots*, which ``state`` stores 
 
     updates ──mean──▶ shift ──optimizer, slots──▶ step ──▶ base + step
 
-A step is computed in float64 from the slots as they were stored, and the new model from the new
-slots before these are rounded. The elements of a slot are float32, those of F64 tensors float64;
-a complex number is treated as its two parts. Integers and booleans have no gradient: the new model
-has their weighted mean.
+The shift is computed in float64, as the mean is, since the new model may lie close to the old one.
+The slots and the step are in the dtype in which the slots are stored, and the slots are updated in
+place: float32, and float64 for F64 tensors. A complex number is treated as its two parts. Integers
+and booleans have no gradient: the new model has their weighted mean.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from streamlink.rounds.aggregate.aggregator import Aggregation
 from streamlink.rounds.aggregate.compensated import ARRAYS, CompensatedMean
 from streamlink.rounds.aggregate.mean import WeightedMean
 from streamlink.rounds.aggregate.named import NamedSettings
-from streamlink.rounds.aggregate.rounding import add_shift, round_into
+from streamlink.rounds.aggregate.rounding import add_shift, default_nans, round_into
 from streamlink.rounds.aggregate.validate import check_arrays, check_state, known_dtype
 
 __all__ = ["FedAdam", "FedAvgM"]
@@ -36,11 +37,10 @@ __all__ = ["FedAdam", "FedAvgM"]
 _Array = npt.NDArray[Any]
 _Floats = npt.NDArray[np.float64]
 
-# The five arrays that most dtypes use take 640 KiB, and stay in a cache of 1 MiB. Smaller blocks
-# took longer: with so many short steps, the calls of NumPy count.
-_BLOCK = 16 * 1024  # elements
-_SLOTS = 2  # most of one optimizer
-_ROWS = ARRAYS + _SLOTS + 1  # and the base
+# Smaller blocks would stay in a smaller cache. But each call of NumPy releases the lock of the
+# interpreter and has to wait for it again: in a server, fewer and longer calls are faster.
+_BLOCK = 64 * 1024  # elements
+_BLOCK_F64 = _BLOCK * 4 // (ARRAYS + 1)  # sums in twice the precision need more arrays
 
 
 class _Optimizer(NamedSettings):
@@ -49,6 +49,9 @@ class _Optimizer(NamedSettings):
     eta: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """The server's learning rate (ratio)."""
 
+    is_wide: ClassVar[bool] = False
+    """Whether a step is computed in float64 also where the slots are float32."""
+
     @property
     def slots(self) -> Mapping[str, float]:
         """The state: its names, and what it begins with. First the momentum, a factor of steps."""
@@ -56,7 +59,7 @@ class _Optimizer(NamedSettings):
 
     def scratch_bytes(self, clients: int) -> int:
         """Return the memory of one aggregation (bytes)."""
-        return _ROWS * _BLOCK * 8 + _BLOCK + WeightedMean([1.0]).scratch_bytes
+        return 4 * _BLOCK * 8 + _BLOCK + WeightedMean([1.0]).scratch_bytes
 
     def begin(self, weights: Sequence[float], kinds: Sequence[UpdateKind]) -> Aggregation:
         """Return the aggregation of one round.
@@ -66,8 +69,11 @@ class _Optimizer(NamedSettings):
         """
         return _Step(self, weights, kinds)
 
-    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
-        """Replace ``shift`` by the step, and update the slots in place; ``spare`` is scratch."""
+    def step(self, shift: _Array, slots: Sequence[_Array], spare: _Array) -> None:
+        """Replace ``shift`` by the step, and update the slots in place; ``spare`` is scratch.
+
+        All have one dtype: float32 or float64.
+        """
         raise NotImplementedError
 
 
@@ -76,10 +82,11 @@ class FedAvgM(_Optimizer):
 
     Hsu, Qi and Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated
     Visual Classification" (2019). ``m`` begins with 0. With ``beta`` 0 and ``eta`` 1 it is the
-    weighted mean.
+    weighted mean, to the last bit; a shift in float32 would not be.
     """
 
     name = "fedavgm"
+    is_wide = True
 
     beta: float = Field(default=0.9, ge=0, lt=1)
     """The share of the earlier rounds' momentum that is kept (ratio)."""
@@ -89,7 +96,7 @@ class FedAvgM(_Optimizer):
         """The momentum."""
         return {"momentum": 0.0}
 
-    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
+    def step(self, shift: _Array, slots: Sequence[_Array], spare: _Array) -> None:
         """Set ``shift`` to ``eta * m``."""
         (momentum,) = slots
         np.multiply(momentum, self.beta, out=momentum)
@@ -125,7 +132,7 @@ class FedAdam(_Optimizer):
         """The momentum and the second moment."""
         return {"momentum": 0.0, "second_moment": self.tau**2}
 
-    def step(self, shift: _Floats, slots: Sequence[_Floats], spare: _Floats) -> None:
+    def step(self, shift: _Array, slots: Sequence[_Array], spare: _Array) -> None:
         """Set ``shift`` to ``eta * m / (sqrt(v) + tau)``."""
         momentum, second = slots
         np.multiply(momentum, self.beta1, out=momentum)
@@ -157,7 +164,12 @@ class _Step:
             [kinds[number] == UpdateKind.DIFFERENCES for number in self._counted],
             is_shift=True,
         )
-        self._scratch = np.empty((_ROWS, _BLOCK), np.float64)
+        total = math.fsum(weights)
+        self._shares = [
+            (number, weights[number] / total, kinds[number] == UpdateKind.DIFFERENCES)
+            for number in self._counted
+        ]
+        self._scratch = np.empty(4 * _BLOCK, np.float64)
         self._mask = np.empty(_BLOCK, np.bool_)
 
     def needs_base(self, dtype: str | np.dtype[Any]) -> bool:
@@ -186,38 +198,98 @@ class _Step:
         if elements.kind == "c":  # two numbers that know nothing of each other
             inputs, state = _parts(inputs), _parts(state)
             out, base = out.view(np.float32), base.view(np.float32)
+        size = _BLOCK_F64 if elements == np.float64 else _BLOCK
         is_finite = True
         with np.errstate(all="ignore"):
-            for start in range(0, out.size, _BLOCK):
-                block = slice(start, start + _BLOCK)
+            for start in range(0, out.size, size):
+                block = slice(start, start + size)
                 rows = [values[block] for values in inputs]
                 slots = [values[block] for values in state]
                 is_finite &= self._combine(rows, out[block], base[block], slots)
         return is_finite
 
     def _combine(
-        self, inputs: Sequence[_Array], out: _Array, base: _Array, state: Sequence[_Array]
+        self, inputs: Sequence[_Array], out: _Array, base: _Array, slots: Sequence[_Array]
     ) -> bool:
-        arrays, mask = self._scratch[:, : out.size], self._mask[: out.size]
-        before, slots, work = arrays[0], arrays[1 : 1 + self._slots], arrays[1 + _SLOTS :]
-        np.copyto(before, base, casting="unsafe")
-        for slot, values in zip(slots, state, strict=True):
-            np.copyto(slot, values)
         if out.dtype == np.float64:
-            counted = [inputs[number] for number in self._counted]
-            shift = self._compensated.combine(counted, base, work)
-            spare = work[0]
+            is_finite = self._combine_f64(inputs, out, base, slots)
+        elif self._optimizer.is_wide:
+            is_finite = self._combine_wide(inputs, out, base, slots)
         else:
-            shift, spare = work[0], work[1]
-            self._mean.shift(inputs, before, shift, spare)
-        self._optimizer.step(shift, list(slots), spare)
-        add_shift(shift, before, mask)
-        is_finite = round_into(before, spare, mask, out)
-        for slot, values in zip(slots, state, strict=True):
+            is_finite = self._combine_narrow(inputs, out, base, slots)
+        if not is_finite:
             # No slot has NaN where every step is finite: each is a factor of the step, or divides
             # it. At most it has an infinity that makes the step 0, and no update is to blame.
-            round_into(slot, spare, mask, values, is_known_finite=is_finite)
+            for slot in slots:
+                default_nans(slot, self._mask[: slot.size])
         return is_finite
+
+    def _combine_f64(
+        self, inputs: Sequence[_Array], out: _Array, base: _Array, slots: Sequence[_Array]
+    ) -> bool:
+        arrays, mask = self._rows(ARRAYS + 1, out.size)
+        before, work = arrays[0], arrays[1:]
+        np.copyto(before, base)
+        counted = [inputs[number] for number in self._counted]
+        shift = self._compensated.combine(counted, base, work)
+        spare = work[0]
+        self._optimizer.step(shift, slots, spare)
+        add_shift(shift, before, mask)
+        return round_into(before, spare, mask, out)
+
+    def _combine_wide(
+        self, inputs: Sequence[_Array], out: _Array, base: _Array, slots: Sequence[_Array]
+    ) -> bool:
+        (before, shift, spare, *wide), mask = self._rows(3 + len(slots), out.size)
+        np.copyto(before, base, casting="unsafe")
+        self._mean.shift(inputs, before, shift, spare)
+        for values, slot in zip(wide, slots, strict=True):
+            np.copyto(values, slot)
+        self._optimizer.step(shift, wide, spare)
+        for values, slot in zip(wide, slots, strict=True):
+            np.copyto(slot, values, casting="same_kind")
+        add_shift(shift, before, mask)
+        return round_into(before, spare, mask, out)
+
+    def _combine_narrow(
+        self, inputs: Sequence[_Array], out: _Array, base: _Array, slots: Sequence[_Array]
+    ) -> bool:
+        (before, wide, spare), mask = self._rows(3, out.size)
+        shift, term = (row.view(np.float32)[: out.size] for row in (wide, spare))
+        self._shift(inputs, base, shift, term)
+        self._optimizer.step(shift, slots, term)
+        if out.dtype == np.float32:
+            # The same bits as by way of float64, which has more than twice the digits.
+            np.copyto(out, base)
+            add_shift(shift, out, mask)
+            return default_nans(out, mask)
+        np.copyto(before, base, casting="unsafe")
+        np.copyto(spare, shift)
+        add_shift(spare, before, mask)
+        return round_into(before, wide, mask, out)
+
+    def _shift(self, inputs: Sequence[_Array], base: _Array, shift: _Array, term: _Array) -> None:
+        """Set ``shift`` to the weighted mean of what the updates change, in float32.
+
+        The difference of two elements of float32 or narrower is rounded once, however close they
+        are. So each update's change is as good as if the client had sent it.
+        """
+        change = shift
+        for number, share, is_difference in self._shares:
+            if is_difference:
+                np.copyto(change, inputs[number], casting="unsafe")
+            elif inputs[number].dtype == np.float32:
+                np.subtract(inputs[number], base, out=change)
+            else:
+                np.subtract(inputs[number], base, out=change, dtype=np.float32)
+            np.multiply(change, share, out=change)
+            if change is term:
+                np.add(shift, term, out=shift)
+            change = term
+
+    def _rows(self, count: int, size: int) -> tuple[_Floats, npt.NDArray[np.bool_]]:
+        """Return ``count`` scratch arrays of ``size`` elements, and a mask as long."""
+        return self._scratch[: count * size].reshape(count, size), self._mask[:size]
 
 
 def _parts(arrays: Sequence[_Array]) -> list[_Array]:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["add_shift", "round_into"]
+__all__ = ["add_shift", "default_nans", "round_into"]
 
 _Array = npt.NDArray[Any]
 _Floats = npt.NDArray[np.float64]
@@ -46,13 +46,23 @@ def round_into(
 def _round_to_float32(values: _Floats, mask: _Mask, out: _Array) -> bool:
     # The most frequent dtype. Half of the bytes are looked at: those of the result.
     np.copyto(out, values, casting="unsafe")
-    is_finite = bool(np.isfinite(out, out=mask).all())
+    return default_nans(out, mask)
+
+
+def default_nans(values: _Array, mask: _Mask) -> bool:
+    """Make every NaN of ``values`` the default one; return whether all values are finite.
+
+    Args:
+        values: float32 or float64.
+        mask: scratch memory, as long.
+    """
+    is_finite = bool(np.isfinite(values, out=mask).all())
     if not is_finite:
-        np.copyto(out, np.float32(np.nan), where=np.isnan(out, out=mask))
+        np.copyto(values, np.nan, where=np.isnan(values, out=mask), casting="same_kind")
     return is_finite
 
 
-def add_shift(shift: _Floats, target: _Floats, mask: _Mask) -> None:
+def add_shift(shift: _Array, target: _Array, mask: _Mask) -> None:
     """Add ``shift``, which is overwritten, to ``target``; a shift of zero keeps a zero's sign."""
     np.equal(shift, 0.0, out=mask)
     # Adding -0.0 leaves every number as it is; adding 0.0 would make 0.0 of -0.0.

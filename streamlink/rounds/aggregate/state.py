@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from streamlink.errors import RoundError
-from streamlink.model.interfaces import ModelSink, ModelSource
+from streamlink.model.interfaces import ModelSink
 from streamlink.model.spec import ModelSpec, TensorSpec, dtype_name
 from streamlink.rounds.aggregate.aggregator import Aggregator
 from streamlink.rounds.aggregate.state_step import SLOT_BYTES, StateStep
@@ -29,14 +29,13 @@ from streamlink.rounds.aggregate.validate import state_dtype
 from streamlink.rounds.durable import spool_errors
 from streamlink.stores.files import remove_tree
 from streamlink.stores.preflight import require_writable
-from streamlink.stores.safetensors import SafetensorsStore
+from streamlink.stores.safetensors import SafetensorsSource, SafetensorsStore
 
 __all__ = ["StateKeeper", "check_state_directory", "keeper_of", "state_bytes"]
 
 _UNUSABLE = "the state of the aggregator cannot be stored"
 _STEP = re.compile(r"step-\d+-\w+")
 _ONE_SHARD = 1 << 62  # bytes
-_CACHED_BLOCKS = 2  # read once, from front to back
 
 
 def state_bytes(aggregator: Aggregator) -> int:
@@ -137,7 +136,7 @@ class StateKeeper:
         """Note that the model of the round is committed: from now on the next step counts."""
         self.steps += 1
 
-    def _sources(self) -> list[ModelSource]:
+    def _sources(self) -> list[SafetensorsSource]:
         """Return the step that counts, one source for each slot."""
         with ExitStack() as opened:
             sources = [
@@ -147,7 +146,7 @@ class StateKeeper:
             opened.pop_all()  # they stay open: none of them failed
             return sources
 
-    def _source(self, place: Path) -> ModelSource:
+    def _source(self, place: Path) -> SafetensorsSource:
         if not place.is_dir():
             raise RoundError(
                 f"{place}: the state after round {self.steps} of this run is missing; give the "
@@ -185,6 +184,4 @@ def _spec_of(part: ModelSpec) -> ModelSpec:
 
 def _store_at(place: Path) -> SafetensorsStore:
     # One file, whose data begin with a page: so all whole blocks can go past the page cache.
-    return SafetensorsStore(
-        place, shard_bytes=_ONE_SHARD, cache_blocks=_CACHED_BLOCKS, is_direct=True
-    )
+    return SafetensorsStore(place, shard_bytes=_ONE_SHARD, is_direct=True)

@@ -105,6 +105,21 @@ class SafetensorsSource:
             return self._blocks.read(offset, length)
         return (self._read_plain(offset, length).toreadonly(),) if length else ()
 
+    def read_block(self, block: int, into: memoryview) -> None:
+        """Read one block, as long as ``into``, past the cache: for readers that come once.
+
+        Raises:
+            CorruptStore: it is damaged.
+            SourceChanged: it differs because its file was modified since it was opened.
+            StoreError: the source is closed.
+        """
+        start, stop = block_range(block, self._spec.nbytes)
+        if into.nbytes != stop - start:
+            raise ValueError(f"block {block} has {stop - start} bytes, not {into.nbytes}")
+        self._fill(into, start)
+        if self._hashes is not None:
+            self._verify(block, into)
+
     def block_hash(self, block: int) -> bytes | None:
         """Return a block's stored hash; None: the files have no block hashes."""
         if self._hashes is None:
@@ -308,9 +323,14 @@ class SafetensorsSource:
     def _load(self, block: int) -> memoryview:
         start, stop = block_range(block, self._spec.nbytes)
         data = self._read_plain(start, stop - start)
+        self._verify(block, data)
+        return data
+
+    def _verify(self, block: int, data: memoryview) -> None:
+        start, _ = block_range(block, self._spec.nbytes)
         block_hash = self.block_hash(block)
         assert block_hash is not None
-        shards = [shard for shard, _, _ in self._layout.pieces(start, stop - start)]
+        shards = [shard for shard, _, _ in self._layout.pieces(start, data.nbytes)]
         try:
             # With hashes no ``fstat`` is needed for each read: bytes that were changed do not
             # match.
@@ -321,17 +341,19 @@ class SafetensorsSource:
             for shard in shards:
                 self._require_unchanged(shard, start)
             raise
-        return data
 
     def _read_plain(self, offset: int, length: int) -> memoryview:
+        view = self._pool.take(length)
+        self._fill(view, offset)
+        return view
+
+    def _fill(self, view: memoryview, offset: int) -> None:
         if not self._fds:
             raise StoreError(f"{self._path}: this source is closed")
-        view = self._pool.take(length)
         filled = 0
-        for shard, place, piece in self._layout.pieces(offset, length):
+        for shard, place, piece in self._layout.pieces(offset, view.nbytes):
             self._read_piece(view[filled : filled + piece], shard, place, offset + filled)
             filled += piece
-        return view
 
     def _read_piece(self, view: memoryview, shard: int, place: int, offset: int) -> None:
         file = self._files[shard]
