@@ -53,6 +53,7 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
         import torch
 
         importlib.import_module("streamlink.training.executor")
+        _make_small(experiment)
         # Clients of one machine share its cores.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // experiment.server.num_clients))
     if switches.server and switches.carrier and switches.chunking:
@@ -64,6 +65,15 @@ def run_role(order: Order, report: Callable[..., object]) -> None:
             _train_alone(order, experiment, capture)
         else:
             _take_part(order, experiment, capture)
+
+
+def _make_small(experiment: Experiment) -> None:
+    """Make a tiny language model and drop it: what its library loads for it is part of the base."""
+    from streamlink.training.models import load_model
+
+    model = experiment.server.order.model
+    if model is not None and model.name == "llm" and not model.path:
+        load_model(ModelSettings(name="llm"))
 
 
 def _serve(
@@ -137,7 +147,7 @@ def _run_client(
     executor = TrainingExecutor(settings, code=CodeFolder(experiment.code))
     config = link_config(settings)
     run_client(settings, executor, server=order.address, config=config, cancel=cancel)
-    capture.model_bytes = max(capture.model_bytes, executor.model_bytes)
+    capture.model_bytes = executor.model_bytes
 
 
 def main() -> int:

@@ -1,5 +1,7 @@
 """What is recorded of a process's memory, whatever ends it."""
 
+import resource
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -56,3 +58,40 @@ def test_a_second_run_into_the_same_folder_is_refused_before_it_begins(tmp_path:
     with pytest.raises(ExperimentError, match="name another one"), Capture(order(tmp_path)):
         pytest.fail("it has begun")
     assert recorded(tmp_path) == before
+
+
+def fill(given: Order) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    with Capture(given):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+        held = [bytearray(1000 + at % 100) for at in range(200_000)]
+        del held
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("memray") is None, reason="needs streamlink-fl[memray]")
+def test_a_disk_that_fills_with_a_profile_is_named_and_the_record_stays(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # As a disk without room, for memray: neither for its records nor for the file it makes of them.
+    try:
+        with pytest.raises(ExperimentError, match=r"is damaged .* are free there: free some"):
+            fill(order(tmp_path, profiled=True))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    seen = read_record(record_path(tmp_path, "client_1_optimized"))
+    assert seen.error is not None
+    assert "memory_profile.bin is damaged" in seen.error
+    assert seen.over_base_bytes > 100 * MiB
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("memray") is None, reason="needs streamlink-fl[memray]")
+def test_memray_sees_what_the_block_allocates(tmp_path: Path) -> None:
+    from memray import FileReader
+
+    with Capture(order(tmp_path, profiled=True)):
+        held = np.ones(64 * MiB, np.uint8)
+        del held
+    path = tmp_path / "profiles" / "client_1_optimized_memory_profile.bin"
+    assert 64 * MiB <= FileReader(path).metadata.peak_memory < 80 * MiB
