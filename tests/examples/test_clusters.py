@@ -18,7 +18,7 @@ from tests.support.ports import KeptPort
 
 FOLDER = REPOSITORY / "examples" / "clusters"
 SCRIPTS = ["memory.pbs", "memory.slurm"]
-SECONDS = 280
+SECONDS = 900
 SHELLCHECK = shutil.which("shellcheck") or shutil.which(
     "shellcheck", path=str(Path(sys.prefix) / "bin")
 )
