@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from streamlink.profiling.page import Links, Notes, Page, Picture, Table
 from streamlink.profiling.pictures import Bars, Lines, Point, draw_bars, draw_lines, draw_points
 
@@ -38,6 +40,7 @@ def test_only_the_columns_of_words_are_aligned_as_such() -> None:
     assert "<td class=text>a</td><td>1</td>" in text
 
 
+@pytest.mark.slow
 def test_lines_are_drawn_in_rows_of_panels(tmp_path: Path) -> None:
     panel = Lines("peak", "size", "MB", {"a": [(1.0, 2.0), (4.0, 3.0)]}, True, {1.0: "1", 4.0: "4"})
     one, three = tmp_path / "one.png", tmp_path / "three.png"

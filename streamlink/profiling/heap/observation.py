@@ -39,7 +39,7 @@ class Subject:
     @property
     def label(self) -> str:
         """What a reader calls it."""
-        return self.name if self.carrier != "mpi" else f"{self.name} ({self.role})"
+        return f"{self.name} ({self.role})" if self.name.startswith("rank") else self.name
 
     @property
     def order(self) -> tuple[str, bool, int, str]:
