@@ -23,13 +23,14 @@ from benchmarks.stats import environment
 
 __all__ = ["main", "verdicts"]
 
-MANY = 16
+MANY = [1, 16]
 CHUNKS = 4
 """Chunks that APPFL makes of the model: it is as shipped, but a model of 1 GB would be none."""
 
 
 def main(
     size_mib: Annotated[int, typer.Option(min=4, help="Of the model (MiB).")] = 256,
+    tensors: Annotated[list[int], typer.Option(min=1, help="Into how many; repeatable.")] = MANY,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each.")] = 1,
     memray: Annotated[bool, typer.Option("--memray", help="Profile; no times.")] = False,
     json_file: Annotated[
@@ -40,17 +41,17 @@ def main(
     interpreter = python()
     figures: dict[str, dict[str, list[Run]]] = {}
     missed = 0
-    for tensors in (1, MANY):
+    for count in tensors:
         nbytes = size_mib << 20
-        job = Job(nbytes, tensors, nbytes // CHUNKS, memray)
+        job = Job(nbytes, count, nbytes // CHUNKS, memray)
         ways = {way: partial(run_appfl, way, job, interpreter) for way in APPFL}
         ways |= {version: partial(run_ours, version, job) for version in OURS}
         runs: dict[str, list[Run]] = {way: [] for way in ways}
         for _ in range(repeats):
             for way, run in ways.items():
                 runs[way].append(run())
-        figures[f"{tensors} tensors"] = runs
-        Console().print(_table(tensors, runs, memray=memray))
+        figures[f"{count} tensors"] = runs
+        Console().print(_table(count, runs, memray=memray))
         for text, is_met in verdicts(runs, memray=memray):
             typer.echo(f"{'met    ' if is_met else 'NOT MET'} {text}")
             missed += not is_met
