@@ -67,5 +67,6 @@ def test_a_discarded_message_keeps_no_piece() -> None:
 
 
 def test_each_step_of_a_message_costs_a_copy() -> None:
+    # What is serialised, the request, the buffer it is encoded into, and the copy made of that.
     source = ArrayModel({"a": np.zeros(4 * MiB, np.uint8)})
-    assert 3 * 4 * MiB <= peak_bytes(lambda: SentMessage(source)) < 4 * 4 * MiB
+    assert 4 * 4 * MiB <= peak_bytes(lambda: SentMessage(source)) < 5 * 4 * MiB
