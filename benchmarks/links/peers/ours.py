@@ -1,0 +1,41 @@
+"""streamlink as it comes: ``send`` and ``receive`` with default settings, array to array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.links.ends import End
+from benchmarks.links.peers import Peer
+
+PEER = Peer({"": "streamlink"}, order=10, has_data_port=True, module=__name__)
+
+
+def receive(end: End) -> None:
+    """Serve one transfer into the arrays."""
+    import streamlink
+
+    streamlink.tune_allocator()
+    end.base()
+    model = end.target()
+    streamlink.receive(model, end.address, config=_config(end), on_listening=end.listening)
+    end.finished(model)
+
+
+def send(end: End) -> None:
+    """Send the arrays; connecting is inside the time, for ``send`` does both."""
+    import streamlink
+
+    streamlink.tune_allocator()
+    end.base()
+    model = end.source()
+    end.wait_for_go()
+    streamlink.send(model, end.address, config=_config(end))
+    end.finished(model)
+
+
+def _config(end: End) -> Any:
+    import streamlink
+
+    # The peers send plain text, too; on the loopback that is streamlink's default.
+    is_here = end.host.startswith("127.")
+    return streamlink.LinkConfig(security=streamlink.SecurityConfig(insecure=not is_here))
