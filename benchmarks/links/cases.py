@@ -10,7 +10,7 @@ from benchmarks.integrations.cases import kind_of
 from benchmarks.links.lines import Line
 from benchmarks.links.payload import Payload
 
-__all__ = ["Accuracy", "Case", "Moment", "Run", "Side"]
+__all__ = ["MIB", "Accuracy", "Case", "Moment", "Run", "Side"]
 
 MIB = 1 << 20
 

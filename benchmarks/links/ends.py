@@ -70,7 +70,8 @@ class End:
 
         Args:
             model: the arrays, by the names of the payload.
-            facts: what else is to be kept with the result; JSON.
+            facts: what else is to be kept with the result; JSON. ``connecting_seconds`` are taken
+                off the time and added to that of the start.
         """
         self._port.tell("finished", at=time.monotonic(), peak_rss_bytes=peak_rss_bytes(), **facts)
         self._port.wait_for("verify")

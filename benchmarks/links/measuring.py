@@ -122,7 +122,9 @@ class _Running:
                 role: end.expect("finished", timeout_seconds=limit) for role, end in ends.items()
             }
         used = {role: after - cpu[role] for role, after in _cpu(ends).items()}
-        self.run.seconds = max(each["at"] for each in ended.values()) - started_at
+        connecting = max(each.get("connecting_seconds", 0.0) for each in ended.values())
+        self.run.startup_seconds += connecting
+        self.run.seconds = max(each["at"] for each in ended.values()) - started_at - connecting
         self.run.wire_bytes = _between(before, place.passed())
         for role, end in ends.items():
             base = end.base_rss_bytes
@@ -131,7 +133,7 @@ class _Running:
                 peak = max(peak, ended[role]["peak_rss_bytes"])
             moments = looks.moments(role, started_at, base)
             self.run.sides[role] = Side(base, peak - base, used[role], moments)
-        known = {"at", "peak_rss_bytes"}
+        known = {"at", "peak_rss_bytes", "connecting_seconds"}
         self.run.facts = {
             role: more for role, each in ended.items() if (more := _without(each, known))
         }
