@@ -77,9 +77,19 @@ class End:
 
     def finished_later(self, model: Callable[[], Mapping[str, Any]], **facts: Any) -> None:
         """Stop this end's clock, as ``finished`` does, where the arrays have to be read first."""
-        self._port.tell("finished", at=time.monotonic(), peak_rss_bytes=peak_rss_bytes(), **facts)
+        self.finished_elsewhere(time.monotonic(), lambda: digest(model()), **facts)
+
+    def finished_elsewhere(self, at: float, digest: Callable[[], str], **facts: Any) -> None:
+        """Say that this end was finished at ``at``, where another process has the arrays.
+
+        Args:
+            at: by ``time.monotonic``; 0 where nobody at this end learns of it.
+            digest: returns that of the model, once the clock is over.
+            facts: as of ``finished``.
+        """
+        self._port.tell("finished", at=at, peak_rss_bytes=peak_rss_bytes(), **facts)
         self._port.wait_for("verify")
-        self._port.tell("verified", digest=digest(model()))
+        self._port.tell("verified", digest=digest())
         self._port.wait_for("end")
 
     def source(self) -> Arrays:

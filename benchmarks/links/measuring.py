@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
+import uuid
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.integrations.environments import BrokenEnvironment, NoEnvironment, build
+from benchmarks.integrations.sides import processes_of
 from benchmarks.links import trees
 from benchmarks.links.cases import Accuracy, Case, Run, Side
 from benchmarks.links.lines import Passed
@@ -79,12 +83,15 @@ class _Running:
     peer: Peer
     variant: str
     python: Path
+    name: str = field(default_factory=lambda: f"links-{uuid.uuid4()}")
+    """By which all processes of the run are known; see ``sides.processes_of``."""
 
     def go(self) -> None:
         """Run it; what is seen goes into ``run``."""
         began_at = time.monotonic()
         dials = "receive" if self.peer.listens == "send" else "send"
         with ExitStack() as stack:
+            stack.callback(_end_all, self.name)
             place = stack.enter_context(opened(self.run.case.line))
             with place.far():
                 far = self._worker(self.peer.listens, place.host, 0)
@@ -108,8 +115,7 @@ class _Running:
             facts,
             name=f"{self.run.case.peer}, {role}",
             python=self.python,
-            # The commands of its environment go first.
-            env={"PYTHONPATH": str(REPOSITORY)},
+            env={"PYTHONPATH": str(REPOSITORY), "STREAMLINK_CASE": self.name},
         )
 
     def _transfer(self, place: Place, ends: Mapping[str, Worker], near: Worker) -> None:
@@ -147,6 +153,13 @@ class _Running:
             end.tell("end")
         if len(set(digests.values())) != 1:
             raise WorkerFailed(f"{self.run.case}: the far end has another model: {digests}")
+
+
+def _end_all(name: str) -> None:
+    """End what a framework has started and not ended."""
+    for pid in processes_of(name):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _cpu(ends: Mapping[str, Worker]) -> dict[str, float]:
