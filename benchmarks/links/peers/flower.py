@@ -7,7 +7,6 @@ seconds, as Flower's own ``send_and_receive`` does; that is part of the time.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from benchmarks.links.ends import End
 from benchmarks.links.handing import Hand
 from benchmarks.links.payload import digest
 from benchmarks.links.peers import NUMPY, Peer
+from benchmarks.links.ports import free_port, wait_for_port
 
 PEER = Peer(
     {"": "Flower, message"},
@@ -24,7 +24,7 @@ PEER = Peer(
         ("flwr==1.41.0", NUMPY, "grpcio==1.80.0", "protobuf==6.33.1"), has_ours=False
     ),
     order=70,
-    caveat="the reply is looked for every few seconds",
+    caveat="the reply is looked for every few seconds; on loopback its own local hops are counted, too",
     module=__name__,
 )
 
@@ -35,7 +35,7 @@ START_SECONDS = 280.0
 def receive(end: End) -> None:
     """Run a SuperLink and, in it, a ServerApp."""
     hand = Hand(end.folder, end.payload)
-    number = _free_port(end.host)
+    number = free_port(end.host)
     home = end.folder / "home"
     home.mkdir()
     where = f'address = "{end.host}:{number}"\ninsecure = true\n'
@@ -43,7 +43,7 @@ def receive(end: End) -> None:
     install = "--disable-runtime-dependency-installation"
     words = ["--insecure", "--host", end.host, "--port", str(number), install]
     _start(hand, "flower-superlink", *words)
-    _wait_for_port(end.host, number)
+    wait_for_port(end.host, number, START_SECONDS)
     end.listening(number)
     _start(hand, "flwr", "run", str(APP), "c", "--stream")
     hand.wait_for("idle", START_SECONDS)
@@ -59,7 +59,7 @@ def send(end: End) -> None:
     """Run a SuperNode, whose ClientApp has the model."""
     hand = Hand(end.folder, end.payload)
     (end.folder / "home").mkdir()
-    where = ["--superlink", end.address, "--port", str(_free_port("127.0.0.1"))]
+    where = ["--superlink", end.address, "--port", str(free_port("127.0.0.1"))]
     _start(hand, "flower-supernode", "--insecure", *where)
     hand.wait_for("idle", START_SECONDS)
     end.base()
@@ -83,21 +83,3 @@ def _start(hand: Hand, program: str, *words: str) -> None:
     }
     command = [str(binaries / program), *words]
     subprocess.Popen(command, env={**os.environ, **variables, **hand.variables()})
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for_port(host: str, number: int) -> None:
-    import time
-
-    give_up_at = time.monotonic() + START_SECONDS
-    while time.monotonic() < give_up_at:
-        with socket.socket() as probe:
-            if probe.connect_ex((host, number)) == 0:
-                return
-        time.sleep(0.1)
-    raise ConnectionError(f"nobody listens on port {number}")

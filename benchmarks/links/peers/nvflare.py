@@ -8,7 +8,6 @@ the arrays. The future of the byte stream's sender is done before the receiver h
 
 from __future__ import annotations
 
-import socket
 import threading
 from typing import Any
 
@@ -16,6 +15,7 @@ from benchmarks.integrations.environments import Environment
 from benchmarks.links.ends import End
 from benchmarks.links.payload import Arrays
 from benchmarks.links.peers import NUMPY, Peer
+from benchmarks.links.ports import free_port
 
 PEER = Peer(
     {
@@ -44,7 +44,7 @@ def receive(end: End) -> None:
 
     _register()
     end.base()
-    number = _free_port(end.host)
+    number = free_port(end.host)
     cell = Cell(LISTENING, _url(end, number), False, {})
     taking = _Downloading(cell) if end.variant == "download" else _Reading(end.target())
     taking.register(cell)
@@ -205,9 +205,3 @@ def _register() -> None:
 def _url(end: End, number: int) -> str:
     scheme = "tcp" if end.variant == "stream-tcp" else "grpc"
     return f"{scheme}://{end.host}:{number}"
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ import numpy as np
 from benchmarks.links.ends import End
 from benchmarks.links.payload import Arrays
 from benchmarks.links.peers import Peer
+from benchmarks.links.ports import free_port, wait_for_port
 
 
 def _missing() -> str:
@@ -52,11 +51,11 @@ def receive(end: End) -> None:
     settings = end.folder / "rsyncd.conf"
     found = SETTINGS.format(folder=end.folder, uid=os.getuid(), gid=os.getgid())
     settings.write_text(found)
-    number = _free_port(end.host)
+    number = free_port(end.host)
     words = ["--daemon", "--no-detach", f"--config={settings}", f"--port={number}"]
     daemon = subprocess.Popen(["rsync", *words, f"--address={end.host}"])
     try:
-        _wait_for_daemon(daemon, end.host, number)
+        wait_for_port(end.host, number, START_SECONDS, lambda: daemon.poll() is None)
         end.listening(number)
         status = (end.folder / "ended").read_text().strip()
         if status != "0":
@@ -83,21 +82,3 @@ def send(end: End) -> None:
 
 def _read(end: End, folder: Path) -> Arrays:
     return {name: np.fromfile(folder / name, np.float32) for name in end.payload.names()}
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_for_daemon(daemon: subprocess.Popen[bytes], host: str, number: int) -> None:
-    give_up_at = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            socket.create_connection((host, number), timeout=START_SECONDS).close()
-            return
-        except ConnectionRefusedError:
-            if daemon.poll() is not None or time.monotonic() > give_up_at:
-                raise ConnectionError("rsync's daemon does not listen") from None
-            time.sleep(0.02)
