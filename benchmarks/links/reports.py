@@ -19,6 +19,12 @@ from benchmarks.tables import print_table
 __all__ = ["Files", "summary_of", "text_of", "write"]
 
 
+TITLES = {
+    "links": "streamlink over lines",
+    "peers": "Model transfers beside their peers",
+}
+
+
 @dataclass(frozen=True)
 class Files:
     """The files of one plan in one folder: the raw results, and what is made of them."""
@@ -51,6 +57,10 @@ def write(files: Files, runs: Sequence[Run]) -> None:
     """Write everything that is made of raw results; each file appears whole or not at all."""
     _replace(files.summary, json.dumps(summary_of(runs), indent=1) + "\n")
     _replace(files.table, text_of(runs))
+    # The pictures need matplotlib, which a run does not.
+    from benchmarks.links.page import html_of
+
+    _replace(files.page, html_of(TITLES[files.name], runs))
 
 
 def text_of(runs: Sequence[Run]) -> str:
