@@ -114,5 +114,3 @@ def _send_for(connection: socket.socket, payload: bytes, seconds: float) -> None
         except TimeoutError:
             continue
     connection.settimeout(None)
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.links.cases import Run
@@ -25,9 +26,12 @@ def read(path: Path) -> list[Run]:
     """Return every run of a file; none where there is no file."""
     if not path.exists():
         return []
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    # A line that was cut off by a crash is run again.
-    return [Run.from_json(json.loads(line)) for line in lines if line.endswith("\n")]
+    found: list[Run] = []
+    for line in path.read_text("utf-8").splitlines():
+        # A line that was cut off by a crash is run again.
+        with suppress(json.JSONDecodeError):
+            found.append(Run.from_json(json.loads(line)))
+    return found
 
 
 def append(path: Path, run: Run) -> None:

@@ -11,7 +11,14 @@ __all__ = ["LOOPBACK", "Kind", "Line", "Passed", "Stalls", "Way", "parse_line"]
 Kind = Literal["loopback", "relay", "emulated"]
 EXAMPLE = "100Mbit,50ms or 200KiB,loss=0.1%,jitter=5ms,stall=1s/10s"
 
-_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kib": 8 * 1024.0, "mib": 8 * 1024.0**2}
+_RATES = {
+    "bit": 1.0,
+    "kbit": 1e3,
+    "mbit": 1e6,
+    "gbit": 1e9,
+    "kib": 8 * 1024.0,
+    "mib": 8 * 1024.0**2,
+}
 _SPANS = {"ms": 1e-3, "s": 1.0}
 
 

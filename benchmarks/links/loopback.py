@@ -32,7 +32,10 @@ class Loopback(Closing):
     def __enter__(self) -> Loopback:
         self._namespace = new_namespace()
         try:
-            with inside(self._namespace), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            with (
+                inside(self._namespace),
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control,
+            ):
                 flags = struct.pack("16sh22x", b"lo", _IFF_UP | _IFF_RUNNING)
                 fcntl.ioctl(control, _SIOCSIFFLAGS, flags)
         except BaseException:

@@ -95,7 +95,7 @@ class _Running:
             place = stack.enter_context(opened(self.run.case.line))
             with place.far():
                 far = self._worker(self.peer.listens, place.host, 0)
-            ends = {self.peer.listens: stack.enter_context(far)}
+            ends: dict[str, Worker] = {self.peer.listens: stack.enter_context(far)}
             number = int(far.expect("listening", timeout_seconds=START_SECONDS)["number"])
             host, reached = place.reach(number, has_data_port=self.peer.has_data_port)
             with place.near():
@@ -108,7 +108,7 @@ class _Running:
 
     def _worker(self, role: str, host: str, number: int) -> Worker:
         payload = self.run.case.payload.as_json()
-        facts = {"module": self.peer.module, "role": role, "payload": payload}
+        facts: dict[str, Any] = {"module": self.peer.module, "role": role, "payload": payload}
         facts |= {"host": host, "number": number, "variant": self.variant}
         return Worker(
             "benchmarks.links.ends:run",

@@ -11,7 +11,7 @@ from benchmarks.links.peers import found
 from benchmarks.links.pictures import memory_pictures, rate_pictures, size_picture
 from benchmarks.links.plans import OURS
 from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, Row, line_rows, rows_of
-from streamlink.profiling.page import Notes, Page, Table
+from streamlink.profiling.page import Notes, Page, Picture, Table
 
 __all__ = ["findings", "html_of"]
 
@@ -36,7 +36,7 @@ def html_of(title: str, runs: Sequence[Run]) -> str:
             *size_picture(rows, folder),
             *memory_pictures(rows, folder),
         ]
-        parts = [
+        parts: list[Table | Picture | Notes] = [
             Table("The lines, as a raw socket found them first", LINE_COLUMNS, line_rows(runs), 2),
             Table("The transfers", COLUMNS, [row.cells() for row in rows], 3),
             *([Notes("What failed", failures)] if (failures := _failures(rows)) else []),

@@ -61,5 +61,5 @@ def digest(model: Mapping[str, Any]) -> str:
     for name in sorted(model):
         array = np.ascontiguousarray(model[name])
         found.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        found.update(memoryview(array).cast("B"))
+        found.update(array.data.cast("B"))
     return found.hexdigest()

@@ -30,7 +30,7 @@ def rate_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
             ("share", "share of a raw socket", lambda row: row.share),
         ):
             path = folder / f"{name}-{number}.png"
-            _draw(path, f"{line}: {unit}", unit, of_line, value)  # type: ignore[arg-type]
+            _draw(path, f"{line}: {unit}", unit, of_line, value)
             found.append(Picture(path, f"{line}: {unit}, medians; a cross is a failure"))
     return found
 

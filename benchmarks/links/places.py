@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 from typing import Any, Protocol, Self
 
 from benchmarks.closing import Closing
@@ -55,7 +56,7 @@ class Place(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *raised: Any) -> None: ...
+    def __exit__(self, *raised: object) -> None: ...
 
 
 def opened(line: Line) -> Place:

@@ -30,7 +30,8 @@ COLUMNS = (
     "start, s",
 )
 LINE_COLUMNS = (
-    "line", "made of", "asked Mbit/s", "found Mbit/s", "asked ms", "found ms", "± ms", "bytes counted",
+    "line", "made of", "asked Mbit/s", "found Mbit/s", "asked ms", "found ms", "± ms",
+    "bytes counted",
 )  # fmt: skip
 
 

@@ -36,9 +36,7 @@ class Looks(Watching):
 
     def moments(self, role: str, started_at: float, base_bytes: int) -> tuple[Moment, ...]:
         """Return what was seen of a side, by the clock of the run."""
-        seen = [
-            Moment(round(at - started_at, 3), rss - base_bytes) for at, rss in self.seen[role]
-        ]
+        seen = [Moment(round(at - started_at, 3), rss - base_bytes) for at, rss in self.seen[role]]
         return thinned(seen)
 
     def _look(self) -> None:

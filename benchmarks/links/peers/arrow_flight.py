@@ -30,7 +30,7 @@ def receive(end: End) -> None:
     arrays = list(model.values())
     has_all = threading.Event()
 
-    class Server(flight.FlightServerBase):  # type: ignore[misc]
+    class Server(flight.FlightServerBase):
         def do_put(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
             for chunk in reader:
                 number, start = PLACE.unpack(chunk.app_metadata.to_pybytes())

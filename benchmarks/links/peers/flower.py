@@ -24,7 +24,7 @@ PEER = Peer(
         ("flwr==1.41.0", NUMPY, "grpcio==1.80.0", "protobuf==6.33.1"), has_ours=False
     ),
     order=70,
-    caveat="the reply is looked for every few seconds; on loopback its own local hops are counted, too",
+    caveat="it looks for the reply every few seconds; on loopback hops inside a site count as well",
     module=__name__,
 )
 

@@ -151,7 +151,7 @@ class _Reading:
     def _read(self, future: Any, stream: Any, resume: bool) -> int:
         try:
             for array in self._model.values():
-                _fill(memoryview(array).cast("B"), stream)
+                _fill(array.data.cast("B"), stream)
         except Exception as error:
             self._error = f"{type(error).__name__}: {error}"
         self._is_done.set()
@@ -171,9 +171,9 @@ def _stream(cell: Any, model: Arrays) -> None:
     from nvflare.fuel.f3.message import Message
     from nvflare.fuel.f3.streaming.stream_types import Stream
 
-    views = [memoryview(array).cast("B") for array in model.values()]
+    views = [array.data.cast("B") for array in model.values()]
 
-    class Arrays_(Stream):  # type: ignore[misc]
+    class Laid(Stream):
         def __init__(self) -> None:
             super().__init__(sum(map(len, views)))
             self._left = list(views)
@@ -187,7 +187,7 @@ def _stream(cell: Any, model: Arrays) -> None:
             self.pos += len(piece)
             return piece
 
-    cell.send_stream(CHANNEL, TOPIC, LISTENING, Message({}, Arrays_())).result()
+    cell.send_stream(CHANNEL, TOPIC, LISTENING, Message({}, Laid())).result()
 
 
 # --- both ---------------------------------------------------------------------------------------
@@ -195,8 +195,6 @@ def _stream(cell: Any, model: Arrays) -> None:
 
 def _register() -> None:
     """Import what both ends need, before the base of memory."""
-    import nvflare.app_common.np.np_downloader
-    import nvflare.fuel.f3.streaming.obj_downloader
     from nvflare.fuel.f3.cellnet.cell import Cell
 
     assert Cell

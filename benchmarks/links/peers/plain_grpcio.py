@@ -32,7 +32,7 @@ def receive(end: End) -> None:
 
     end.base()
     model = end.target()
-    views = [memoryview(array).cast("B") for array in model.values()]
+    views = [array.data.cast("B") for array in model.values()]
     has_all = threading.Event()
 
     def take(messages: Iterator[bytes], _: Any) -> bytes:
@@ -71,6 +71,6 @@ def send(end: End) -> None:
 
 def _messages(model: Arrays) -> Iterator[bytes]:
     for number, array in enumerate(model.values()):
-        view = memoryview(array).cast("B")
+        view = array.data.cast("B")
         for offset in range(0, len(view), MESSAGE_BYTES):
             yield b"".join((HEADER.pack(number, offset), view[offset : offset + MESSAGE_BYTES]))

@@ -22,7 +22,7 @@ def receive(end: End) -> None:
     model = end.target()
     with connection:
         for array in model.values():
-            _fill(connection, memoryview(array).cast("B"))
+            _fill(connection, array.data.cast("B"))
         connection.sendall(DONE)
         end.finished(model)
 
@@ -36,7 +36,7 @@ def send(end: End) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end.wait_for_go()
         for array in model.values():
-            connection.sendall(memoryview(array).cast("B"))
+            connection.sendall(array.data.cast("B"))
         if connection.recv(1) != DONE:
             raise ConnectionError("the receiver ended before it had everything")
         end.finished(model)

@@ -1,0 +1,40 @@
+"""One small run, with real processes and a real line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.links.accuracy import measure_line
+from benchmarks.links.lines import parse_line
+from benchmarks.links.measuring import measure
+from tests.benchmarks.links.cases import case_of
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+MIB = 1 << 20
+
+
+def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:
+    run = measure(case_of("streamlink", "200Mbit,10ms", mib=2, arrays=4))
+    assert not run.error
+    assert run.wire_bytes is not None
+    assert 1.0 <= run.wire_bytes / (2 * MIB) < 1.1
+    assert run.seconds >= run.case.line.seconds(2 * MIB) * 0.8
+    assert set(run.sides) == {"send", "receive"}
+    assert all(side.peak_over_base_bytes >= 2 * MIB for side in run.sides.values())
+
+
+def test_a_peer_that_cannot_be_had_is_reported_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = measure(case_of("rsync, daemon"))
+    assert run.error == "OSError: there is no rsync on this machine"
+
+
+def test_a_line_is_as_slow_and_as_far_as_it_was_asked_to_be() -> None:
+    found = measure_line(parse_line("20Mbit,20ms"), 1.0)
+    assert found.rate == pytest.approx(20e6, rel=0.2)
+    assert found.round_trip >= 0.02
