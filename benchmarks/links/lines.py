@@ -67,7 +67,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line with a name, as tables call it: up is from the end that dials to the one that listens."""
+    """A line with a name, as tables call it; up is from the end that dials to the other one."""
 
     name: str
     up: Way = field(default_factory=Way)

@@ -9,7 +9,7 @@ import struct
 import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmarks.closing import Closing
 from benchmarks.links.lines import Passed
@@ -29,7 +29,7 @@ class Loopback(Closing):
     def __init__(self) -> None:
         self._namespace = -1
 
-    def __enter__(self) -> Loopback:
+    def __enter__(self) -> Self:
         self._namespace = new_namespace()
         try:
             with (

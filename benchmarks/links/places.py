@@ -56,7 +56,12 @@ class Place(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *raised: object) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
 
 def opened(line: Line) -> Place:
