@@ -24,7 +24,7 @@ from benchmarks.links.measuring import measure
 from benchmarks.links.peers import found
 from benchmarks.links.plans import RAW, Plan, What, crossed, plan_of, small_plan
 from benchmarks.links.reports import Files, text_of, write
-from benchmarks.links.series import left_to_do, run_plan, seconds_of, tell
+from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
 from streamlink.config import parse_size
 
 RESULTS = Path(__file__).parents[1] / "results" / "links"
@@ -53,8 +53,7 @@ def main(
         to_do = left_to_do(chosen, known, here)
         for case in dict.fromkeys(to_do):
             print(f"{to_do.count(case)} x {case}")
-        hours = sum(seconds_of(case, known) for case in to_do) / 3600
-        print(f"{len(to_do)} runs, about {hours:.1f} hours")
+        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes")
         return
     if not report:
         try:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -17,9 +19,17 @@ from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan
 from benchmarks.processes import WorkerFailed
 
-__all__ = ["Counting", "left_to_do", "run_plan", "seconds_of", "tell"]
+__all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_left", "tell"]
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
+SLOW_BITS_PER_SECOND = 4e6
+
+
+class Measure(Protocol):
+    """Runs a case once; ``measuring.measure`` is it."""
+
+    def __call__(self, case: Case, accuracy: Accuracy | None) -> Run:
+        """Return what came of it, with what was found of its line."""
 
 
 class Counting(Protocol):
@@ -36,6 +46,8 @@ class Counting(Protocol):
 def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     """Return the runs that are not known yet, in their order: interleaved, line by line.
 
+    On a slow line all peers with all models are one turn: they are run at once, see ``batches``.
+
     A run that failed counts as well: the reason is a result. A case that failed is not run again,
     unless its peer could not be had.
     """
@@ -43,11 +55,35 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     times = Counter(run.case for run in have)
     failed = {run.case for run in have if run.error}
     to_do: list[Case] = []
-    for _, neighbours in groupby(plan.cases, key=lambda case: (case.line, case.payload)):
+    for _, neighbours in groupby(plan.cases, key=_turn):
         cases = list(neighbours)
         for number in range(plan.runs):
             to_do += [each for each in cases if times[each] <= number and each not in failed]
     return to_do
+
+
+def _turn(case: Case) -> object:
+    return case.line if _is_slow(case.line) else (case.line, case.payload)
+
+
+def batches(to_do: Iterable[Case]) -> list[list[Case]]:
+    """Return what is run at once: on a slow line all cases of a turn, else one case.
+
+    Each run has a line of its own, and a slow line leaves the processors idle: it takes minutes
+    whatever runs beside it.
+    """
+    found: list[list[Case]] = []
+    for case in to_do:
+        last = found[-1] if found else []
+        if last and _is_slow(case.line) and last[0].line == case.line and case not in last:
+            last.append(case)
+        else:
+            found.append([case])
+    return found
+
+
+def _is_slow(line: Line) -> bool:
+    return line.rate is not None and line.rate <= SLOW_BITS_PER_SECOND
 
 
 def run_plan(
@@ -56,7 +92,7 @@ def run_plan(
     known: Sequence[Run],
     here: Counting,
     *,
-    measure: Callable[[Case, Accuracy | None], Run],
+    measure: Measure,
     measure_line: Callable[[Line, float], Accuracy],
 ) -> list[Run]:
     """Run what is left of a plan; returns all runs of it, those of before too.
@@ -64,25 +100,46 @@ def run_plan(
     Each line is measured first. A line that cannot be had is reported by the runs on it.
     """
     to_do, results = left_to_do(plan, known, here), list(known)
-    left = sum(seconds_of(case, known) for case in to_do)
+    left = seconds_left(to_do, known)
     total = len(plan.cases) * plan.runs
     tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
     lines: dict[Line, Accuracy | None] = {}
     failed: set[Case] = set()
-    for at, case in enumerate(to_do):
-        left = sum(seconds_of(each, results) for each in to_do[at:] if each not in failed)
-        if case in failed:
-            continue
-        if case.line not in lines:
-            lines[case.line] = _accuracy(case.line, plan.accuracy_seconds, measure_line)
-        tell(f"[{at + 1}/{len(to_do)}, {_clock(left)} left] {case}")
-        run = measure(case, lines[case.line])
-        append(path, run)
-        results.append(run)
-        if run.error:
-            failed.add(case)
-        tell(f"  {summary(run)}")
+    done = 0
+    for batch in batches(to_do):
+        line = batch[0].line
+        if line not in lines:
+            lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
+        for at, case in enumerate(batch):
+            tell(f"[{done + at + 1}/{len(to_do)}, {_clock(left)} left] {case}")
+        chosen = [case for case in batch if case not in failed]
+        for run in _at_once(chosen, partial(measure, accuracy=lines[line])):
+            append(path, run)
+            results.append(run)
+            if run.error:
+                failed.add(run.case)
+            tell(f"  {run.case.peer}: {summary(run)}")
+        done += len(batch)
+        left = seconds_left(to_do[done:], results, failed)
     return results
+
+
+def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Iterator[Run]:
+    """Yield each run when it has ended."""
+    if len(cases) <= 1:
+        yield from map(measure, cases)
+        return
+    with ThreadPoolExecutor(len(cases), thread_name_prefix="run") as pool:
+        for each in as_completed([pool.submit(measure, case) for case in cases]):
+            yield each.result()
+
+
+def seconds_left(
+    to_do: Iterable[Case], known: Sequence[Run], failed: Collection[Case] = ()
+) -> float:
+    """Return about how long the rest takes (seconds)."""
+    rest = batches(case for case in to_do if case not in failed)
+    return sum(max(seconds_of(case, known) for case in batch) for batch in rest)
 
 
 def summary(run: Run) -> str:

@@ -11,7 +11,7 @@ from benchmarks.links.cases import Accuracy, Case, Run
 from benchmarks.links.kept import append, read
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan, What, plan_of, small_plan
-from benchmarks.links.series import left_to_do, run_plan
+from benchmarks.links.series import batches, left_to_do, run_plan
 from tests.benchmarks.links.cases import case_of, run_of
 
 WHERE = run_of().where
@@ -57,6 +57,17 @@ def go(plan: Plan, path: Path, measuring: Measuring) -> list[Run]:
 def test_runs_of_a_line_are_interleaved() -> None:
     plan = Plan((RAW, OURS), runs=2)
     assert left_to_do(plan, [], Here()) == [RAW, OURS, RAW, OURS]
+
+
+def test_on_a_slow_line_all_runs_of_a_turn_are_one_batch(tmp_path: Path) -> None:
+    cases = tuple(case_of(peer, "200KiB", 1, arrays) for arrays in (1, 4) for peer in ("a", "b"))
+    to_do = left_to_do(Plan(cases, runs=2), [], Here())
+    assert batches(to_do) == [list(cases), list(cases)]
+    assert len(go(Plan(cases, runs=2), tmp_path / "raw.jsonl", Measuring())) == 8
+
+
+def test_on_a_fast_line_one_run_has_the_machine() -> None:
+    assert batches([RAW, OURS, RAW]) == [[RAW], [OURS], [RAW]]
 
 
 def test_what_is_known_is_not_run_again() -> None:
