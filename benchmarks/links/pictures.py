@@ -43,7 +43,9 @@ def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
         if not runs:
             continue
         largest = max((run.case.payload for run in runs), key=lambda each: each.size_bytes)
-        panels = [_memory(run) for run in runs if run.case.payload == largest]
+        of_largest = [run for run in runs if run.case.payload == largest]
+        # The most memory first: the panels of a row have the scale of its first one.
+        panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
         path = folder / f"memory-{number}.png"
         draw_lines(path, *panels, columns=3)
         caption = f"{line}, {largest.size_bytes / MIB:g} MiB in {largest.arrays}: memory over base"
@@ -87,6 +89,11 @@ def _draw(path: Path, title: str, unit: str, rows: Sequence[Row], value: object)
     names = [peer.replace(", ", "\n").replace(" ", "\n") for peer in peers]
     width = max(WIDTH / 2, BAR_INCHES * len(peers))
     draw_bars(path, Bars(title, unit, names, series), width=width)
+
+
+def _peak(run: Run) -> int:
+    moments = [each.over_base_bytes for side in run.sides.values() for each in side.moments]
+    return max(moments, default=0)
 
 
 def _memory(run: Run) -> Lines:
