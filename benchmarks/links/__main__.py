@@ -18,7 +18,7 @@ import typer
 from benchmarks.integrations.kept import Checkout
 from benchmarks.links.accuracy import measure_line
 from benchmarks.links.cases import Run
-from benchmarks.links.kept import MEASURED, read
+from benchmarks.links.kept import MEASURED, latest, read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from benchmarks.links.peers import found
@@ -34,7 +34,13 @@ SMALL_RESULTS = Path("results") / "links"
 def main(
     what: Annotated[What, typer.Argument(help="links, peers")] = What.links,
     small: Annotated[bool, typer.Option("--small", help="Every path once, in minutes.")] = False,
-    report: Annotated[bool, typer.Option("--report", help="Run nothing: table and page.")] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report",
+            help="Run nothing: show what is kept, by --since or the last commit of each case.",
+        ),
+    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Run nothing: what is left to do.")] = False,
     peer: Annotated[list[str] | None, typer.Option(help="Only these, and the raw socket.")] = None,
     line: Annotated[list[str] | None, typer.Option(help="Only these: 100Mbit,50ms")] = None,
@@ -55,21 +61,25 @@ def main(
             print(f"{to_do.count(case)} x {case}")
         print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes")
         return
-    if not report:
+    if report:
+        is_part = bool(peer or line or size)
+        kept = latest([run for run in known if not is_part or run.case in chosen.cases])
+        _report(files, [run for run in kept if since is None or here.counts(run)])
+    else:
         try:
             run_plan(chosen, files.raw, known, here, measure=partial(measure, tell=tell),
                      measure_line=measure_line)  # fmt: skip
         except KeyboardInterrupt:
             tell("interrupted; the same command goes on")
             raise typer.Exit(130) from None
-    _report(files, chosen, here)
+        known = read(files.raw)
+        shown = [run for run in known if run.case in chosen.cases and here.counts(run)]
+        if len(shown) < len(known):
+            tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
+        _report(files, shown)
 
 
-def _report(files: Files, plan: Plan, here: Checkout) -> None:
-    known = read(files.raw)
-    shown = [run for run in known if run.case in plan.cases and here.counts(run)]
-    if len(shown) < len(known):
-        tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
+def _report(files: Files, shown: list[Run]) -> None:
     if not shown:
         raise typer.BadParameter(f"{files.raw} has no run of this; run it without --report")
     write(files, shown)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from benchmarks.links.cases import Run
 
-__all__ = ["MEASURED", "append", "read"]
+__all__ = ["MEASURED", "append", "latest", "read"]
 
 SHOWING = ("__main__", "page", "pictures", "plans", "reports", "series", "tables")
 MEASURED = (
@@ -32,6 +33,12 @@ def read(path: Path) -> list[Run]:
         with suppress(json.JSONDecodeError):
             found.append(Run.from_json(json.loads(line)))
     return found
+
+
+def latest(runs: Sequence[Run]) -> list[Run]:
+    """Return of each case the runs of the commit that was measured last."""
+    commits = {run.case: run.commit for run in runs}
+    return [run for run in runs if run.commit == commits[run.case]]
 
 
 def append(path: Path, run: Run) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,42 @@ from tests.benchmarks.links.cases import case_of
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 MIB = 1 << 20
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def links(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.links", *words, "--output", str(folder)]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+
+
+def test_a_small_part_is_run_and_its_page_can_be_made_again(tmp_path: Path) -> None:
+    part = ("links", "--small", "--line", "loopback")
+    first = links(*part, folder=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "4 of 4 runs to do" in first.stderr
+    page = (tmp_path / "links.html").read_bytes()
+    (tmp_path / "links.html").unlink()
+    again = links("links", "--report", folder=tmp_path)
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert len((tmp_path / "links.html").read_bytes()) == len(page)
+    assert "0 of 4 runs to do" in links(*part, folder=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--report",), "has no run of this"),
+        (("--peer", "carrier pigeon"), "plain grpcio"),
+        (("--line", "fast"), "100Mbit,50ms"),
+        (("--size", "many"), "many"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(
+    words: tuple[str, ...], reason: str, tmp_path: Path
+) -> None:
+    done = links("peers", *words, folder=tmp_path)
+    assert done.returncode == 2
+    assert reason in " ".join(done.stderr.replace("│", " ").split())
 
 
 def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:

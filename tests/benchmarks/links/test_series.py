@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.links.cases import Accuracy, Case, Run
-from benchmarks.links.kept import append, read
+from benchmarks.links.kept import append, latest, read
 from benchmarks.links.lines import Line
 from benchmarks.links.plans import Plan, What, plan_of, small_plan
 from benchmarks.links.series import batches, left_to_do, run_plan
@@ -122,6 +122,12 @@ def test_a_run_behind_a_line_that_was_cut_off_is_kept(tmp_path: Path) -> None:
         file.write('{"case": {"peer": "stream')
     append(path, run_of(OURS))
     assert read(path) == [run_of(RAW), run_of(OURS)]
+
+
+def test_a_report_has_the_runs_of_the_last_commit_of_each_case() -> None:
+    old, new = run_of(OURS, commit="abc"), run_of(OURS, commit="def")
+    other = run_of(RAW, commit="abc")
+    assert latest([old, other, new, new]) == [other, new, new]
 
 
 @pytest.mark.parametrize("what", list(What))
