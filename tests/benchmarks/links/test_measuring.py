@@ -64,14 +64,6 @@ def test_streamlink_moves_a_model_over_a_relay_which_counts_it() -> None:
     assert all(side.peak_over_base_bytes >= 2 * MIB for side in run.sides.values())
 
 
-def test_a_peer_that_cannot_be_had_is_reported_with_its_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    run = measure(case_of("rsync, daemon"))
-    assert run.error == "OSError: there is no rsync on this machine"
-
-
 def test_a_line_is_as_slow_and_as_far_as_it_was_asked_to_be() -> None:
     found = measure_line(parse_line("20Mbit,20ms"), 1.0)
     assert found.rate == pytest.approx(20e6, rel=0.2)

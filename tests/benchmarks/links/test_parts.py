@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from benchmarks.links import trees
 from benchmarks.links.accuracy import steady_rate
 from benchmarks.links.cases import Moment, Run
-from benchmarks.links.measuring import limit_seconds
+from benchmarks.links.measuring import limit_seconds, measure
 from benchmarks.links.peers import Peer, found
 from benchmarks.links.watching import thinned
 from tests.benchmarks.links.cases import case_of, run_of
@@ -66,3 +67,11 @@ def test_each_peer_has_both_ends_and_pins_what_it_needs(name: str, peer: Peer) -
 
 def test_the_raw_socket_comes_first() -> None:
     assert list(found())[:2] == ["raw socket", "streamlink"]
+
+
+def test_a_peer_that_cannot_be_had_is_reported_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = measure(case_of("rsync, daemon"))
+    assert run.error == "OSError: there is no rsync on this machine"
