@@ -22,8 +22,9 @@ def members(root: int) -> list[int]:
         pid = unread.pop()
         found.append(pid)
         try:
-            for task in os.scandir(f"/proc/{pid}/task"):
-                unread += map(int, Path(task.path, "children").read_text("ascii").split())
+            for task in os.listdir(f"/proc/{pid}/task"):
+                path = Path(f"/proc/{pid}/task/{task}/children")
+                unread += map(int, path.read_text("ascii").split())
         except OSError:
             continue  # it has ended
     return found
