@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.links.accuracy import measure_line
+from benchmarks.links.kept import read
 from benchmarks.links.lines import parse_line
 from benchmarks.links.measuring import measure
 from tests.benchmarks.links.cases import case_of
@@ -19,9 +21,12 @@ MIB = 1 << 20
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
-def links(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def links(*words: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "benchmarks.links", *words, "--output", str(folder)]
-    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=REPOSITORY, env={**os.environ, **env}, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
 
 
 def test_a_small_part_is_run_and_its_page_can_be_made_again(tmp_path: Path) -> None:
@@ -35,6 +40,18 @@ def test_a_small_part_is_run_and_its_page_can_be_made_again(tmp_path: Path) -> N
     assert (again.returncode, again.stdout) == (0, first.stdout)
     assert len((tmp_path / "links.html").read_bytes()) == len(page)
     assert "0 of 4 runs to do" in links(*part, folder=tmp_path).stderr
+
+
+def test_a_peer_that_cannot_be_had_is_reported_and_the_rest_go_on(tmp_path: Path) -> None:
+    part = ("peers", "--small", "--peer", "rsync, daemon", "--line", "loopback")
+    done = links(*part, folder=tmp_path, PATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "OSError: there is no rsync on this machine" in done.stdout
+    runs = read(tmp_path / "peers.jsonl")
+    assert [(run.case.peer, bool(run.error)) for run in runs] == [
+        ("raw socket", False),
+        ("rsync, daemon", True),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.links import trees
 from benchmarks.links.accuracy import steady_rate
 from benchmarks.links.cases import Moment, Run
-from benchmarks.links.measuring import limit_seconds, measure
+from benchmarks.links.measuring import limit_seconds
 from benchmarks.links.peers import Peer, found
 from benchmarks.links.watching import thinned
 from tests.benchmarks.links.cases import case_of, run_of
@@ -69,9 +69,9 @@ def test_the_raw_socket_comes_first() -> None:
     assert list(found())[:2] == ["raw socket", "streamlink"]
 
 
-def test_a_peer_that_cannot_be_had_is_reported_with_its_reason(
+def test_a_peer_that_this_machine_has_not_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    run = measure(case_of("rsync, daemon"))
-    assert run.error == "OSError: there is no rsync on this machine"
+    peer, _ = found()["rsync, daemon"]
+    assert peer.missing() == "there is no rsync on this machine"
