@@ -106,7 +106,8 @@ def _chosen(
     if unknown := set(only or ()) - set(peers):
         raise typer.BadParameter(f"no peer {sorted(unknown)[0]!r}; there are {', '.join(peers)}")
     named = [name for name in peers if not only or name in only or name == RAW]
-    whole = (small_plan if small else plan_of)(what, named)
+    whole = (small_plan if small else plan_of)(what, peers)
+    whole = replace(whole, cases=tuple(case for case in whole.cases if case.peer in named))
     if lines is None and sizes is None:
         return whole
     try:
