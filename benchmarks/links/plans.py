@@ -71,8 +71,8 @@ def small_plan(what: What, peers: Sequence[str]) -> Plan:
     loads = [("loopback", 8), ("50Mbit,20ms", 4), (lossy, 2), ("400KiB", 0.5)]
     if what is What.links:
         return Plan(tuple(crossed((RAW, OURS), loads, (4, 1))), 1, 0.5)
-    others = [name for name in peers if name not in (RAW, OURS)]
-    cases = [*crossed((RAW, OURS), loads, (4,)), *crossed(others, loads[::3], (4,))]
+    # The frameworks take long to start: they do that at once, on the slow line.
+    cases = [*crossed((RAW, OURS), loads[:3], (4,)), *crossed(peers, loads[3:], (4,))]
     return Plan(tuple(cases), 1, 0.5)
 
 
