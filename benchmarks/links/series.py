@@ -23,6 +23,8 @@ __all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_
 
 START_SECONDS = 8.0  # of a run: processes, imports, the model
 SLOW_BITS_PER_SECOND = 4e6
+UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
+"""Errors of a peer or a line that this machine may have later; see ``measuring.measure``."""
 
 
 class Measure(Protocol):
@@ -51,7 +53,8 @@ def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
     A run that failed counts as well: the reason is a result. A case that failed is not run again,
     unless its peer could not be had.
     """
-    have = [run for run in known if run.where == here.where and here.counts(run)]
+    here_run = [run for run in known if run.where == here.where and here.counts(run)]
+    have = [run for run in here_run if not run.error.startswith(UNAVAILABLE)]
     times = Counter(run.case for run in have)
     failed = {run.case for run in have if run.error}
     to_do: list[Case] = []

@@ -83,6 +83,11 @@ def test_a_case_that_failed_is_not_run_again() -> None:
     assert left_to_do(Plan((OURS,), runs=3), [run_of(OURS, error="no")], Here()) == []
 
 
+def test_a_peer_that_could_not_be_had_is_tried_again() -> None:
+    missing = run_of(OURS, error="OSError: there is no rsync on this machine")
+    assert left_to_do(Plan((OURS,), runs=1), [missing], Here()) == [OURS]
+
+
 def test_a_failure_is_kept_and_the_others_go_on(tmp_path: Path) -> None:
     measuring = Measuring(failing="raw socket")
     results = go(Plan((RAW, OURS), runs=2), tmp_path / "raw.jsonl", measuring)
