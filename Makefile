@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help venv demo test test-all test-integrations test-stress lint types unit format proto fuzz soak cover bench bench-full profile profile-dp clean
+.PHONY: help venv demo test test-all test-integrations test-stress lint types unit format proto fuzz soak cover bench bench-full bench-links bench-peers profile profile-dp clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,12 @@ bench: $(VENV)/.bench ## the benchmarks, as tables
 
 bench-full: $(VENV)/.lean ## the 128 GB job: 64 keys of 2 GB, two clients, three rounds (half an hour)
 	$(BIN)/python examples/hello_numpy_large/run.py $(FULL)
+
+bench-links: $(VENV)/.bench ## streamlink beside a raw socket over slow and long lines, and the page; SMALL=1: minutes
+	$(BIN)/python -m benchmarks.links links $(if $(SMALL),--small)
+
+bench-peers: $(VENV)/.bench ## the same models by gRPC, Flight, rsync, FLARE, Flower and APPFL; SMALL=1: minutes
+	$(BIN)/python -m benchmarks.links peers $(if $(SMALL),--small)
 
 profile: $(VENV)/.heap ## where memory goes: ResNet18, two clients, both versions under memray, and the page
 	$(BIN)/streamlink profile resnet --rounds 2 --output-dir results

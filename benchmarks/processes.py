@@ -19,6 +19,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import psutil
@@ -29,6 +30,7 @@ __all__ = ["Sample", "Sampler", "Usage", "Watching", "Worker", "WorkerFailed"]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STDERR_TAIL_CHARS = 2000
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 # Bounds a hang, and judges nothing: beside many others a process may need minutes to start.
 PATIENCE_SECONDS = 600.0
 
@@ -63,17 +65,28 @@ class Worker(Closing):
         body: ``"module:function"``; the function takes a ``Port`` and ``facts`` as keywords.
         facts: JSON facts for the function.
         name: what error messages call this process.
+        python: the interpreter; of another environment, in which ``body`` finds what it imports.
+        env: variables that are added to those of this process.
     """
 
-    def __init__(self, body: str, facts: Mapping[str, Any], *, name: str) -> None:
+    def __init__(
+        self,
+        body: str,
+        facts: Mapping[str, Any],
+        *,
+        name: str,
+        python: str | Path = sys.executable,
+        env: Mapping[str, str] = NO_VARIABLES,
+    ) -> None:
         self.name = name
         self.base_rss_bytes = 0
         self._unread = b""
         # ``close`` closes both; a worker that nobody closes would leak a process.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", body, json.dumps(dict(facts))],
+            [str(python), "-m", "benchmarks.worker", body, json.dumps(dict(facts))],
             cwd=REPOSITORY,
+            env={**os.environ, **env},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import uv
-
 __all__ = [
     "PINS",
     "BrokenEnvironment",
@@ -68,11 +66,13 @@ class Environment:
         alone: requirements installed without what they need (it is in ``wants``, or a stub).
         stubs: modules that the framework imports and the cases do not use: empty ones, whose
             attributes are empty classes.
+        has_ours: whether what streamlink needs is installed, too, so that it runs in there.
     """
 
     wants: tuple[str, ...]
     alone: tuple[str, ...] = ()
     stubs: tuple[str, ...] = ()
+    has_ours: bool = True
 
     @property
     def framework(self) -> str:
@@ -99,14 +99,23 @@ PINS = {
 }  # fmt: skip
 
 
-def build(framework: str, tell: Callable[[str], object] = lambda _: None) -> Path:
+def build(
+    framework: str,
+    tell: Callable[[str], object] = lambda _: None,
+    wanted: Environment | None = None,
+) -> Path:
     """Return the python of a framework's environment; build it if it is not there.
+
+    Args:
+        framework: its name.
+        tell: called with a sentence where it has to be built, which takes minutes.
+        wanted: what is in the environment; None: as pinned here.
 
     Raises:
         NoEnvironment: no index has the framework.
         BrokenEnvironment: one has it, and uv fails.
     """
-    wanted = PINS[framework]
+    wanted = wanted or PINS[framework]
     folder = _folder() / f"{framework}-{digest_of(wanted)}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     python = folder / "bin" / "python"
@@ -127,7 +136,8 @@ def _folder() -> Path:
 
 def digest_of(wanted: Environment) -> str:
     """Return a short hash of all that is installed in an environment."""
-    facts = [wanted.wants, wanted.alone, wanted.stubs, _our_dependencies(), sys.version_info[:2]]
+    ours = _our_dependencies() if wanted.has_ours else []
+    facts = [wanted.wants, wanted.alone, wanted.stubs, ours, sys.version_info[:2]]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:12]
 
 
@@ -144,7 +154,7 @@ def install(folder: Path, wanted: Environment) -> Path:
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     _require_index(python, wanted.framework)
-    _install(python, *wanted.wants, *_our_dependencies())
+    _install(python, *wanted.wants, *(_our_dependencies() if wanted.has_ours else ()))
     if wanted.alone:
         _install(python, "--no-deps", *wanted.alone)
     [packages] = folder.glob("lib/python*/site-packages")
@@ -164,6 +174,8 @@ def _require_index(python: Path, framework: str) -> None:
 
 
 def _install(python: Path, *words: str) -> None:
+    import uv  # not where this module is read for its pins alone
+
     settings, environment = _pips_settings()
     command = [uv.find_uv_bin(), "pip", "install", "--quiet", "--python", str(python)]
     try:

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.integrations.cases import Outcome, kind_of
 from benchmarks.stats import commit, environment
@@ -46,6 +47,12 @@ def append(path: Path | None, outcome: Outcome) -> None:
         file.write(json.dumps(replace(outcome, marks=[]).as_json()) + "\n")
 
 
+class Committed(Protocol):
+    """A run of which the commit is known."""
+
+    commit: str
+
+
 class Checkout:
     """This checkout and machine, and which runs of before belong to what is measured here.
 
@@ -53,18 +60,19 @@ class Checkout:
 
     Args:
         since: of commits from this one on all runs count, whatever has changed since.
+        measured: what a run depends on, as git's paths.
 
     Attributes:
         head: the commit at the start.
         where: the kind of this machine.
     """
 
-    def __init__(self, since: str | None = None) -> None:
+    def __init__(self, since: str | None = None, measured: Sequence[str] = MEASURED) -> None:
         self.head, self.where = commit(), kind_of(environment()["machine"])
-        self._since = since
+        self._since, self._measured = since, measured
         self._known = {self.head: True}
 
-    def counts(self, outcome: Outcome) -> bool:
+    def counts(self, outcome: Committed) -> bool:
         """Tell whether a run belongs to what is measured here, on whatever machine it was run."""
         if outcome.commit not in self._known:
             self._known[outcome.commit] = self._is_like(outcome.commit)
@@ -73,19 +81,18 @@ class Checkout:
     def moved(self) -> str:
         """Return why this checkout is no longer what it was; empty: it is, in all that is run."""
         now = commit()
-        if now == self.head or _same(self.head, now):
+        if now == self.head or self._same(self.head, now):
             return ""
         return f"the checkout was {self.head} and is {now} now, which runs something else"
 
     def _is_like(self, other: str) -> bool:
         if self._since and _is_before(self._since, other) and _is_before(other, self.head):
             return True
-        return _same(other, self.head)
+        return self._same(other, self.head)
 
-
-def _same(one: str, other: str) -> bool:
-    """Tell whether two commits run the same; of changes that are in no commit nobody knows."""
-    return _git("diff", "--quiet", one, other, "--", *MEASURED)
+    def _same(self, one: str, other: str) -> bool:
+        """Tell whether two commits run the same; of changes that are in no commit nobody knows."""
+        return _git("diff", "--quiet", one, other, "--", *self._measured)
 
 
 def _is_before(first: str, second: str) -> bool:

@@ -1,0 +1,8 @@
+"""What a model transfer reaches over lines of a given rate, delay and loss, beside its peers.
+
+``lines`` describes a line, ``places`` stands one up and counts its bytes, ``accuracy`` measures the
+line itself with a raw socket. ``payload`` is the model; ``ends`` is what each of the two processes
+of a peer is given, and ``peers/`` has one module for each way to move the model. ``measuring`` runs
+one case, ``series`` all that are left of a plan, and ``kept`` is the file of raw results.
+``tables``, ``pictures`` and ``page`` show what is kept and run nothing.
+"""

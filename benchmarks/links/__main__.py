@@ -1,0 +1,126 @@
+"""``python -m benchmarks.links``: model transfers over lines, beside their peers.
+
+``links`` is streamlink beside a raw socket over many lines and sizes, ``peers`` all peers over
+loopback and four lines. Each run is kept as soon as it is known, so that an interrupted series goes
+on where it was; what is kept counts until what it ran is changed, or ``--since`` a commit. A part
+of all: ``peers --peer streamlink --peer "plain grpcio" --line loopback``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.integrations.kept import Checkout
+from benchmarks.links.accuracy import measure_line
+from benchmarks.links.cases import Run
+from benchmarks.links.kept import MEASURED, latest, read
+from benchmarks.links.lines import parse_line
+from benchmarks.links.measuring import measure
+from benchmarks.links.peers import found
+from benchmarks.links.plans import RAW, Plan, What, crossed, plan_of, small_plan
+from benchmarks.links.reports import Files, text_of, write
+from benchmarks.links.series import left_to_do, run_plan, seconds_left, tell
+from streamlink.config import parse_size
+
+RESULTS = Path(__file__).parents[1] / "results" / "links"
+SMALL_RESULTS = Path("results") / "links"
+
+
+def main(
+    what: Annotated[What, typer.Argument(help="links, peers")] = What.links,
+    small: Annotated[bool, typer.Option("--small", help="Every path once, in minutes.")] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report",
+            help="Run nothing: show what is kept, by --since or the last commit of each case.",
+        ),
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Run nothing: what is left to do.")] = False,
+    peer: Annotated[list[str] | None, typer.Option(help="Only these, and the raw socket.")] = None,
+    line: Annotated[list[str] | None, typer.Option(help="Only these: 100Mbit,50ms")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="Models of these sizes: 256MiB")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each case.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the results.")] = None,
+    since: Annotated[str | None, typer.Option(help="Count all runs from this commit on.")] = None,
+) -> None:
+    """Measure what is left of a plan, and write JSON, table and page of all that is known."""
+    peers = list(found())
+    chosen = _chosen(what, small, peers, peer, line, size)
+    chosen = replace(chosen, runs=runs or chosen.runs)
+    files = Files(output or (SMALL_RESULTS if small else RESULTS), what.value)
+    here, known = Checkout(since, MEASURED), read(files.raw)
+    if plan:
+        to_do = left_to_do(chosen, known, here)
+        for case in dict.fromkeys(to_do):
+            print(f"{to_do.count(case)} x {case}")
+        print(f"{len(to_do)} runs, about {seconds_left(to_do, known) / 60:.0f} minutes")
+        return
+    if report:
+        is_part = bool(peer or line or size)
+        kept = latest([run for run in known if not is_part or run.case in chosen.cases])
+        _report(files, [run for run in kept if since is None or here.counts(run)])
+    else:
+        try:
+            run_plan(chosen, files.raw, known, here, measure=partial(measure, tell=tell),
+                     measure_line=measure_line)  # fmt: skip
+        except KeyboardInterrupt:
+            tell("interrupted; the same command goes on")
+            raise typer.Exit(130) from None
+        known = read(files.raw)
+        shown = [run for run in known if run.case in chosen.cases and here.counts(run)]
+        if len(shown) < len(known):
+            tell(f"{len(known) - len(shown)} runs of something else are kept, too; see --since")
+        _report(files, shown)
+
+
+def _report(files: Files, shown: list[Run]) -> None:
+    if not shown:
+        raise typer.BadParameter(f"{files.raw} has no run of this; run it without --report")
+    write(files, shown)
+    print(text_of(shown))
+    tell(f"written: {files.summary}, {files.table}, {files.page}")
+    if any(_is_bad(run) for run in shown):
+        raise typer.Exit(1)
+
+
+def _is_bad(run: Run) -> bool:
+    """Tell whether a run of ours failed; a peer's failure is a result."""
+    return bool(run.error) and run.case.peer in ("streamlink", RAW)
+
+
+def _chosen(
+    what: What,
+    small: bool,
+    peers: list[str],
+    only: list[str] | None,
+    lines: list[str] | None,
+    sizes: list[str] | None,
+) -> Plan:
+    """Return the plan, or the part of it that was asked for; lines and sizes of one's own too."""
+    if unknown := set(only or ()) - set(peers):
+        raise typer.BadParameter(f"no peer {sorted(unknown)[0]!r}; there are {', '.join(peers)}")
+    named = [name for name in peers if not only or name in only or name == RAW]
+    whole = (small_plan if small else plan_of)(what, peers)
+    whole = replace(whole, cases=tuple(case for case in whole.cases if case.peer in named))
+    if lines is None and sizes is None:
+        return whole
+    try:
+        asked = [parse_line(each) for each in lines or ()]
+        nbytes = [parse_size(each) for each in sizes or ()]
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if lines and sizes:
+        loads = [(each.name, size / (1 << 20)) for each in asked for size in nbytes]
+        return replace(whole, cases=tuple(crossed(named, loads, (64, 1))))
+    cases = [case for case in whole.cases if (not lines or case.line in asked)
+             and (not sizes or case.payload.size_bytes in nbytes)]  # fmt: skip
+    return replace(whole, cases=tuple(cases))
+
+
+typer.run(main)

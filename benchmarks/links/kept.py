@@ -1,0 +1,52 @@
+"""The file of raw results: one run a line, appended when it is known, never rewritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks.links.cases import Run
+
+__all__ = ["MEASURED", "append", "latest", "read"]
+
+SHOWING = ("__main__", "page", "pictures", "plans", "reports", "series", "tables")
+MEASURED = (
+    ":(top)streamlink",
+    ":(top)benchmarks/links",
+    ":(top)benchmarks/longline",
+    *(f":(top)benchmarks/{name}.py" for name in ("lanes", "pipes", "processes", "relay", "worker")),
+    # These choose what is run and show what came of it; a run is the same with others.
+    *(f":(top,exclude)benchmarks/links/{name}.py" for name in SHOWING),
+)
+"""What a run depends on, as git's paths."""
+
+
+def read(path: Path) -> list[Run]:
+    """Return every run of a file; none where there is no file."""
+    if not path.exists():
+        return []
+    found: list[Run] = []
+    for line in path.read_text("utf-8").splitlines():
+        # A line that was cut off by a crash is run again.
+        with suppress(json.JSONDecodeError):
+            found.append(Run.from_json(json.loads(line)))
+    return found
+
+
+def latest(runs: Sequence[Run]) -> list[Run]:
+    """Return of each case the runs of the commit that was measured last."""
+    commits = {run.case: run.commit for run in runs}
+    return [run for run in runs if run.commit == commits[run.case]]
+
+
+def append(path: Path, run: Run) -> None:
+    """Keep a run; on a line of its own, also behind one that was cut off."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(run.as_json()).encode() + b"\n")

@@ -1,0 +1,174 @@
+"""Runs one case: a line, two processes in the peer's environment, and what they used."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.integrations.environments import BrokenEnvironment, NoEnvironment, build
+from benchmarks.integrations.sides import processes_of
+from benchmarks.links import trees
+from benchmarks.links.cases import Accuracy, Case, Run, Side
+from benchmarks.links.lines import Passed
+from benchmarks.links.peers import Peer, found
+from benchmarks.links.places import Place, opened
+from benchmarks.links.watching import Looks
+from benchmarks.processes import REPOSITORY, Worker, WorkerFailed
+from benchmarks.stats import commit, environment
+
+__all__ = ["limit_seconds", "measure", "python_of"]
+
+START_SECONDS = 300.0
+"""For processes to be there, on a busy machine."""
+SLOWEST_BYTES_PER_SECOND = 20e6
+"""A peer may be slower than the line, but not than this."""
+ROLES = ("send", "receive")
+
+
+def limit_seconds(case: Case) -> float:
+    """Return how long a transfer may take: six times what line and machine allow, and a minute."""
+    nbytes = case.payload.size_bytes
+    return 60.0 + 6 * case.line.seconds(nbytes) + nbytes / SLOWEST_BYTES_PER_SECOND
+
+
+def measure(
+    case: Case, accuracy: Accuracy | None = None, tell: Callable[[str], object] = lambda _: None
+) -> Run:
+    """Run a case once. What fails is in the run's ``error``: the others go on."""
+    run = Run(case, accuracy=accuracy, commit=_facts()["commit"], machine=_facts()["machine"])
+    run.at = datetime.now(UTC).isoformat(timespec="seconds")
+    peer, variant = found()[case.peer]
+    try:
+        if missing := peer.missing():
+            raise OSError(missing)
+        _Running(run, peer, variant, python_of(peer, tell)).go()
+    except (OSError, ValueError, WorkerFailed, NoEnvironment, BrokenEnvironment) as error:
+        run.error = f"{type(error).__name__}: {error}"
+    return run
+
+
+def python_of(peer: Peer, tell: Callable[[str], object] = lambda _: None) -> Path:
+    """Return the interpreter of a peer's environment; build that if it is not there.
+
+    Raises:
+        NoEnvironment: no index here has it.
+        BrokenEnvironment: it cannot be built.
+    """
+    if peer.environment is None:
+        return Path(sys.executable)
+    return build(peer.module.rpartition(".")[2], tell, peer.environment)
+
+
+@lru_cache
+def _facts() -> dict[str, Any]:
+    """Return commit and machine; they are those of the start of the series."""
+    return {**environment(), "commit": commit()}
+
+
+@dataclass
+class _Running:
+    """One run while it lasts."""
+
+    run: Run
+    peer: Peer
+    variant: str
+    python: Path
+    name: str = field(default_factory=lambda: f"links-{uuid.uuid4()}")
+    """By which all processes of the run are known; see ``sides.processes_of``."""
+
+    def go(self) -> None:
+        """Run it; what is seen goes into ``run``."""
+        began_at = time.monotonic()
+        dials = "receive" if self.peer.listens == "send" else "send"
+        with ExitStack() as stack:
+            stack.callback(_end_all, self.name)
+            place = stack.enter_context(opened(self.run.case.line))
+            with place.far():
+                far = self._worker(self.peer.listens, place.host, 0)
+            ends: dict[str, Worker] = {self.peer.listens: stack.enter_context(far)}
+            number = int(far.expect("listening", timeout_seconds=START_SECONDS)["number"])
+            host, reached = place.reach(number, has_data_port=self.peer.has_data_port)
+            with place.near():
+                near = self._worker(dials, host, reached)
+            ends[dials] = stack.enter_context(near)
+            near.expect("ready", timeout_seconds=START_SECONDS)
+            self.run.startup_seconds = time.monotonic() - began_at
+            self._transfer(place, ends, near)
+            self.run.line = place.finish()
+
+    def _worker(self, role: str, host: str, number: int) -> Worker:
+        payload = self.run.case.payload.as_json()
+        facts: dict[str, Any] = {"module": self.peer.module, "role": role, "payload": payload}
+        facts |= {"host": host, "number": number, "variant": self.variant}
+        return Worker(
+            "benchmarks.links.ends:run",
+            facts,
+            name=f"{self.run.case.peer}, {role}",
+            python=self.python,
+            env={"PYTHONPATH": str(REPOSITORY), "STREAMLINK_CASE": self.name},
+        )
+
+    def _transfer(self, place: Place, ends: Mapping[str, Worker], near: Worker) -> None:
+        limit = limit_seconds(self.run.case)
+        before, cpu = place.passed(), _cpu(ends)
+        with Looks({role: end.pid for role, end in ends.items()}) as looks:
+            near.tell("go")
+            started_at = near.expect("started")["at"]
+            ended = {
+                role: end.expect("finished", timeout_seconds=limit) for role, end in ends.items()
+            }
+        used = {role: after - cpu[role] for role, after in _cpu(ends).items()}
+        connecting = max(each.get("connecting_seconds", 0.0) for each in ended.values())
+        self.run.startup_seconds += connecting
+        self.run.seconds = max(each["at"] for each in ended.values()) - started_at - connecting
+        self.run.wire_bytes = _between(before, place.passed())
+        for role, end in ends.items():
+            base = end.base_rss_bytes
+            peak = looks.peak(role)
+            if looks.most_processes == 1:  # then the kernel knows, between two looks, too
+                peak = max(peak, ended[role]["peak_rss_bytes"])
+            moments = looks.moments(role, started_at, base)
+            self.run.sides[role] = Side(base, peak - base, used[role], moments)
+        known = {"at", "peak_rss_bytes", "connecting_seconds"}
+        self.run.facts = {
+            role: more for role, each in ended.items() if (more := _without(each, known))
+        }
+        self._verify(ends)
+
+    def _verify(self, ends: Mapping[str, Worker]) -> None:
+        for end in ends.values():
+            end.tell("verify")
+        digests = {role: end.expect("verified")["digest"] for role, end in ends.items()}
+        for end in ends.values():
+            end.tell("end")
+        if len(set(digests.values())) != 1:
+            raise WorkerFailed(f"{self.run.case}: the far end has another model: {digests}")
+
+
+def _end_all(name: str) -> None:
+    """End what a framework has started and not ended."""
+    for pid in processes_of(name):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _cpu(ends: Mapping[str, Worker]) -> dict[str, float]:
+    return {role: trees.cpu_seconds(trees.members(end.pid)) for role, end in ends.items()}
+
+
+def _between(before: Passed | None, after: Passed | None) -> int | None:
+    return None if before is None or after is None else after.both - before.both
+
+
+def _without(facts: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if name not in names}

@@ -1,0 +1,124 @@
+"""The pictures of a page: rates, shares of a raw socket, memory over time, time against size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from benchmarks.links.cases import MIB, Case, Run
+from benchmarks.links.lines import Line
+from benchmarks.links.plans import RAW
+from benchmarks.links.tables import Row
+from streamlink.profiling.page import Picture
+from streamlink.profiling.pictures import Bars, Lines, draw_bars, draw_lines
+
+__all__ = ["memory_pictures", "rate_pictures", "size_picture"]
+
+WIDTH = 11.0
+BAR_INCHES = 1.2
+SIDES = {"send": "sender", "receive": "receiver"}
+
+
+def rate_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Draw for each line how fast each peer was, and its share of a raw socket."""
+    found: list[Picture] = []
+    for number, (line, group) in enumerate(groupby(rows, key=lambda row: row.case.line)):
+        of_line = list(group)
+        for name, unit, value in (
+            ("rate", "MB/s", lambda row: row.rate and row.rate / 1e6),
+            ("share", "share of a raw socket", lambda row: row.share),
+        ):
+            path = folder / f"{name}-{number}.png"
+            _draw(path, f"{line}: {unit}", unit, of_line, value)
+            found.append(Picture(path, f"{line}: {unit}, medians; a cross is a failure"))
+    return found
+
+
+def memory_pictures(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Draw for the largest model of each line the memory of both ends over time, peer by peer."""
+    found: list[Picture] = []
+    for number, (line, group) in enumerate(groupby(rows, key=lambda row: row.case.line)):
+        runs = [row.good[-1] for row in group if row.good]
+        if not runs:
+            continue
+        largest = max((run.case.payload for run in runs), key=lambda each: each.size_bytes)
+        of_largest = [run for run in runs if run.case.payload == largest]
+        # The most memory first: the panels of a row have the scale of its first one.
+        panels = [_memory(run) for run in sorted(of_largest, key=_peak, reverse=True)]
+        path = folder / f"memory-{number}.png"
+        draw_lines(path, *panels, columns=3)
+        caption = f"{line}, {largest.size_bytes / MIB:g} MiB in {largest.arrays}: memory over base"
+        found.append(Picture(path, caption))
+    return found
+
+
+def size_picture(rows: Sequence[Row], folder: Path) -> list[Picture]:
+    """Draw the time against the size of the model, where a line has several; else nothing."""
+    panels: list[Lines] = []
+    for line, group in groupby(rows, key=lambda row: row.case.line):
+        of_line = [row for row in group if row.good]
+        arrays = min((row.case.payload.arrays for row in of_line), default=1)
+        series: dict[str, list[tuple[float, float]]] = {}
+        for row in of_line:
+            if row.case.payload.arrays == arrays:
+                point = (row.case.payload.size_bytes / MIB, _seconds(row))
+                series.setdefault(row.case.peer, []).append(point)
+        if any(len(points) > 1 for points in series.values()):
+            panels += _sized(line, series)
+    if not panels:
+        return []
+    path = folder / "sizes.png"
+    draw_lines(path, *panels, columns=min(2, len(panels)))
+    return [Picture(path, "Time against the size of the model, medians")]
+
+
+def _draw(path: Path, title: str, unit: str, rows: Sequence[Row], value: object) -> None:
+    """Draw bars: a group for each peer, a colour for each shape of the model."""
+    assert callable(value)
+    peers = list(dict.fromkeys(row.case.peer for row in rows))
+    shapes = list(dict.fromkeys(row.case.payload for row in rows))
+    of_case = {row.case: value(row) for row in rows}
+    line = rows[0].case.line
+    series = {
+        f"{shape.size_bytes / MIB:g} MiB in {shape.arrays}": [
+            of_case.get(Case(peer, line, shape)) for peer in peers
+        ]
+        for shape in shapes
+    }
+    names = [peer.replace(", ", "\n").replace(" ", "\n") for peer in peers]
+    width = max(WIDTH / 2, BAR_INCHES * len(peers))
+    draw_bars(path, Bars(title, unit, names, series), width=width)
+
+
+def _peak(run: Run) -> int:
+    moments = [each.over_base_bytes for side in run.sides.values() for each in side.moments]
+    return max(moments, default=0)
+
+
+def _memory(run: Run) -> Lines:
+    series = {
+        SIDES[role]: [(each.at, each.over_base_bytes / MIB) for each in side.moments]
+        for role, side in run.sides.items()
+        if side.moments
+    }
+    return Lines(run.case.peer, "seconds", "MiB over base", series)
+
+
+def _sized(line: Line, series: dict[str, list[tuple[float, float]]]) -> list[Lines]:
+    """Return a panel, or more where there are more peers than colours; the raw socket is in all."""
+    others = [name for name in series if name != RAW]
+    groups = [others[at : at + 5] for at in range(0, len(others), 5)] or [[]]
+    marks = {size: f"{size:g}" for points in series.values() for size, _ in points}
+    return [
+        Lines(
+            str(line), "MiB", "seconds",
+            {name: sorted(series[name]) for name in (RAW, *group) if name in series},
+            has_log_x=True, marks=marks,
+        )
+        for group in groups
+    ]  # fmt: skip
+
+
+def _seconds(row: Row) -> float:
+    return row.case.payload.size_bytes / row.rate if row.rate else 0.0

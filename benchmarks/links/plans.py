@@ -1,0 +1,90 @@
+"""What is measured: which peers move which models over which lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.links.cases import Case
+from benchmarks.links.lines import LOOPBACK, Line, parse_line
+from benchmarks.links.payload import Payload
+
+__all__ = ["OURS", "RAW", "Plan", "What", "crossed", "plan_of", "small_plan"]
+
+MIB = 1 << 20
+RAW, OURS = "raw socket", "streamlink"
+SHAPES = (64, 1)
+
+SLOW = "200KiB"
+PEER_LOADS = (
+    ("loopback", 1024),
+    ("100Mbit,50ms", 256),
+    ("200Mbit,100ms,loss=0.1%", 512),
+    ("1Gbit,200ms", 1024),
+    (SLOW, 24),
+)
+"""Each line with the size of the model (MiB)."""
+LINK_LOADS = (
+    # Each takes half a minute at least, at the rate of the line.
+    *((f"100Mbit{delay}", 384) for delay in ("", ",50ms", ",200ms")),
+    *((f"1Gbit{delay}", 3712) for delay in ("", ",50ms", ",200ms")),
+    (SLOW, 24),
+)
+SIZES = (1, 4, 16, 64, 256, 1024)
+"""Of models over loopback, for the time against the size (MiB)."""
+
+
+class What(StrEnum):
+    """Which plan."""
+
+    links = "links"
+    peers = "peers"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases that are run in turn, ``runs`` times each, and how long each line is measured first."""
+
+    cases: tuple[Case, ...]
+    runs: int = 3
+    accuracy_seconds: float = 10.0
+
+
+def plan_of(what: What, peers: Sequence[str]) -> Plan:
+    """Return what is measured for the record.
+
+    Args:
+        what: which of both plans.
+        peers: all there are, in the tables' order.
+    """
+    if what is What.peers:
+        return Plan(tuple(crossed(peers, PEER_LOADS, SHAPES)))
+    lines = crossed((RAW, OURS), LINK_LOADS, (64,))
+    sizes = crossed((RAW, OURS), [(LOOPBACK.name, size) for size in SIZES], (1,))
+    return Plan((*sizes, *lines))
+
+
+def small_plan(what: What, peers: Sequence[str]) -> Plan:
+    """Return every path of the plan once, in two minutes on a machine that is not busy."""
+    lossy = "20Mbit,20ms,loss=0.1%"
+    loads = [("loopback", 8), ("50Mbit,20ms", 4), (lossy, 2), ("400KiB", 0.5)]
+    if what is What.links:
+        return Plan(tuple(crossed((RAW, OURS), loads, (4, 1))), 1, 0.5)
+    # The frameworks take long to start: they do that at once, on the slow line.
+    cases = [*crossed((RAW, OURS), loads[:3], (4,)), *crossed(peers, loads[3:], (4,))]
+    return Plan(tuple(cases), 1, 0.5)
+
+
+def crossed(
+    peers: Iterable[str], loads: Iterable[tuple[str, float]], shapes: Sequence[int]
+) -> list[Case]:
+    """Return each peer with each line and shape; those of one line and shape are neighbours."""
+    named = list(peers)
+    found: list[Case] = []
+    for text, mebibytes in loads:
+        line: Line = parse_line(text)
+        for arrays in shapes:
+            payload = Payload(int(mebibytes * MIB), arrays)
+            found += [Case(peer, line, payload) for peer in named]
+    return found

@@ -1,0 +1,185 @@
+"""Runs what a plan has left, in turn, and keeps each run as soon as it is known."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Protocol
+
+from benchmarks.links.cases import Accuracy, Case, Run
+from benchmarks.links.kept import append
+from benchmarks.links.lines import Line
+from benchmarks.links.plans import Plan
+from benchmarks.processes import WorkerFailed
+
+__all__ = ["Counting", "Measure", "batches", "left_to_do", "run_plan", "seconds_left", "tell"]
+
+START_SECONDS = 8.0  # of a run: processes, imports, the model
+SLOW_BITS_PER_SECOND = 4e6
+UNAVAILABLE = ("NoEnvironment", "BrokenEnvironment", "OSError")
+"""Errors of a peer or a line that this machine may have later; see ``measuring.measure``."""
+
+
+class Measure(Protocol):
+    """Runs a case once; ``measuring.measure`` is it."""
+
+    def __call__(self, case: Case, accuracy: Accuracy | None) -> Run:
+        """Return what came of it, with what was found of its line."""
+
+
+class Counting(Protocol):
+    """What a series asks of its checkout; ``integrations.kept.Checkout`` is it."""
+
+    @property
+    def where(self) -> str:
+        """The kind of this machine."""
+
+    def counts(self, outcome: Run) -> bool:
+        """Tell whether a run of before ran what would be run now."""
+
+
+def left_to_do(plan: Plan, known: Iterable[Run], here: Counting) -> list[Case]:
+    """Return the runs that are not known yet, in their order: interleaved, line by line.
+
+    On a slow line all peers with all models are one turn: they are run at once, see ``batches``.
+
+    A run that failed counts as well: the reason is a result. A case that failed is not run again,
+    unless its peer could not be had.
+    """
+    here_run = [run for run in known if run.where == here.where and here.counts(run)]
+    have = [run for run in here_run if not run.error.startswith(UNAVAILABLE)]
+    times = Counter(run.case for run in have)
+    failed = {run.case for run in have if run.error}
+    to_do: list[Case] = []
+    for _, neighbours in groupby(plan.cases, key=_turn):
+        cases = list(neighbours)
+        for number in range(plan.runs):
+            to_do += [each for each in cases if times[each] <= number and each not in failed]
+    return to_do
+
+
+def _turn(case: Case) -> object:
+    return case.line if _is_slow(case.line) else (case.line, case.payload)
+
+
+def batches(to_do: Iterable[Case]) -> list[list[Case]]:
+    """Return what is run at once: on a slow line all cases of a turn, else one case.
+
+    Each run has a line of its own, and a slow line leaves the processors idle: it takes minutes
+    whatever runs beside it.
+    """
+    found: list[list[Case]] = []
+    for case in to_do:
+        last = found[-1] if found else []
+        if last and _is_slow(case.line) and last[0].line == case.line and case not in last:
+            last.append(case)
+        else:
+            found.append([case])
+    return found
+
+
+def _is_slow(line: Line) -> bool:
+    return line.rate is not None and line.rate <= SLOW_BITS_PER_SECOND
+
+
+def run_plan(
+    plan: Plan,
+    path: Path,
+    known: Sequence[Run],
+    here: Counting,
+    *,
+    measure: Measure,
+    measure_line: Callable[[Line, float], Accuracy],
+) -> list[Run]:
+    """Run what is left of a plan; returns all runs of it, those of before too.
+
+    Each line is measured first. A line that cannot be had is reported by the runs on it.
+    """
+    to_do, results = left_to_do(plan, known, here), list(known)
+    left = seconds_left(to_do, known)
+    total = len(plan.cases) * plan.runs
+    tell(f"{len(to_do)} of {total} runs to do, about {_clock(left)}")
+    lines: dict[Line, Accuracy | None] = {}
+    failed: set[Case] = set()
+    done = 0
+    for batch in batches(to_do):
+        line = batch[0].line
+        if line not in lines:
+            lines[line] = _accuracy(line, plan.accuracy_seconds, measure_line)
+        for at, case in enumerate(batch):
+            tell(f"[{done + at + 1}/{len(to_do)}, {_clock(left)} left] {case}")
+        chosen = [case for case in batch if case not in failed]
+        for run in _at_once(chosen, partial(measure, accuracy=lines[line])):
+            append(path, run)
+            results.append(run)
+            if run.error:
+                failed.add(run.case)
+            tell(f"  {run.case.peer}: {summary(run)}")
+        done += len(batch)
+        left = seconds_left(to_do[done:], results, failed)
+    return results
+
+
+def _at_once(cases: Sequence[Case], measure: Callable[[Case], Run]) -> Iterator[Run]:
+    """Yield each run when it has ended."""
+    if len(cases) <= 1:
+        yield from map(measure, cases)
+        return
+    with ThreadPoolExecutor(len(cases), thread_name_prefix="run") as pool:
+        for each in as_completed([pool.submit(measure, case) for case in cases]):
+            yield each.result()
+
+
+def seconds_left(
+    to_do: Iterable[Case], known: Sequence[Run], failed: Collection[Case] = ()
+) -> float:
+    """Return about how long the rest takes (seconds)."""
+    rest = batches(case for case in to_do if case not in failed)
+    return sum(max(seconds_of(case, known) for case in batch) for batch in rest)
+
+
+def summary(run: Run) -> str:
+    """Return one line of what a run showed."""
+    if run.error:
+        return f"failed: {run.error}"
+    peaks = [f"{role} +{side.peak_over_base_bytes / 2**20:.0f} MiB"
+             for role, side in run.sides.items()]  # fmt: skip
+    words = [f"{run.seconds:.2f} s", f"{run.rate / 1e6:.3g} MB/s", *peaks]
+    return ", ".join([*words, f"started in {run.startup_seconds:.1f} s"])
+
+
+def seconds_of(case: Case, known: Iterable[Run]) -> float:
+    """Return about how long a run takes, as it did before, or as its line allows."""
+    same = [each.seconds + each.startup_seconds for each in known if each.case == case]
+    return median(same) if same else START_SECONDS + case.line.seconds(case.payload.size_bytes)
+
+
+def tell(text: str) -> None:
+    """Print progress, with the time, where it is not taken for a result."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def _accuracy(
+    line: Line, seconds: float, measure_line: Callable[[Line, float], Accuracy]
+) -> Accuracy | None:
+    tell(f"the line itself: {line}")
+    try:
+        found = measure_line(line, seconds)
+    except (OSError, ValueError, WorkerFailed) as error:
+        tell(f"  cannot be measured: {error}")
+        return None
+    of_rate = f", {found.rate / line.rate:.1%} of its rate" if line.rate else ""
+    trip = f"{found.round_trip * 1e3:.2f} ms of {line.round_trip * 1e3:g}"
+    tell(f"  round trip {trip}, {found.rate / 1e6:.4g} Mbit/s{of_rate}")
+    return found
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 3600}:{int(seconds) // 60 % 60:02d} h"

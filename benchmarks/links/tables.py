@@ -1,0 +1,139 @@
+"""The tables of a series: one row for each case, with what its line itself was found to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.links.cases import MIB, Accuracy, Case, Run
+from benchmarks.links.lines import Line
+from benchmarks.links.places import COUNTED
+from benchmarks.links.plans import RAW
+
+__all__ = ["COLUMNS", "LINE_COLUMNS", "Row", "line_rows", "rows_of", "share_of"]
+
+COLUMNS = (
+    "peer",
+    "line",
+    "model",
+    "runs",
+    "seconds",
+    "MB/s",
+    "of raw socket",
+    "of the line",
+    "wire ÷ payload",
+    "sender over base, MiB",
+    "receiver over base, MiB",
+    "CPU s, sender",
+    "CPU s, receiver",
+    "start, s",
+)
+LINE_COLUMNS = (
+    "line", "made of", "asked Mbit/s", "found Mbit/s", "asked ms", "found ms", "± ms",
+    "bytes counted",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """All runs of one case.
+
+    Attributes:
+        raw: those of the raw socket with the same model and line.
+    """
+
+    case: Case
+    runs: tuple[Run, ...]
+    raw: tuple[Run, ...] = ()
+
+    @property
+    def good(self) -> list[Run]:
+        """Those that ended, and whose model arrived as it was."""
+        return [run for run in self.runs if not run.error]
+
+    @property
+    def error(self) -> str:
+        """The reason of the first failure; empty: none."""
+        return next((run.error for run in self.runs if run.error), "")
+
+    @property
+    def rate(self) -> float | None:
+        """Median payload per second (bytes/s); None: no run is good."""
+        rates = [run.rate for run in self.good]
+        return median(rates) if rates else None
+
+    @property
+    def share(self) -> float | None:
+        """Median of the rate over that of the raw socket; None: one of both is missing."""
+        return share_of(self.runs, self.raw)
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row as text."""
+        payload = self.case.payload
+        model = f"{payload.size_bytes / MIB:g} MiB in {payload.arrays}"
+        head = (self.case.peer, self.case.line.name, model, str(len(self.good)))
+        if not self.good:
+            return (*head, "failed", *[""] * (len(COLUMNS) - len(head) - 1))
+        return (*head, *self._figures())
+
+    def _figures(self) -> tuple[str, ...]:
+        good, nbytes = self.good, self.case.payload.size_bytes
+        seconds = sorted(run.seconds for run in good)
+        spread = f"{median(seconds):.2f} ({seconds[0]:.2f}..{seconds[-1]:.2f})"
+        wire = [run.wire_bytes / nbytes for run in good if run.wire_bytes is not None]
+        rate, limit = self.rate or 0.0, self.case.line.rate
+        return (
+            spread,
+            f"{rate / 1e6:.4g}",
+            "" if self.share is None else f"{self.share:.3f}",
+            f"{rate * 8 / limit:.3f}" if limit else "",
+            f"{median(wire):.3f}" if wire else "not counted",
+            *(f"{_peak(good, role) / MIB:.0f}" for role in ("send", "receive")),
+            *(f"{_cpu(good, role):.2f}" for role in ("send", "receive")),
+            f"{median(run.startup_seconds for run in good):.1f}",
+        )
+
+
+def rows_of(runs: Iterable[Run]) -> list[Row]:
+    """Return a row for each case, in the order of the first runs, those of a line together."""
+    found: dict[Case, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.case, []).append(run)
+    raws = {(case.line, case.payload): tuple(each) for case, each in found.items()
+            if case.peer == RAW}  # fmt: skip
+    lines = list(dict.fromkeys((case.line, case.payload) for case in found))
+    rows = [Row(case, tuple(each), raws.get((case.line, case.payload), ()))
+            for case, each in found.items()]  # fmt: skip
+    return sorted(rows, key=lambda row: lines.index((row.case.line, row.case.payload)))
+
+
+def share_of(runs: Sequence[Run], raw: Sequence[Run]) -> float | None:
+    """Return the median of the rates over the raw socket's: run by run, as they were in turn."""
+    pairs = [one.rate / other.rate for one, other in zip(runs, raw, strict=False)
+             if not one.error and not other.error]  # fmt: skip
+    return median(pairs) if pairs else None
+
+
+def line_rows(runs: Iterable[Run]) -> list[tuple[str, ...]]:
+    """Return what each line was found to be, the last time that it was measured."""
+    found: dict[Line, Accuracy | None] = {run.case.line: run.accuracy for run in runs}
+    return [_line_row(line, accuracy) for line, accuracy in found.items()]
+
+
+def _line_row(line: Line, accuracy: Accuracy | None) -> tuple[str, ...]:
+    asked = f"{line.rate / 1e6:g}" if line.rate else "unlimited"
+    head = (line.name, line.kind, asked)
+    if accuracy is None:
+        return (*head, "not measured", f"{line.round_trip * 1e3:g}", "", "", COUNTED[line.kind])
+    trip = (f"{accuracy.round_trip * 1e3:.2f}", f"{accuracy.spread * 1e3:.2f}")
+    rate = f"{accuracy.rate / 1e6:.4g}"
+    return (*head, rate, f"{line.round_trip * 1e3:g}", *trip, COUNTED[line.kind])
+
+
+def _peak(runs: Sequence[Run], role: str) -> int:
+    return max(run.sides[role].peak_over_base_bytes for run in runs)
+
+
+def _cpu(runs: Sequence[Run], role: str) -> float:
+    return median(run.sides[role].cpu_seconds for run in runs)

@@ -1,0 +1,59 @@
+"""What may be written for a line, and what it is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.links.lines import LOOPBACK, Line, Stalls, Way, parse_line
+from benchmarks.links.relaying import shape
+
+
+def test_a_line_is_read_as_a_person_writes_it() -> None:
+    line = parse_line("100Mbit, 50ms, jitter=5ms, stall=1s/10s")
+    assert line.up == line.down
+    assert line.up == Way(rate=100e6, delay=0.025, jitter=0.005, stalls=Stalls(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("200KiB", 8 * 200 * 1024), ("1Gbit", 1e9), ("2MiB/s", 16 * 1024 * 1024)]
+)
+def test_bits_and_bytes_are_told_apart(text: str, rate: float) -> None:
+    assert parse_line(text).rate == rate
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fast", "10Mbit,10Mbit", "loss=2", "loss=100%", "stall=3s/2s", "0Mbit", "jitter=5"]
+)
+def test_what_is_no_line_is_refused_with_itself_and_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match=r"100Mbit,50ms|nothing would ever pass"):
+        parse_line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("loopback", "loopback"),
+        ("10Mbit", "relay"),
+        ("5ms", "relay"),
+        ("1Mbit,loss=1%", "emulated"),
+    ],
+)
+def test_what_a_line_is_made_of_follows_from_what_it_does(text: str, kind: str) -> None:
+    assert parse_line(text).kind == kind
+
+
+@pytest.mark.parametrize("text", ["loopback", "10Mbit,30ms,loss=0.1%", "2MiB,stall=1s/5s"])
+def test_a_line_survives_its_json(text: str) -> None:
+    line = parse_line(text)
+    assert Line.from_json(line.as_json()) == line
+
+
+def test_directions_may_differ() -> None:
+    line = Line("adsl", up=Way(rate=1e6, delay=0.01), down=Way(rate=16e6, delay=0.02))
+    assert line.round_trip == pytest.approx(0.03)
+    assert line.seconds(10**6) == pytest.approx(8.0)
+    assert [shape(way).bandwidth for way in line.ways] == [1e6 / 8, 2e6]
+
+
+def test_a_loopback_takes_no_time() -> None:
+    assert LOOPBACK.seconds(1 << 30) == 0.0

@@ -1,0 +1,49 @@
+"""The rows of the tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.links.tables import COLUMNS, LINE_COLUMNS, line_rows, rows_of, share_of
+from tests.benchmarks.links.cases import case_of, run_of
+
+RAW, OURS = case_of("raw socket", "100Mbit,50ms"), case_of(line="100Mbit,50ms")
+
+
+def test_a_row_has_the_median_of_its_runs() -> None:
+    [row] = rows_of([run_of(OURS, seconds) for seconds in (1.0, 2.0, 4.0)])
+    cells = dict(zip(COLUMNS, row.cells(), strict=True))
+    assert cells["seconds"] == "2.00 (1.00..4.00)"
+    assert cells["MB/s"] == "4.194"
+    assert cells["wire ÷ payload"] == "1.125"
+    assert cells["of the line"] == f"{4.194304 * 8 / 100:.3f}"
+
+
+def test_a_share_is_that_of_the_raw_socket_of_the_same_turn() -> None:
+    ours = [run_of(OURS, seconds) for seconds in (2.0, 4.0, 10.0)]
+    raw = [run_of(RAW, seconds) for seconds in (1.0, 3.0, 9.0)]
+    assert share_of(ours, raw) == pytest.approx(0.75)
+
+
+def test_a_peer_whose_runs_failed_has_a_row_and_its_reason() -> None:
+    [row] = rows_of([run_of(OURS, error="no index has it")])
+    assert row.error == "no index has it"
+    assert row.share is None
+    assert dict(zip(COLUMNS, row.cells(), strict=True))["seconds"] == "failed"
+
+
+def test_bytes_that_nobody_counted_are_not_shown_as_none() -> None:
+    [row] = rows_of([run_of(OURS, wire_bytes=None)])
+    assert dict(zip(COLUMNS, row.cells(), strict=True))["wire ÷ payload"] == "not counted"
+
+
+def test_each_line_is_shown_with_what_was_found_of_it() -> None:
+    [cells] = line_rows([run_of(RAW), run_of(OURS)])
+    found = dict(zip(LINE_COLUMNS, cells, strict=True))
+    assert (found["asked Mbit/s"], found["found Mbit/s"]) == ("100", "99")
+    assert (found["asked ms"], found["found ms"]) == ("50", "20.00")
+
+
+def test_a_line_that_could_not_be_measured_says_so() -> None:
+    [cells] = line_rows([run_of(OURS, accuracy=None)])
+    assert "not measured" in cells
