@@ -15,6 +15,7 @@ from streamlink.config.link import (
     SecurityConfig,
     StreamConfig,
     TimeoutConfig,
+    check_bwlimit,
 )
 from streamlink.config.objects import ObjectLimits
 from streamlink.config.values import Names, Patterns, Seconds, Size, parse_size
@@ -34,5 +35,6 @@ __all__ = [
     "Size",
     "StreamConfig",
     "TimeoutConfig",
+    "check_bwlimit",
     "parse_size",
 ]
