@@ -116,20 +116,20 @@ def _minutes(word: str) -> Iterator[int]:
 
 def _limit(text: str) -> Limit:
     up, colon, down = text.partition(":")
-    return Limit(_rate(up), _rate(down if colon else up))
+    return Limit(_rate(up, text), _rate(down if colon else up, text))
 
 
-def _rate(text: str) -> float | None:
+def _rate(text: str, whole: str) -> float | None:
     if text.lower() == _OFF:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*)(?:/s)?", text)
     unit = match and match[2]
     if match is None or not unit or unit.upper() not in _UNITS or unit[1:] == "b":
         bare = "; a number alone could be bytes or KiB" if match and not unit else ""
-        raise ValueError(f"{text!r} is no bandwidth limit{bare}; {_EXAMPLE}")
+        raise ValueError(f"{whole!r} is no bandwidth limit{bare}; {_EXAMPLE}")
     rate = float(Fraction(match[1]) * _UNITS[unit.upper()])
     if not rate:
-        raise ValueError(f"{text!r} would stop all transfers; write off for no limit")
+        raise ValueError(f"{whole!r} would stop all transfers; write off for no limit")
     return rate
 
 

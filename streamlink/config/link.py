@@ -443,7 +443,7 @@ class LinkConfig(Settings):
 
     @property
     def least_bwlimit(self) -> tuple[float, str]:
-        """The lowest limit that the timeouts permit (bytes per second), and the shortest timeout."""
+        """The lowest limit that the timeouts permit (bytes/s), and the shortest timeout."""
         timeouts = self.timeouts
         seconds, name = min((getattr(timeouts, name), name) for name in _PROGRESS_TIMEOUTS)
         return least_rate(seconds), f"timeouts.{name} ({seconds:g} s)"

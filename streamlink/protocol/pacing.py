@@ -7,8 +7,8 @@ that cannot move holds up no other. Receivers are paced by what credit they give
 byte that was not permitted never travels.
 
 The bound: in any span of ``t`` seconds no more than ``rate * (SHARE * t + BURST_SECONDS)`` bytes
-get an allowance. Over 10 s that is 0.99 of the rate, and the rest covers headers and the parts that
-the edges of the span cut.
+get an allowance. Over 10 s that is
+0.995 of the rate.
 """
 
 from __future__ import annotations
@@ -23,9 +23,16 @@ __all__ = ["ANYWHERE", "BURST_SECONDS", "SHARE", "Pacer"]
 SHARE = 0.98
 """Of the limit that tokens come at."""
 
-BURST_SECONDS = 0.1
-"""Tokens that wait for a stream are those of so much time (seconds): they make up for a late
-thread. A part is never more than this, unless it is the smallest chunk."""
+BURST_SECONDS = 0.15
+"""Tokens that wait for a stream are those of so much time (seconds)."""
+
+PART_SECONDS = 0.06
+"""A part takes at most this long (seconds), unless it is the smallest chunk. It is well below the
+burst: what lies between makes up for a thread that wakes late."""
+
+DEBT_SECONDS = 2.0
+"""Bytes that moved unasked, as after a resume, hold up all streams no longer than this (seconds):
+the timeouts of a peer must not expire for it."""
 
 AHEAD_SECONDS = 0.5
 """What receivers of one process have promised and is not here is at most so much time's; beyond
@@ -65,7 +72,7 @@ class Pacer(Generic[S]):
     @property
     def part_bytes(self) -> int:
         """What a stream is given at a time: a power of two, so that chunks stay aligned."""
-        most = min((self.rate or 0.0) * BURST_SECONDS, _LARGEST_PART)
+        most = min((self.rate or 0.0) * PART_SECONDS, _LARGEST_PART)
         part = LEAST_CHUNK_BYTES
         while part * 2 <= most:
             part *= 2
@@ -87,7 +94,8 @@ class Pacer(Generic[S]):
 
     def charge(self, nbytes: int) -> None:
         """Count bytes that moved without an allowance; negative: some that did not travel."""
-        self._tokens = min(self._tokens - nbytes, self._most_tokens)
+        least = -(self.rate or 0.0) * DEBT_SECONDS
+        self._tokens = min(max(self._tokens - nbytes, least), self._most_tokens)
 
     def next(self, *, now: float) -> tuple[S, int] | None:
         """Return the next stream and the bytes that it may move now; None: nobody yet."""

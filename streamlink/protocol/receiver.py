@@ -436,7 +436,7 @@ class ReceiveStream(ChunkReceiver):
         is_ours = self._is_whole or (is_open and not self._is_accepted)
         if is_ours or (is_open and self._reassembly.received > self._credit.consumed):
             return HELD if self.waits_for else READER
-        if is_open and self._part and self._credit.allowed == self._reassembly.received:
+        if is_open and self._is_limited:
             return LIMIT
         return HELD if is_open and self._peer_waits_for else NETWORK
 

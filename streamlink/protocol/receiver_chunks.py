@@ -286,10 +286,18 @@ class ChunkReceiver(StreamMachine):
     def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
         seconds = self.config.timeouts.communication_timeout
         is_owed = self._is_senders_turn()
-        self._meter.set_running(is_owed and bool(self._channels), now=now)
+        # A wait for the bandwidth limit is part of the rate, though not the sender's fault.
+        self._meter.set_running((is_owed or self._is_limited) and bool(self._channels), now=now)
         self._watch_turn(
             RECEIVING_TIMER, seconds, is_owed=is_owed, is_progress=is_progress, now=now
         )
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the sender may send nothing until the bandwidth limit permits it."""
+        if not (self._part and self._is_accepted and self.opened is not None):
+            return False
+        return self._credit.allowed == self._reassembly.received < self.opened.brings.stop
 
     def _is_senders_turn(self) -> bool:
         if self._is_whole:

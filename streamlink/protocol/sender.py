@@ -296,7 +296,8 @@ class SendStream(AckReceiver):
 
     def _account(self, now: float) -> None:
         super()._account(now)
-        self._meter.update(bool(self._channels) and self._buffer.is_in_flight, now=now)
+        is_moving = self._buffer.is_in_flight or self._stalls.cause == LIMIT
+        self._meter.update(bool(self._channels) and is_moving, now=now)
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:

@@ -16,13 +16,13 @@ import threading
 import weakref
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Protocol
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig, check_bwlimit
 from streamlink.config.bandwidth import NO_LIMIT, Limit, Timetable, parse_bwlimit
 from streamlink.protocol.pacing import Pacer
-from streamlink.transport.transfer_pump import TransferPump
+from streamlink.transport.transfer_pump import PacedLane
 
 __all__ = [
     "BandwidthFacts",
@@ -40,7 +40,19 @@ LOOK_SECONDS = 1.0
 
 _CLOSE_SECONDS = 5.0
 
-Stream = TransferPump[Any]
+
+class Stream(Protocol):
+    """A stream that can keep to the limit; the pumps of transfers do."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether this end sends the model."""
+
+    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
+        """Move only what ``lane`` permits from now on; None: whatever the link carries."""
+
+    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+        """Move ``nbytes`` more; its lane was asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
