@@ -13,6 +13,7 @@ from rich.console import Console
 
 from benchmarks import (
     bulk,
+    bwlimit,
     carriers,
     chunk,
     clients,
@@ -39,6 +40,7 @@ from benchmarks.stats import Result, environment, print_result, write_json
 
 PROGRAMS: dict[str, Callable[..., Result]] = {
     "bulk": bulk.run,
+    "bwlimit": bwlimit.run,
     "carriers": carriers.run,
     "tls": tls.run,
     "duplex": duplex.run,
@@ -72,6 +74,7 @@ class What(StrEnum):
     """What can be asked for; ``all`` is every program that judges a claim, but for long ones."""
 
     bulk = "bulk"
+    bwlimit = "bwlimit"
     carriers = "carriers"
     tls = "tls"
     duplex = "duplex"
