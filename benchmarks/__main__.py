@@ -40,7 +40,6 @@ from benchmarks.stats import Result, environment, print_result, write_json
 
 PROGRAMS: dict[str, Callable[..., Result]] = {
     "bulk": bulk.run,
-    "bwlimit": bwlimit.run,
     "carriers": carriers.run,
     "tls": tls.run,
     "duplex": duplex.run,
@@ -54,6 +53,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "strategies": strategies.run,
     "cuts": cuts.run,
     "slow": slow.run,
+    "bwlimit": bwlimit.run,
     "flips": flips.run,
     "mpi": mpi.run,
     "sessions": sessions.run,
@@ -74,7 +74,6 @@ class What(StrEnum):
     """What can be asked for; ``all`` is every program that judges a claim, but for long ones."""
 
     bulk = "bulk"
-    bwlimit = "bwlimit"
     carriers = "carriers"
     tls = "tls"
     duplex = "duplex"
@@ -88,6 +87,7 @@ class What(StrEnum):
     strategies = "strategies"
     cuts = "cuts"
     slow = "slow"
+    bwlimit = "bwlimit"
     flips = "flips"
     mpi = "mpi"
     sessions = "sessions"

@@ -105,7 +105,7 @@ class Heard:
     def is_met(self) -> bool:
         """Whether share and heartbeats keep what is promised."""
         is_on_time = self.heartbeat_gap <= HEARTBEAT + TICK + MOST_LATE
-        return LEAST <= self.least and self.most <= MOST and is_on_time
+        return self.least >= LEAST and self.most <= MOST and is_on_time
 
 
 def run(quick: bool) -> Result:
@@ -186,7 +186,10 @@ def _serving(folder: Path, carrier: str, is_limited: bool) -> Iterator[int]:
     words = ["serve", str(folder / "model"), "--listen", "127.0.0.1:0", "--count", "1"]
     words += ["--control", "none", "--set", f"stream.data_listen={listen}"]
     process = subprocess.Popen(
-        _command(*words, *_options(is_limited)), stderr=subprocess.PIPE, text=True
+        _command(*words, *_options(is_limited)),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     )
     with _Ended(process):
         assert process.stderr is not None

@@ -66,7 +66,7 @@ def test_no_limit_is_written_as_off_or_left_out(text: str) -> None:
     ],
 )
 def test_a_bad_limit_is_refused_with_its_value_and_an_example(text: str) -> None:
-    with pytest.raises(ValueError, match="write|such as") as refused:
+    with pytest.raises(ValueError, match=r"write|such as") as refused:
         parse_bwlimit(text)
     assert any(word in str(refused.value) for word in [*text.split(), text.rpartition(",")[2]])
 

@@ -1,4 +1,4 @@
-"""Both ends of a stream under a bandwidth limit: it holds, nothing times out, the bytes are equal."""
+"""Both ends of a stream under a bandwidth limit: it holds, nothing times out, all arrives."""
 
 from __future__ import annotations
 
