@@ -18,10 +18,11 @@ from streamlink.config.link import (
     check_bwlimit,
 )
 from streamlink.config.objects import ObjectLimits
-from streamlink.config.values import Names, Patterns, Seconds, Size, parse_size
+from streamlink.config.values import Bwlimit, Names, Patterns, Seconds, Size, parse_size
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
+    "Bwlimit",
     "GrpcConfig",
     "JobConfig",
     "LimitsConfig",

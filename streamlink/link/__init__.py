@@ -25,7 +25,7 @@ from streamlink.link.transfer import OnPhase, Pulse, Receipt, TransferProgress
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
 from streamlink.protocol.stats import BOUNDS, AckTimes, StreamStats
-from streamlink.transport.bandwidth import bandwidth_facts, change_bandwidth
+from streamlink.transport.bandwidth import BandwidthFacts, bandwidth_facts, change_bandwidth
 from streamlink.transport.send_pump import Supply
 from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
@@ -36,6 +36,7 @@ __all__ = [
     "Answers",
     "Assignment",
     "Attempt",
+    "BandwidthFacts",
     "Chunk",
     "ClientLink",
     "ClientRequest",

@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -41,7 +42,7 @@ LOOK_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 
 
-class Stream(Protocol):
+class Stream(Hashable, Protocol):
     """A stream that can keep to the limit; the pumps of transfers do."""
 
     @property

@@ -154,16 +154,12 @@ class Hub:
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
         if not self._listeners:
-            self.memory = open_memory(self.config)
-            try:
-                self._bandwidth = open_bandwidth(self.config, self.clock)
-            except ValueError:
-                self._close_shared()
-                raise
-            if self.memory is not None:
-                self.memory.expect(self.config)
             self.ticker = Ticker(clock=self.clock)
             try:
+                self.memory = open_memory(self.config)
+                self._bandwidth = open_bandwidth(self.config, self.clock)
+                if self.memory is not None:
+                    self.memory.expect(self.config)
                 self._open_listeners()
             except BaseException:
                 self._stop_listening()
@@ -238,12 +234,11 @@ class Hub:
             self._close_shared()
 
     def _close_shared(self) -> None:
-        memory, self.memory = self.memory, None
-        if memory is not None:
-            memory.close()
-        bandwidth, self._bandwidth = self._bandwidth, None
-        if bandwidth is not None:
-            bandwidth.close()
+        memory, bandwidth = self.memory, self._bandwidth
+        self.memory = self._bandwidth = None
+        for each in (memory, bandwidth):
+            if each is not None:
+                each.close()
 
     def depart(self, has_failed: bool, seconds: float) -> None:
         """End the sessions as the process ends, for whoever has not closed this; see ``Departing``.

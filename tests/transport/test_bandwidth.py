@@ -39,6 +39,10 @@ class Hungry:
         self.done = clock.event()
         self._wants = wants
 
+    @property
+    def is_paced(self) -> bool:
+        return self.lane is not None
+
     def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
         self.lane = lane
         if lane is not None:
@@ -95,12 +99,12 @@ def test_a_limit_is_changed_and_lifted_while_streams_move(
 ) -> None:
     stream = Hungry(clock, 1 << 60)
     bandwidth.join(stream)
-    assert stream.lane is None
+    assert not stream.is_paced
     bandwidth.change("10Mbit")
-    assert stream.lane is not None
+    assert stream.is_paced
     assert bandwidth.facts == BandwidthFacts("10Mbit", Limit(TEN_MBIT, TEN_MBIT))
     bandwidth.change("off")
-    assert stream.lane is None
+    assert not stream.is_paced
     assert bandwidth.facts == BandwidthFacts("off", NO_LIMIT)
 
 
