@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamlink.config import LinkConfig
-from streamlink.config.bandwidth import NO_LIMIT, Limit, Timetable, least_rate, parse_bwlimit
+from streamlink.config.bandwidth import (
+    NO_LIMIT,
+    BandwidthLimit,
+    Timetable,
+    least_rate,
+    parse_bwlimit,
+)
 
 MONDAY = datetime(2026, 11, 23)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -26,7 +32,7 @@ slots = st.dictionaries(
 minutes = st.integers(0, 7 * 24 * 60 - 1)
 
 
-def at(text: str, local: datetime) -> Limit:
+def at(text: str, local: datetime) -> BandwidthLimit:
     return parse_bwlimit(text).at(local)
 
 
@@ -48,7 +54,7 @@ def at(text: str, local: datetime) -> Limit:
 def test_a_limit_holds_in_both_directions_unless_two_are_given(
     text: str, up: float | None, down: float | None
 ) -> None:
-    assert at(text, MONDAY) == Limit(up, down)
+    assert at(text, MONDAY) == BandwidthLimit(up, down)
 
 
 @pytest.mark.parametrize("text", ["", "off", "OFF", "off:off", "   "])
@@ -98,7 +104,7 @@ def test_the_latest_slot_holds_and_that_of_last_week_before_the_first(
     assert table.at(when) == at(limit, when)
 
 
-def berlin(utc: datetime) -> Limit:
+def berlin(utc: datetime) -> BandwidthLimit:
     return at(DAY_AND_NIGHT, utc.astimezone(BERLIN).replace(tzinfo=None))
 
 

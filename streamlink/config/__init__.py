@@ -6,6 +6,7 @@ Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wa
 that costs memory states its price, and ``peak_bytes`` adds the prices up.
 """
 
+from streamlink.config.bandwidth import BandwidthLimit
 from streamlink.config.job import JobConfig, RoundConfig
 from streamlink.config.link import (
     MIN_KEEPALIVE_SECONDS,
@@ -22,6 +23,7 @@ from streamlink.config.values import Bwlimit, Names, Patterns, Seconds, Size, pa
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
+    "BandwidthLimit",
     "Bwlimit",
     "GrpcConfig",
     "JobConfig",

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-__all__ = ["LEAST_CHUNK_BYTES", "NO_LIMIT", "Limit", "Timetable", "least_rate", "parse_bwlimit"]
+__all__ = [
+    "LEAST_CHUNK_BYTES",
+    "NO_LIMIT",
+    "BandwidthLimit",
+    "Timetable",
+    "least_rate",
+    "parse_bwlimit",
+]
 
 LEAST_CHUNK_BYTES = 1024
 """Under a limit no chunk is cut smaller than this (bytes)."""
@@ -35,7 +42,7 @@ _UNITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class BandwidthLimit:
     """Bytes per second that this process may send and receive; None: as many as there are."""
 
     up: float | None = None
@@ -45,16 +52,16 @@ class Limit:
         return ", ".join(f"{name} {_spelled(getattr(self, name))}" for name in ("up", "down"))
 
 
-NO_LIMIT = Limit()
+NO_LIMIT = BandwidthLimit()
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
     """Limits by the minute of the week at which each begins, in order; empty: never a limit."""
 
-    slots: tuple[tuple[int, Limit], ...] = ()
+    slots: tuple[tuple[int, BandwidthLimit], ...] = ()
 
-    def at(self, local: datetime) -> Limit:
+    def at(self, local: datetime) -> BandwidthLimit:
         """Return the limit at a local time: that of the latest slot, which may be last week's.
 
         The clock on the wall decides. A slot that a change to summer time skips begins right after
@@ -85,7 +92,7 @@ def parse_bwlimit(text: str) -> Timetable:
     if len(words) == 1 and "," not in words[0]:
         limit = _limit(words[0])
         return Timetable() if limit == NO_LIMIT else Timetable(((0, limit),))
-    slots: dict[int, Limit] = {}
+    slots: dict[int, BandwidthLimit] = {}
     for word in words:
         limit = _limit(word.partition(",")[2])
         for minute in _minutes(word):
@@ -114,9 +121,9 @@ def _minutes(word: str) -> Iterator[int]:
         raise ValueError(f"{match[1]!r} in {word!r} is no day of the week, such as Mon or Monday")
 
 
-def _limit(text: str) -> Limit:
+def _limit(text: str) -> BandwidthLimit:
     up, colon, down = text.partition(":")
-    return Limit(_rate(up, text), _rate(down if colon else up, text))
+    return BandwidthLimit(_rate(up, text), _rate(down if colon else up, text))
 
 
 def _rate(text: str, whole: str) -> float | None:

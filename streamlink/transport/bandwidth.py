@@ -21,7 +21,7 @@ from typing import Protocol
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig, check_bwlimit
-from streamlink.config.bandwidth import NO_LIMIT, Limit, Timetable, parse_bwlimit
+from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit, Timetable, parse_bwlimit
 from streamlink.protocol.pacing import Pacer
 from streamlink.transport.transfer_pump import PacedLane
 
@@ -62,7 +62,7 @@ class BandwidthFacts:
 
     bwlimit: str = ""
     """The limit as it was set; empty: none was."""
-    limit: Limit = NO_LIMIT
+    limit: BandwidthLimit = NO_LIMIT
     """What is in force now."""
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import pytest
 
 from streamlink.config import LinkConfig
-from streamlink.config.bandwidth import NO_LIMIT, Limit
+from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
 from streamlink.transport.bandwidth import (
     BandwidthFacts,
     ProcessBandwidth,
@@ -39,7 +39,6 @@ class Hungry:
         self.done = clock.event()
         self._wants = wants
 
-    @property
     def is_paced(self) -> bool:
         return self.lane is not None
 
@@ -99,12 +98,12 @@ def test_a_limit_is_changed_and_lifted_while_streams_move(
 ) -> None:
     stream = Hungry(clock, 1 << 60)
     bandwidth.join(stream)
-    assert not stream.is_paced
+    assert not stream.is_paced()
     bandwidth.change("10Mbit")
-    assert stream.is_paced
-    assert bandwidth.facts == BandwidthFacts("10Mbit", Limit(TEN_MBIT, TEN_MBIT))
+    assert stream.is_paced()
+    assert bandwidth.facts == BandwidthFacts("10Mbit", BandwidthLimit(TEN_MBIT, TEN_MBIT))
     bandwidth.change("off")
-    assert not stream.is_paced
+    assert not stream.is_paced()
     assert bandwidth.facts == BandwidthFacts("off", NO_LIMIT)
 
 
@@ -118,7 +117,7 @@ def test_the_time_of_day_changes_the_limit_within_a_second(
     bandwidth.change(f"{now:%H:%M},off {following:%H:%M},10Mbit")
     assert bandwidth.facts.limit == NO_LIMIT
     clock.event().wait(122)
-    assert bandwidth.facts.limit == Limit(TEN_MBIT, TEN_MBIT)
+    assert bandwidth.facts.limit == BandwidthLimit(TEN_MBIT, TEN_MBIT)
     assert stream.lane is not None
 
 
