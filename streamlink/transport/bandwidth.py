@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -27,6 +27,7 @@ from streamlink.transport.transfer_pump import PacedLane
 
 __all__ = [
     "BandwidthFacts",
+    "OneBandwidth",
     "ProcessBandwidth",
     "bandwidth_facts",
     "change_bandwidth",
@@ -98,9 +99,11 @@ class ProcessBandwidth:
 
     Args:
         clock: the time, also that of the day.
+        leave: notes that a user has closed; returns whether it was the last.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, leave: Callable[[ProcessBandwidth], bool]) -> None:
+        self._leave = leave
         self.users = 0
         """Servers and clients that have it open (count)."""
         self.configured = ""
@@ -169,13 +172,8 @@ class ProcessBandwidth:
 
     def close(self) -> None:
         """Note that a server or client uses it no more."""
-        global _bandwidth
-        with _opening:
-            self.users -= 1
-            if self.users:
-                return
-            if _bandwidth is self:
-                _bandwidth = None
+        if not self._leave(self):
+            return
         with self._lock:
             self._is_closed = True
             self._changed.notify_all()
@@ -229,8 +227,59 @@ class ProcessBandwidth:
                 direction.pace(pump)
 
 
-_opening = threading.Lock()
-_bandwidth: ProcessBandwidth | None = None
+class OneBandwidth:
+    """The one limit of a process: made by its first server or client, dropped with the last."""
+
+    def __init__(self) -> None:
+        self._opening = threading.Lock()
+        self._bandwidth: ProcessBandwidth | None = None
+
+    def open(self, config: LinkConfig, clock: Clock) -> ProcessBandwidth:
+        """See ``open_bandwidth``."""
+        wanted = config.stream.bwlimit
+        with self._opening:
+            bandwidth = self._bandwidth or ProcessBandwidth(clock, self._leave)
+            if wanted and bandwidth.configured not in ("", wanted):
+                raise ValueError(
+                    f"stream.bwlimit is {wanted!r}, and {bandwidth.configured!r} at another server "
+                    "or client of this process: one limit bounds a process; give all of them the "
+                    "same"
+                )
+            bandwidth.require(*config.least_bwlimit)
+            if wanted and not bandwidth.configured:
+                bandwidth.change(wanted)
+                bandwidth.configured = wanted
+            bandwidth.users += 1
+            self._bandwidth = bandwidth
+            return bandwidth
+
+    def _leave(self, bandwidth: ProcessBandwidth) -> bool:
+        """Note that one of its users has closed; returns whether it was the last."""
+        with self._opening:
+            bandwidth.users -= 1
+            if not bandwidth.users:
+                self._bandwidth = None
+            return not bandwidth.users
+
+    def join(self, pump: Stream) -> None:
+        """See ``join_bandwidth``."""
+        if (bandwidth := self._bandwidth) is not None:
+            bandwidth.join(pump)
+
+    @property
+    def facts(self) -> BandwidthFacts:
+        """See ``bandwidth_facts``."""
+        return BandwidthFacts() if (bandwidth := self._bandwidth) is None else bandwidth.facts
+
+    def change(self, text: str) -> BandwidthFacts:
+        """See ``change_bandwidth``."""
+        if (bandwidth := self._bandwidth) is None:
+            raise ValueError("no server or client of this process is open: nothing can be limited")
+        bandwidth.change(text)
+        return bandwidth.facts
+
+
+_process = OneBandwidth()
 
 
 def open_bandwidth(config: LinkConfig, clock: Clock) -> ProcessBandwidth:
@@ -239,33 +288,17 @@ def open_bandwidth(config: LinkConfig, clock: Clock) -> ProcessBandwidth:
     Raises:
         ValueError: a server or client of this process is open with another ``bwlimit``.
     """
-    global _bandwidth
-    wanted = config.stream.bwlimit
-    with _opening:
-        bandwidth = _bandwidth or ProcessBandwidth(clock)
-        if wanted and bandwidth.configured not in ("", wanted):
-            raise ValueError(
-                f"stream.bwlimit is {wanted!r}, and {bandwidth.configured!r} at another server or "
-                "client of this process: one limit bounds a process; give all of them the same"
-            )
-        bandwidth.require(*config.least_bwlimit)
-        if wanted and not bandwidth.configured:
-            bandwidth.change(wanted)
-            bandwidth.configured = wanted
-        bandwidth.users += 1
-        _bandwidth = bandwidth
-        return bandwidth
+    return _process.open(config, clock)
 
 
 def join_bandwidth(pump: Stream) -> None:
     """Have a stream keep to the limit of this process, if a server or client is open."""
-    if (bandwidth := _bandwidth) is not None:
-        bandwidth.join(pump)
+    _process.join(pump)
 
 
 def bandwidth_facts() -> BandwidthFacts:
     """Return what limits this process now."""
-    return BandwidthFacts() if (bandwidth := _bandwidth) is None else bandwidth.facts
+    return _process.facts
 
 
 def change_bandwidth(text: str) -> BandwidthFacts:
@@ -274,16 +307,13 @@ def change_bandwidth(text: str) -> BandwidthFacts:
     Raises:
         ValueError: it is none, it is too low for the timeouts, or no server or client is open.
     """
-    if (bandwidth := _bandwidth) is None:
-        raise ValueError("no server or client of this process is open, so nothing can be limited")
-    bandwidth.change(text)
-    return bandwidth.facts
+    return _process.change(text)
 
 
 def _begin_again() -> None:
     """In a forked child: no stream of its parent moves here."""
-    global _opening, _bandwidth
-    _opening, _bandwidth = threading.Lock(), None
+    global _process
+    _process = OneBandwidth()
 
 
 if hasattr(os, "register_at_fork"):

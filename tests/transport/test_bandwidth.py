@@ -11,14 +11,7 @@ import pytest
 
 from streamlink.config import LinkConfig
 from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
-from streamlink.transport.bandwidth import (
-    BandwidthFacts,
-    ProcessBandwidth,
-    bandwidth_facts,
-    change_bandwidth,
-    join_bandwidth,
-    open_bandwidth,
-)
+from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth, ProcessBandwidth
 from streamlink.transport.transfer_pump import PacedLane
 from tests.support.virtual_clock import VirtualClock
 
@@ -70,8 +63,14 @@ def clock() -> Iterator[VirtualClock]:
 
 
 @pytest.fixture
-def bandwidth(clock: VirtualClock) -> Iterator[ProcessBandwidth]:
-    opened = open_bandwidth(LinkConfig(), clock)
+def one() -> OneBandwidth:
+    # Not that of this process: other tests may have left a server that is still closing.
+    return OneBandwidth()
+
+
+@pytest.fixture
+def bandwidth(one: OneBandwidth, clock: VirtualClock) -> Iterator[ProcessBandwidth]:
+    opened = one.open(LinkConfig(), clock)
     yield opened
     opened.close()
 
@@ -148,45 +147,51 @@ def test_a_stream_that_has_left_is_given_nothing(
     assert stream.moved == moved
 
 
-def test_all_servers_and_clients_of_a_process_share_one_limit(clock: VirtualClock) -> None:
-    first, second = open_bandwidth(limited("10M"), clock), open_bandwidth(LinkConfig(), clock)
+def test_all_servers_and_clients_of_a_process_share_one_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    first, second = one.open(limited("10M"), clock), one.open(LinkConfig(), clock)
     assert first is second
     with pytest.raises(ValueError, match="'5M', and '10M' at another server or client"):
-        open_bandwidth(limited("5M"), clock)
-    assert open_bandwidth(limited("10M"), clock) is first
+        one.open(limited("5M"), clock)
+    assert one.open(limited("10M"), clock) is first
     for _ in range(3):
         first.close()
-    third = open_bandwidth(limited("5M"), clock)
+    third = one.open(limited("5M"), clock)
     assert third is not first
     third.close()
 
 
 def test_a_limit_too_low_for_any_of_them_is_refused_and_the_old_one_stays(
-    clock: VirtualClock, bandwidth: ProcessBandwidth
+    one: OneBandwidth, clock: VirtualClock, bandwidth: ProcessBandwidth
 ) -> None:
-    change_bandwidth("1M")
+    one.change("1M")
     hasty = LinkConfig.model_validate({"timeouts": {"streaming_ack_wait": 0.5}})
-    opened = open_bandwidth(hasty, clock)
+    opened = one.open(hasty, clock)
     with pytest.raises(ValueError, match=r"'10K' is too low.*streaming_ack_wait \(0.5 s\)"):
-        change_bandwidth("10K")
+        one.change("10K")
     with pytest.raises(ValueError, match="'nonsense' is no bandwidth limit"):
-        change_bandwidth("nonsense")
-    assert bandwidth_facts().bwlimit == "1M"
+        one.change("nonsense")
+    assert one.facts.bwlimit == "1M"
     opened.close()
 
 
-def test_where_nothing_is_open_there_is_nothing_to_limit(clock: VirtualClock) -> None:
-    assert bandwidth_facts() == BandwidthFacts()
-    join_bandwidth(Hungry(clock, 1))
+def test_where_nothing_is_open_there_is_nothing_to_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    assert one.facts == BandwidthFacts()
+    one.join(Hungry(clock, 1))
     with pytest.raises(ValueError, match="no server or client"):
-        change_bandwidth("1M")
+        one.change("1M")
 
 
-def test_its_thread_runs_only_where_there_is_a_limit(clock: VirtualClock) -> None:
+def test_its_thread_runs_only_where_there_is_a_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
     def names() -> list[str]:
         return [each.name for each in threading.enumerate()]
 
-    opened = open_bandwidth(LinkConfig(), clock)
+    opened = one.open(LinkConfig(), clock)
     assert "streamlink-bandwidth" not in names()
     opened.change("1M")
     assert "streamlink-bandwidth" in names()
