@@ -188,12 +188,14 @@ def test_where_nothing_is_open_there_is_nothing_to_limit(
 def test_its_thread_runs_only_where_there_is_a_limit(
     one: OneBandwidth, clock: VirtualClock
 ) -> None:
-    def names() -> list[str]:
-        return [each.name for each in threading.enumerate()]
+    def count() -> int:
+        return sum(each.name == "streamlink-bandwidth" for each in threading.enumerate())
+
+    before = count()
 
     opened = one.open(LinkConfig(), clock)
-    assert "streamlink-bandwidth" not in names()
+    assert count() == before
     opened.change("1M")
-    assert "streamlink-bandwidth" in names()
+    assert count() == before + 1
     opened.close()
-    assert "streamlink-bandwidth" not in names()
+    assert count() == before
