@@ -13,6 +13,7 @@ from rich.console import Console
 
 from benchmarks import (
     bulk,
+    bwlimit,
     carriers,
     chunk,
     clients,
@@ -52,6 +53,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "strategies": strategies.run,
     "cuts": cuts.run,
     "slow": slow.run,
+    "bwlimit": bwlimit.run,
     "flips": flips.run,
     "mpi": mpi.run,
     "sessions": sessions.run,
@@ -85,6 +87,7 @@ class What(StrEnum):
     strategies = "strategies"
     cuts = "cuts"
     slow = "slow"
+    bwlimit = "bwlimit"
     flips = "flips"
     mpi = "mpi"
     sessions = "sessions"

@@ -18,7 +18,7 @@ from streamlink.cli.models import export, inspect
 from streamlink.cli.mpi import mpi
 from streamlink.cli.profile import profile
 from streamlink.cli.simulate import simulate
-from streamlink.cli.status import abort, status
+from streamlink.cli.status import abort, limit, status
 from streamlink.cli.train import train
 from streamlink.logs import json_line
 from streamlink_fl import DISTRIBUTION, find_clash
@@ -35,7 +35,7 @@ app = typer.Typer(
 for command in (
     *(server, client, simulate, mpi, inspect, export),
     *(send, receive, serve, fetch),
-    *(init, certs, status, abort),
+    *(init, certs, status, limit, abort),
 ):
     app.command(cls=SettingsCommand)(command)
 app.add_typer(profile)

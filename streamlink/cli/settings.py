@@ -35,6 +35,7 @@ __all__ = [
 LINK = (
     "stream.chunk_bytes",
     "stream.window_bytes",
+    "stream.bwlimit",
     "timeouts.streaming_read_timeout",
     "timeouts.streaming_ack_wait",
     "timeouts.communication_timeout",

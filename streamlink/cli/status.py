@@ -1,4 +1,4 @@
-"""``streamlink status`` and ``streamlink abort``: query and control a process on this machine."""
+"""``streamlink status``, ``limit`` and ``abort``: query and control a process on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from streamlink.cli.errors import CommandError
 from streamlink.cli.paths import ledger_of
 from streamlink.cli.services import StoreOf, sockets_of
 from streamlink.cli.watch import WATCH_SECONDS, how_it_ended, in_place, plain, watched
+from streamlink.config.bandwidth import parse_bwlimit
 from streamlink.logs import escape
 from streamlink.operate.control import NothingRuns, ask
 from streamlink.rounds.ledger_page import recorded_job
 from streamlink_fl import output
 
-__all__ = ["abort", "status"]
+__all__ = ["abort", "limit", "status"]
 
 _STATUS = {"do": "status"}
 
@@ -137,6 +138,36 @@ def abort(
     question = {"do": what, "client": client or "", "reason": reason}
     with a_job():
         answer = _ask(path, question, store)
+    typer.echo(escape(str(answer.get("done", ""))))
+
+
+@command()
+def limit(
+    bwlimit: Annotated[
+        str,
+        typer.Argument(
+            metavar="BWLIMIT",
+            help="As for --bwlimit: 10M (MiB per second), 10Mbit, 10M:5M (up:down), "
+            "'08:00,10M 19:00,off', or off.",
+        ),
+    ],
+    store: StoreOf = None,
+    control: ControlOf = None,
+    *,
+    common: Common,
+) -> None:
+    """Change the bandwidth limit of a server, receive or serve process on this machine.
+
+    The new limit replaces the one of --bwlimit until the process ends. What a receiver has
+    permitted its senders before still arrives: at most one window for each stream.
+    """
+    try:
+        parse_bwlimit(bwlimit)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    path = _only(sockets_of(store, control))
+    with a_job():
+        answer = _ask(path, {"do": "limit", "bwlimit": bwlimit}, store)
     typer.echo(escape(str(answer.get("done", ""))))
 
 

@@ -115,6 +115,7 @@ def _of_a_job(facts: Facts) -> Iterator[str]:
     since = _span(facts["now"] - facts["since"])
     yield f"job {facts['job']!r}: {number}{attempt}, {facts['phase']} for {since}"
     yield f"listens on {facts['listens']}, process {facts['pid']}; {_memory(facts['memory'])}"
+    yield from _bandwidth(facts)
 
 
 def _of_serving(facts: Facts) -> Iterator[str]:
@@ -123,6 +124,7 @@ def _of_serving(facts: Facts) -> Iterator[str]:
     yield f"serving for {since}: {facts['served']}{of} fetches done, {len(facts['clients'])} now"
     where = f"listens on {facts['listens']}, " if facts.get("listens") else ""
     yield f"{where}process {facts['pid']}; {_memory(facts['memory'])}"
+    yield from _bandwidth(facts)
 
 
 def _of_a_transfer(facts: Facts) -> Iterator[str]:
@@ -134,6 +136,19 @@ def _of_a_transfer(facts: Facts) -> Iterator[str]:
     again = ", ".join(f"{facts[name]} {name}" for name in ("resumes", "repairs", "damaged"))
     where = f"listens on {facts['listens']}; " if facts.get("listens") else ""
     yield f"{where}{again}; process {facts['pid']}; {_memory(facts['memory'])}"
+    yield from _bandwidth(facts)
+
+
+def _bandwidth(facts: Facts) -> Iterator[str]:
+    found = facts.get("bandwidth")  # of an older process: absent
+    if not found or not found["bwlimit"]:
+        return
+    parts = []
+    for name, doing in (("up", "sending"), ("down", "receiving")):
+        most, rate = found[f"{name}_limit"], found[f"{name}_rate"]
+        limit = "off" if most is None else f"{_size(most)}/s"
+        parts.append(f"{name} {limit}, {doing} {_size(rate)}/s")
+    yield f"bandwidth limit {found['bwlimit']}: {'; '.join(parts)}"
 
 
 def _memory(memory: Facts) -> str:

@@ -6,6 +6,7 @@ Names users bring from the field (``streaming_read_timeout``, ``streaming_ack_wa
 that costs memory states its price, and ``peak_bytes`` adds the prices up.
 """
 
+from streamlink.config.bandwidth import BandwidthLimit
 from streamlink.config.job import JobConfig, RoundConfig
 from streamlink.config.link import (
     MIN_KEEPALIVE_SECONDS,
@@ -15,12 +16,15 @@ from streamlink.config.link import (
     SecurityConfig,
     StreamConfig,
     TimeoutConfig,
+    check_bwlimit,
 )
 from streamlink.config.objects import ObjectLimits
-from streamlink.config.values import Names, Patterns, Seconds, Size, parse_size
+from streamlink.config.values import Bwlimit, Names, Patterns, Seconds, Size, parse_size
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
+    "BandwidthLimit",
+    "Bwlimit",
     "GrpcConfig",
     "JobConfig",
     "LimitsConfig",
@@ -34,5 +38,6 @@ __all__ = [
     "Size",
     "StreamConfig",
     "TimeoutConfig",
+    "check_bwlimit",
     "parse_size",
 ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Self
 
 from pydantic import Field, model_validator
 
+from streamlink.config.bandwidth import least_rate, parse_bwlimit
 from streamlink.config.files import load_yaml, sections
-from streamlink.config.values import KiB, MiB, Names, Patterns, Seconds, Settings, Size
+from streamlink.config.values import Bwlimit, KiB, MiB, Names, Patterns, Seconds, Settings, Size
 
 __all__ = [
     "MAX_CLIENTS",
@@ -20,6 +22,7 @@ __all__ = [
     "SecurityConfig",
     "StreamConfig",
     "TimeoutConfig",
+    "check_bwlimit",
 ]
 
 # A gRPC server ends connections that ping more often than it permits (too_many_pings).
@@ -84,6 +87,12 @@ class StreamConfig(Settings):
     travels plain. ``auto``: ``planes``, where what the line carries and this end's processor
     encodes shows that a range arrives sooner so. What is received needs no setting. Price: two more
     chunks at each end, and what an encoder keeps (about 2 MiB)."""
+
+    bwlimit: Bwlimit = ""
+    """Bandwidth limit of this process for models, all streams together, as in rclone: ``10M``
+    (MiB per second) or ``10Mbit``, ``10M:5M`` for what it sends and receives, or by the time of day
+    ``08:00,10M 19:00,off``, also ``Mon-08:00,512K``; empty or ``off``: no limit. Headers of TCP and
+    IP are not counted. All servers and clients of a process that set it must set the same."""
 
     max_repairs: int = Field(default=3, ge=0, le=100)
     """How often one damaged chunk is requested again before the stream fails (count)."""
@@ -379,6 +388,29 @@ _LEAST_BYTES = 8 * KiB
 """Of ``memory_bytes`` for each further stream: enough to go on moving, a chunk at a time."""
 
 
+_PROGRESS_TIMEOUTS = (
+    "streaming_read_timeout",
+    "streaming_ack_wait",
+    "communication_timeout",
+    "call_timeout",
+)
+"""Those that a chunk which waits too long for the bandwidth limit would let expire."""
+
+
+def check_bwlimit(text: str, least: float, because: str) -> None:
+    """Refuse a limit that is too low for the timeouts.
+
+    Raises:
+        ValueError: a chunk would wait too long for it, or it is no limit; says what would do.
+    """
+    lowest = parse_bwlimit(text).lowest
+    if lowest is not None and lowest < least:
+        raise ValueError(
+            f"bwlimit {text!r} is too low: at {lowest:g} bytes/s chunks would be late for "
+            f"{because}; set at least {math.ceil(least)}B, or raise that timeout"
+        )
+
+
 class LinkConfig(Settings):
     """Everything one end of a link needs."""
 
@@ -408,6 +440,18 @@ class LinkConfig(Settings):
         """The places of a client's streams in that: how many, and bytes of each; the best first."""
         least = self.stream.least_stream_bytes
         return (_FULL_STREAMS, least), (self.limits.max_streams, min(_LEAST_BYTES, least))
+
+    @property
+    def least_bwlimit(self) -> tuple[float, str]:
+        """The lowest limit that the timeouts permit (bytes/s), and the shortest timeout."""
+        timeouts = self.timeouts
+        seconds, name = min((getattr(timeouts, name), name) for name in _PROGRESS_TIMEOUTS)
+        return least_rate(seconds), f"timeouts.{name} ({seconds:g} s)"
+
+    @model_validator(mode="after")
+    def _bwlimit_passes(self) -> Self:
+        check_bwlimit(self.stream.bwlimit, *self.least_bwlimit)
+        return self
 
     @property
     def is_max_clients_set(self) -> bool:

@@ -6,9 +6,22 @@ import re
 from fractions import Fraction
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["GiB", "KiB", "MiB", "Names", "Patterns", "Seconds", "Settings", "Size", "parse_size"]
+from streamlink.config.bandwidth import parse_bwlimit
+
+__all__ = [
+    "Bwlimit",
+    "GiB",
+    "KiB",
+    "MiB",
+    "Names",
+    "Patterns",
+    "Seconds",
+    "Settings",
+    "Size",
+    "parse_size",
+]
 
 KiB, MiB, GiB = 1 << 10, 1 << 20, 1 << 30
 
@@ -37,12 +50,20 @@ def parse_size(text: str | int) -> int:
     return int(Fraction(match[1]) * _UNITS[unit])
 
 
+def _checked_bwlimit(text: str) -> str:
+    parse_bwlimit(text)
+    return text
+
+
 def _at_commas(given: object) -> object:
     return given.split(",") if isinstance(given, str) else given
 
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 """A size (bytes): an integer, or text as ``parse_size`` takes it."""
+
+Bwlimit = Annotated[str, AfterValidator(_checked_bwlimit)]
+"""A bandwidth limit: text as ``parse_bwlimit`` takes it."""
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_at_commas)]
 """Several names; a text is split at its commas."""

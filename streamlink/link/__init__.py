@@ -25,6 +25,7 @@ from streamlink.link.transfer import OnPhase, Pulse, Receipt, TransferProgress
 from streamlink.link.transfer_facts import OnTransfer, TransferFacts
 from streamlink.protocol.frames import Attempt, Chunk, Reply, Update, UpdateKind
 from streamlink.protocol.stats import BOUNDS, AckTimes, StreamStats
+from streamlink.transport.bandwidth import BandwidthFacts, bandwidth_facts, change_bandwidth
 from streamlink.transport.send_pump import Supply
 from streamlink.transport.traffic import HasTraffic, Totals, Traffic
 
@@ -35,6 +36,7 @@ __all__ = [
     "Answers",
     "Assignment",
     "Attempt",
+    "BandwidthFacts",
     "Chunk",
     "ClientLink",
     "ClientRequest",
@@ -67,6 +69,8 @@ __all__ = [
     "TurnLock",
     "Update",
     "UpdateKind",
+    "bandwidth_facts",
+    "change_bandwidth",
     "receive_model",
     "run_async",
     "send_model",

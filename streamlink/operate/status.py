@@ -17,14 +17,22 @@ from typing import Any
 import psutil
 
 from streamlink.errors import StoreError
-from streamlink.link import HasTraffic, Totals
+from streamlink.link import HasTraffic, Totals, bandwidth_facts, change_bandwidth
 from streamlink.link.peer import Peer
 from streamlink.link.server import Server
 from streamlink.operate.control import Answer, ControlError
 from streamlink.rounds.controller import ScatterAndGather
 from streamlink.rounds.report import ClientProgress
 
-__all__ = ["JobOperator", "Memory", "Rates", "StartingOperator", "text_of"]
+__all__ = [
+    "JobOperator",
+    "Memory",
+    "Rates",
+    "StartingOperator",
+    "bandwidth",
+    "limit",
+    "text_of",
+]
 
 # Shorter than this, one chunk more or less decides; longer, it says nothing of the present.
 _RATE_SECONDS = (0.2, 30.0)  # the age of the previous sample, if a rate is computed from it
@@ -57,6 +65,8 @@ class Rates:
         self._clock = clock
         self._lock = threading.Lock()
         self._before: tuple[float, Mapping[tuple[str, str], Totals]] | None = None
+        self.wire = {"sent": 0.0, "received": 0.0}
+        """What all streams moved on the wire by the last ``now`` (bytes per second)."""
 
     def now(self) -> tuple[Mapping[tuple[str, str], Totals], dict[tuple[str, str], float]]:
         """Return the totals so far, and the rates (bytes per second)."""
@@ -71,12 +81,44 @@ class Rates:
         with self._lock:
             self._before = at, totals
         seconds = max(at - before[0], 1e-6)
+        self.wire = {
+            direction: max(0, _wire(totals, direction) - _wire(before[1], direction)) / seconds
+            for direction in ("sent", "received")
+        }
         return totals, {
             # A peer that was added to the others and came back counts from 0 again: no negative
             # rate.
             key: max(0, total.bytes - before[1].get(key, Totals()).bytes) / seconds
             for key, total in totals.items()
         }
+
+
+def bandwidth(rates: Rates) -> dict[str, Any]:
+    """Return the limit of this process, and what it moves (bytes per second).
+
+    ``rates`` has been asked for what it moves just now.
+    """
+    facts, moved = bandwidth_facts(), rates.wire
+    return {
+        "bwlimit": facts.bwlimit,
+        "up_limit": facts.limit.up,
+        "down_limit": facts.limit.down,
+        "up_rate": round(moved["sent"]),
+        "down_rate": round(moved["received"]),
+    }
+
+
+def limit(question: Mapping[str, Any]) -> str:
+    """Have the limit that the operator asks for; returns what is in force then.
+
+    Raises:
+        ControlError: it is none, or too low.
+    """
+    try:
+        facts = change_bandwidth(text_of(question, "bwlimit"))
+    except ValueError as error:
+        raise ControlError(str(error)) from error
+    return f"the limit is {facts.bwlimit or 'off'}; now {facts.limit}"
 
 
 class StartingOperator:
@@ -122,10 +164,10 @@ class JobOperator:
         self._began = server.clock.wall()
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer ``{"do": "status" | "abort" | "drop" | "readmit", ...}``.
+        """Answer ``{"do": "status" | "abort" | "drop" | "readmit" | "limit", ...}``.
 
         Raises:
-            ControlError: the request is unknown.
+            ControlError: the request is unknown, or a limit is wrong.
             RoundError: there is no such client.
             StoreError: the command takes effect, but could not be stored for a restart; says why.
         """
@@ -143,8 +185,11 @@ class JobOperator:
                 return {"done": self._drop(client, reason)}
             case "readmit":
                 return {"done": self._readmit(client)}
+            case "limit":
+                return {"done": limit(question)}
         raise ControlError(
-            f"unknown request {question.get('do')!r}: a server knows status, abort, drop, readmit"
+            f"unknown request {question.get('do')!r}: a server knows status, abort, drop, readmit, "
+            "limit"
         )
 
     def status(self) -> dict[str, Any]:
@@ -171,6 +216,7 @@ class JobOperator:
             **{name: value for name, value in asdict(state).items() if name != "lost"},
             "ledger": self._ledger,
             "clients": clients,
+            "bandwidth": bandwidth(self._rates),
             "memory": self._memory.facts(peak),
         }
 
@@ -226,6 +272,10 @@ class JobOperator:
             "damaged": both.damaged,
             "resent_bytes": both.resent_bytes,
         }
+
+
+def _wire(totals: Mapping[tuple[str, str], Totals], direction: str) -> int:
+    return sum(total.wire_bytes for key, total in totals.items() if key[1] == direction)
 
 
 def text_of(question: Mapping[str, Any], name: str, default: str = "") -> str:

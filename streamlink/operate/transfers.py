@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from streamlink.link import HasTraffic, StreamStats, Totals
 from streamlink.link.fetch_desk import Fetch, FetchDesk
 from streamlink.operate.control import ControlError
-from streamlink.operate.status import Memory, Rates, text_of
+from streamlink.operate.status import Memory, Rates, bandwidth, limit, text_of
 
 __all__ = ["ServeOperator", "TransferOperator"]
 
@@ -41,10 +41,10 @@ class _Operator(ABC):
         """The address at which peers reach it; empty: it does not listen yet."""
 
     def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Answer ``{"do": "status" | "abort", ...}``.
+        """Answer ``{"do": "status" | "abort" | "limit", ...}``.
 
         Raises:
-            ControlError: the request is unknown.
+            ControlError: the request is unknown, or a limit is wrong.
         """
         match question.get("do"):
             case "status":
@@ -52,8 +52,10 @@ class _Operator(ABC):
             case "abort":
                 self._stop(text_of(question, "reason", "no reason given"))
                 return {"done": self.aborted}
+            case "limit":
+                return {"done": limit(question)}
         raise ControlError(
-            f"unknown request {question.get('do')!r}: {self.subject} knows status and abort"
+            f"unknown request {question.get('do')!r}: {self.subject} knows status, abort and limit"
         )
 
     def status(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ class _Operator(ABC):
             "began": self._began,
             "now": time.time(),
             **self._progress(totals, rates),
+            "bandwidth": bandwidth(self._rates),
             "memory": self._memory.facts(),
         }
 

@@ -20,6 +20,7 @@ from collections import deque
 
 from streamlink.config import StreamConfig
 from streamlink.protocol.limits import SMALLEST_CHUNK_BYTES
+from streamlink.protocol.pacing import ANYWHERE
 from streamlink.protocol.stats import AckLatency
 from streamlink.protocol.timers import Timers
 
@@ -71,6 +72,12 @@ class SendWindow:
         self.wanted_bytes = self.window_bytes = min(self._first_window, self._max_window)
         """What the link has room for, and what of it may be used."""
         self._cap = self._max_window
+        self._part = chunk_bytes
+
+    def pace(self, part_bytes: int) -> None:
+        """Cut chunks no larger than ``part_bytes``: what a bandwidth limit permits at a time."""
+        self._part = min(part_bytes, self.largest)
+        self.chunk_bytes = self._chunk_for(self.rate)
 
     def cap(self, nbytes: int) -> None:
         """Use no more than ``nbytes`` from now on, whatever the link has room for."""
@@ -152,7 +159,7 @@ class SendWindow:
         size = self._smallest
         while size * 2 <= min(wanted, self.largest):
             size *= 2
-        return self.largest if wanted >= self.largest else size
+        return min(self.largest if wanted >= self.largest else size, self._part)
 
     def _window_for(self, rate: float) -> int:
         wanted = int(rate * (2 * self.round_trip + QUEUE_SECONDS))
@@ -170,11 +177,15 @@ class Credit:
     the receiver's half): a reader that consumes a few bytes at a time does not cause tiny chunks.
     """
 
-    def __init__(self, window_bytes: int, *, quantum_bytes: int = 1) -> None:
+    def __init__(
+        self, window_bytes: int, *, quantum_bytes: int = 1, allowed: int = ANYWHERE
+    ) -> None:
         self._window = window_bytes
         self._quantum = quantum_bytes
         self.consumed = 0
         self.limit = 0
+        self.allowed = allowed
+        """Up to where a bandwidth limit lets the sender come (bytes)."""
         self.grant()
 
     def release(self, nbytes: int) -> None:
@@ -186,31 +197,49 @@ class Credit:
         self._window = window_bytes
 
     @property
+    def window_bytes(self) -> int:
+        """How much it promises to hold (bytes)."""
+        return self._window
+
+    @property
+    def window_end(self) -> int:
+        """Up to where there is memory for what the sender sends (bytes)."""
+        return self.consumed + self._window
+
+    @property
     def is_due(self) -> bool:
         """Whether so much was consumed since the last grant that the sender should get it now."""
-        return self.consumed + self._window - self.limit >= self._window // 4
+        return self._more >= self._window // 4
 
     @property
     def is_grantable(self) -> bool:
         """Whether ``grant`` would give enough to be worth an ack."""
-        more = self.consumed + self._window - self.limit
-        return more >= max(min(self._quantum, self._window), self._window // 4)
+        return self._more >= max(min(self._quantum, self._window), self._window // 4)
+
+    @property
+    def _more(self) -> int:
+        return min(self.consumed + self._window, self.allowed) - self.limit
 
     def grant(self) -> int:
         """Return the limit to send now."""
-        # A window may be less than the quantum where streams share a memory.
-        if self.consumed + self._window - self.limit >= min(self._quantum, self._window):
-            self.limit = self.consumed + self._window
+        more = self._more
+        # A window may be less than the quantum where streams share a memory. Under a bandwidth
+        # limit the parts are large enough already.
+        if more >= min(self._quantum, self._window) or (self.allowed != ANYWHERE and more > 0):
+            self.limit += more
         return self.limit
 
 
-def credit_for(config: StreamConfig, chunk_bytes: int, window_bytes: int = 0) -> Credit:
+def credit_for(
+    config: StreamConfig, chunk_bytes: int, window_bytes: int = 0, *, allowed: int = ANYWHERE
+) -> Credit:
     """Return what a receiver promises to a sender of chunks of up to ``chunk_bytes``.
 
     Its window is ``window_bytes``; 0: that of ``config``.
     """
     window = whole_chunks(window_bytes or config.window_bytes, chunk_bytes)
-    return Credit(window, quantum_bytes=min(config.smallest_chunk_bytes, chunk_bytes))
+    quantum = min(config.smallest_chunk_bytes, chunk_bytes)
+    return Credit(window, quantum_bytes=quantum, allowed=allowed)
 
 
 def whole_chunks(window_bytes: int, chunk_bytes: int) -> int:

@@ -27,7 +27,7 @@ from streamlink.errors import (
 )
 from streamlink.extent import Extent
 from streamlink.protocol.events import Delivered, Finished, Opened, SpecReceived
-from streamlink.protocol.flow_control import ACK_DELAY, credit_for
+from streamlink.protocol.flow_control import ACK_DELAY
 from streamlink.protocol.frames import (
     Abort,
     Accept,
@@ -54,7 +54,7 @@ from streamlink.protocol.receiver_chunks import (
     ChunkReceiver,
 )
 from streamlink.protocol.states import RECEIVER_TRANSITIONS, State, Transitions
-from streamlink.protocol.stats import HELD, NETWORK, READER, StreamStats
+from streamlink.protocol.stats import HELD, LIMIT, NETWORK, READER, StreamStats
 from streamlink.protocol.stream import Channel
 
 
@@ -104,6 +104,7 @@ class ReceiveStream(ChunkReceiver):
         if start:
             self._reassembly.received = self.durable = start
             self._credit.release(start)
+            self._credit.allowed = max(self._credit.allowed, start)
         self._travels = Extent(start, extent.stop)
         self._is_accepted = True
         self._pages.is_wanted = wants_spec and self.opened.spec_pages > 0
@@ -314,7 +315,7 @@ class ReceiveStream(ChunkReceiver):
             self._chunk_bytes = min(frame.chunk_bytes, self.config.stream.chunk_bytes)
             self._acks.set_chunk_bytes(self._chunk_bytes)
             # Before the first accept, so nothing was granted yet by the credit that this replaces.
-            self._credit = credit_for(self.config.stream, self._chunk_bytes, self._window_bytes)
+            self._credit = self._new_credit()
             self.encodings = tuple(each for each in frame.encodings if each in self._decodes)
             self._travels = frame.brings
             self._events.append(Opened(frame))
@@ -435,6 +436,8 @@ class ReceiveStream(ChunkReceiver):
         is_ours = self._is_whole or (is_open and not self._is_accepted)
         if is_ours or (is_open and self._reassembly.received > self._credit.consumed):
             return HELD if self.waits_for else READER
+        if is_open and self._is_limited:
+            return LIMIT
         return HELD if is_open and self._peer_waits_for else NETWORK
 
     # --- ends --------------------------------------------------------------------------

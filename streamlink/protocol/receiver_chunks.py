@@ -11,11 +11,12 @@ from collections.abc import Collection
 from streamlink.config import LinkConfig
 from streamlink.errors import ChecksumError, ProtocolError
 from streamlink.protocol.events import Delivered
-from streamlink.protocol.flow_control import DelayedAck, credit_for, whole_chunks
+from streamlink.protocol.flow_control import Credit, DelayedAck, credit_for, whole_chunks
 from streamlink.protocol.frames import Chunk, ChunkHeader, Finish, Open, Repair
 from streamlink.protocol.handshake import SpecPages
 from streamlink.protocol.limits import MAX_WAITING_FRAMES, SMALLEST_CHUNK_BYTES
 from streamlink.protocol.memory_budget import Need
+from streamlink.protocol.pacing import ANYWHERE
 from streamlink.protocol.reassembly import RangeStatus, Reassembly
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import ReceiveMeter
@@ -64,6 +65,9 @@ class ChunkReceiver(StreamMachine):
         self._is_whole = False  # every byte was delivered and consumed
         self._meter = ReceiveMeter()
         self._saved_bytes = 0  # on the wire, by encodings
+        self._part = 0  # what a bandwidth limit permits at a time; 0: there is none
+        self._ahead = 0  # how much of that may be on its way
+        self._was_charged = 0  # saved bytes that the limit knows of
         self._acks = DelayedAck(
             stream.window_bytes,
             report_seconds=config.timeouts.held_interval,
@@ -96,8 +100,56 @@ class ChunkReceiver(StreamMachine):
             # A sender that has used up its credit waits for this, and nothing else wakes it.
             self._acks.is_due = self._acks.is_due or self._credit.is_grantable
         else:  # nothing was granted yet
-            self._credit = credit_for(self.config.stream, self._chunk_bytes, window)
+            self._credit = self._new_credit()
         self._acks.resize(window)
+
+    def _new_credit(self) -> Credit:
+        """Return the credit of a stream that has granted none."""
+        allowed = 0 if self._part else ANYWHERE
+        stream = self.config.stream
+        return credit_for(stream, self._chunk_bytes, self._window_bytes, allowed=allowed)
+
+    # --- a bandwidth limit that streams share --------------------------------------------
+
+    def pace(self, part_bytes: int, ahead_bytes: int = 0) -> None:
+        """Grant only what ``allow`` permits from now on, in such parts; 0: whatever fits.
+
+        Args:
+            part_bytes: what it asks for at a time.
+            ahead_bytes: how much it may have granted beyond what is here.
+        """
+        was_paced, self._part, self._ahead = bool(self._part), part_bytes, ahead_bytes
+        credit = self._credit
+        if not part_bytes:
+            credit.allowed = ANYWHERE
+            self._acks.is_due = self._acks.is_due or was_paced
+        elif not self._is_accepted:  # nothing was granted yet
+            self._credit = self._new_credit()
+        elif not was_paced:
+            credit.allowed = credit.limit  # what is promised stays promised
+
+    def allow(self, nbytes: int) -> None:
+        """Permit to grant ``nbytes`` more."""
+        self._credit.allowed += nbytes
+        # A sender that has used up its credit waits for this, and nothing else wakes it.
+        self._acks.is_due = True
+
+    @property
+    def wanted_bytes(self) -> int:
+        """How many bytes it wants to be permitted now; 0: enough are on their way."""
+        if not self._part or self.opened is None or not self._is_accepted or self._is_whole:
+            return 0
+        credit, stop = self._credit, self.opened.brings.stop
+        room = min(credit.window_end, stop) - credit.allowed
+        # In a window that is smaller than two parts, half of it: else none would ever fit.
+        wanted = min(self._part, stop - credit.allowed, max(1, credit.window_bytes // 2))
+        is_enough = credit.allowed - self._reassembly.received >= self._ahead
+        return 0 if is_enough or room < wanted else wanted
+
+    def take_uncharged(self) -> int:
+        """Return less what encodings saved since it was asked (bytes, not positive)."""
+        uncharged, self._was_charged = self._was_charged - self._saved_bytes, self._saved_bytes
+        return uncharged
 
     # --- before a payload is read ----------------------------------------------------
 
@@ -234,10 +286,18 @@ class ChunkReceiver(StreamMachine):
     def _watch_sender(self, now: float, *, is_progress: bool = False) -> None:
         seconds = self.config.timeouts.communication_timeout
         is_owed = self._is_senders_turn()
-        self._meter.set_running(is_owed and bool(self._channels), now=now)
+        # A wait for the bandwidth limit is part of the rate, though not the sender's fault.
+        self._meter.set_running((is_owed or self._is_limited) and bool(self._channels), now=now)
         self._watch_turn(
             RECEIVING_TIMER, seconds, is_owed=is_owed, is_progress=is_progress, now=now
         )
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the sender may send nothing until the bandwidth limit permits it."""
+        if not (self._part and self._is_accepted and self.opened is not None):
+            return False
+        return self._credit.allowed == self._reassembly.received < self.opened.brings.stop
 
     def _is_senders_turn(self) -> bool:
         if self._is_whole:

@@ -27,11 +27,13 @@ from streamlink.protocol.frames import (
 )
 from streamlink.protocol.limits import FRAMES_PER_CHUNK
 from streamlink.protocol.memory_budget import Need
+from streamlink.protocol.pacing import ANYWHERE
 from streamlink.protocol.sender_acks import ACK_TIMER, LAG_TIMER, OPEN_TIMER, AckReceiver
 from streamlink.protocol.states import State
 from streamlink.protocol.stats import (
     CREDIT,
     HELD,
+    LIMIT,
     NETWORK,
     READER,
     StreamStats,
@@ -59,7 +61,7 @@ class SendStream(AckReceiver):
         return self._window.next_chunk_bytes(
             position,
             received=self.received,
-            limit=self.limit,
+            limit=min(self.limit, self._allowed),
             stop=self._stop,
             saved=self._buffer.saved_bytes,
         )
@@ -130,6 +132,41 @@ class SendStream(AckReceiver):
         if window != self._window_bytes:
             self._window_bytes = window
             self._window.cap(window)
+
+    # --- a bandwidth limit that streams share --------------------------------------------
+
+    def pace(self, part_bytes: int, ahead_bytes: int = 0) -> None:
+        """Write only what ``allow`` permits from now on, in such parts; 0: whatever it likes."""
+        self._window.pace(part_bytes or self._window.largest)
+        if not part_bytes:
+            self._allowed = ANYWHERE
+        elif not self._part:
+            self._allowed = self._buffer.position
+        self._part = part_bytes
+
+    def allow(self, nbytes: int) -> None:
+        """Permit to write ``nbytes`` more."""
+        self._allowed += nbytes
+
+    @property
+    def wanted_bytes(self) -> int:
+        """How many bytes it wants to be permitted now; 0: it has enough, or cannot write."""
+        if not self._part or self.state is not State.STREAMING:
+            return 0
+        position = self._buffer.position
+        # A resume may have gone back: what lies behind is paid for again.
+        self._allowed = max(position, min(self._allowed, position + 2 * self._part))
+        left = self._stop - position
+        if self._allowed - position >= min(self._part, left):
+            return 0
+        return min(self._part, self._stop - self._allowed)
+
+    def take_uncharged(self) -> int:
+        """Return bytes that left twice, less those that encodings saved, since it was asked."""
+        buffer = self._buffer
+        total = buffer.resent_bytes - buffer.saved_bytes - buffer.acked_saved
+        uncharged, self._was_charged = total - self._was_charged, total
+        return uncharged
 
     # --- what leaves ---------------------------------------------------------------------
 
@@ -259,7 +296,8 @@ class SendStream(AckReceiver):
 
     def _account(self, now: float) -> None:
         super()._account(now)
-        self._meter.update(bool(self._channels) and self._buffer.is_in_flight, now=now)
+        is_moving = self._buffer.is_in_flight or self._stalls.cause == LIMIT
+        self._meter.update(bool(self._channels) and is_moving, now=now)
 
     def _cause(self) -> str:
         if self.state is State.OPENING or not self._channels:
@@ -274,6 +312,8 @@ class SendStream(AckReceiver):
             return NETWORK  # whatever fills most of the window limits the stream
         if self.state is State.STREAMING and position == self._stop:
             return self._own_cause()  # the owner has not called ``finish``
+        if self._part and self._allowed < min(self.limit, self._stop):
+            return LIMIT
         return HELD if self._peer_waits_for else CREDIT
 
     def _own_cause(self) -> str:

@@ -37,6 +37,7 @@ from streamlink.protocol.frames import (
     Update,
 )
 from streamlink.protocol.handshake import SendHandshake
+from streamlink.protocol.pacing import ANYWHERE
 from streamlink.protocol.send_buffer import SendBuffer
 from streamlink.protocol.states import SENDER_TRANSITIONS, State, Transitions
 from streamlink.protocol.stats import (
@@ -106,6 +107,9 @@ class AckReceiver(StreamMachine):
         self._committing = 0
         self._ack_latency = AckLatency()
         self._window_bytes = config.stream.window_bytes  # the most that it may be
+        self._part = 0  # what a bandwidth limit permits at a time; 0: there is none
+        self._allowed = ANYWHERE  # up to where it permits to write
+        self._was_charged = 0  # resent bytes without saved ones that the limit knows of
         self._asked_end = self.extent.start  # up to where its owner was given room
         self._busy_at = float("-inf")
         self._window = self._new_window(config.stream.chunk_bytes)
@@ -368,6 +372,8 @@ class AckReceiver(StreamMachine):
             ack_latency=self._ack_latency,
         )
         window.cap(self._window_bytes)
+        if self._part:
+            window.pace(self._part)
         return window
 
     def _drop_payloads(self) -> None:

@@ -152,16 +152,17 @@ class StreamStats:
 
 # --- what limits a stream --------------------------------------------------------------------
 
-NETWORK, CREDIT, READER, HELD = "network", "credit", "reader", "held"
+NETWORK, CREDIT, READER, HELD, LIMIT = "network", "credit", "reader", "held", "limit"
 """The causes. A stream is limited by exactly one of them at any moment.
 
     network   bytes are in flight, or there is no call: the link, or a peer that sends nothing
     credit    a sender's: the receiver has what was sent and does not consume or commit it
     reader    our own upper layer: a sender's source gives no bytes, a receiver's sink takes none
     held      a third party is waited for, by this end or, as it reports, by the other
+    limit     the bandwidth limit of this process lets nothing more travel yet
 """
 
-CAUSES = (NETWORK, CREDIT, READER, HELD)
+CAUSES = (NETWORK, CREDIT, READER, HELD, LIMIT)
 
 NOTHING = ""
 """The cause of a stream that has not begun, or has ended."""

@@ -28,6 +28,7 @@ from streamlink.protocol.events import Failed, PeerLeft, Welcomed
 from streamlink.protocol.handshake import VERSION_MAX, VERSION_MIN, agreed
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
+from streamlink.transport.bandwidth import ProcessBandwidth, open_bandwidth
 from streamlink.transport.carriers import (
     ClientCall,
     ControlCarrier,
@@ -114,6 +115,7 @@ class Dialer:
         self._session_pump: Pump[SessionMachine] | None = None
         self._session_thread: threading.Thread | None = None
         self._memory: ProcessMemory | None = None
+        self._bandwidth: ProcessBandwidth | None = None
 
     def connect(
         self,
@@ -136,10 +138,12 @@ class Dialer:
             ConnectFailed: no server answers within ``seconds``, or the last try was refused.
             StreamAborted: the server refused us, with its reason.
             Cancelled: the token was.
-            ValueError: another server or client of this process has another ``memory_bytes``.
+            ValueError: another server or client of this process has another ``memory_bytes`` or
+                ``bwlimit``.
         """
         self._cancel.check()
         self._memory = self._memory or open_memory(self.config)
+        self._bandwidth = self._bandwidth or open_bandwidth(self.config, self.clock)
         self._wait_until_ready(seconds or self.config.timeouts.connect_timeout, tries_for)
         seat = self._seat()
         try:
@@ -241,6 +245,9 @@ class Dialer:
         memory, self._memory = self._memory, None
         if memory is not None:
             memory.close()
+        bandwidth, self._bandwidth = self._bandwidth, None
+        if bandwidth is not None:
+            bandwidth.close()
 
     def depart(self, has_failed: bool, seconds: float) -> None:
         """Say goodbye as the process ends, for whoever has not closed this; see ``Departing``."""

@@ -26,6 +26,7 @@ from streamlink.protocol.handshake import agreed
 from streamlink.protocol.limits import DATA_KEY_BYTES
 from streamlink.protocol.session import SessionMachine
 from streamlink.transport import departure
+from streamlink.transport.bandwidth import ProcessBandwidth, open_bandwidth
 from streamlink.transport.budget import with_room
 from streamlink.transport.carriers import Caller, Listener, ServerCall
 from streamlink.transport.framing import DamagedFrame
@@ -138,6 +139,7 @@ class Hub:
         self.reach = DataReach(clock)
         self.memory: ProcessMemory | None = None
         """What its streams share, while it listens; None: they share none."""
+        self._bandwidth: ProcessBandwidth | None = None
         self._is_closed = False
 
     def listen(self) -> Self:
@@ -146,22 +148,24 @@ class Hub:
         Raises:
             RuntimeError: it was closed.
             TransportError: a carrier cannot listen; then none does.
-            ValueError: another server or client of this process has another ``memory_bytes``.
+            ValueError: another server or client of this process has another ``memory_bytes`` or
+                ``bwlimit``.
         """
         if self._is_closed:
             raise RuntimeError("this server was closed; make another one")
         if not self._listeners:
-            self.memory = open_memory(self.config)
-            if self.memory is not None:
-                self.memory.expect(self.config)
             self.ticker = Ticker(clock=self.clock)
             try:
+                self.memory = open_memory(self.config)
+                self._bandwidth = open_bandwidth(self.config, self.clock)
+                if self.memory is not None:
+                    self.memory.expect(self.config)
                 self._open_listeners()
             except BaseException:
                 self._stop_listening()
                 self.data_ports = ()
                 self.ticker.close()
-                self._close_memory()
+                self._close_shared()
                 raise
             finally:
                 self._is_open.set()
@@ -227,12 +231,14 @@ class Hub:
             # Nothing may wait for a client once the clocks have stopped.
             self.registry.abort_all(reason)
             self.ticker.close()
-            self._close_memory()
+            self._close_shared()
 
-    def _close_memory(self) -> None:
-        memory, self.memory = self.memory, None
-        if memory is not None:
-            memory.close()
+    def _close_shared(self) -> None:
+        memory, bandwidth = self.memory, self._bandwidth
+        self.memory = self._bandwidth = None
+        for each in (memory, bandwidth):
+            if each is not None:
+                each.close()
 
     def depart(self, has_failed: bool, seconds: float) -> None:
         """End the sessions as the process ends, for whoever has not closed this; see ``Departing``.

@@ -36,6 +36,7 @@ from streamlink.protocol.events import (
 from streamlink.protocol.frames import NO_ENTRIES, Attempt, Hello, Reply, Request
 from streamlink.protocol.liveness import extra_grace_seconds
 from streamlink.protocol.session import SessionMachine
+from streamlink.transport.bandwidth import join_bandwidth
 from streamlink.transport.call_places import CallPlaces
 from streamlink.transport.facts import require_sendable
 from streamlink.transport.log import noted
@@ -272,6 +273,7 @@ class Session:
         if self._seat is not None:
             # First: as soon as it is offered, a call may take it over and have credit promised.
             self._seat.take(pump)
+        join_bandwidth(pump)
         with self._lock:
             # Under the lock that ``_end`` takes: the stream is ended there or here, never missed.
             is_over = self.closed.is_set()

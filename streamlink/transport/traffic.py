@@ -32,6 +32,8 @@ class Totals:
 
     bytes: int = 0
     """Received, whole and in order, at the other end or here."""
+    wire_bytes: int = 0
+    """What brought them, as encodings left it."""
     chunks: int = 0
     resumes: int = 0
     repairs: int = 0
@@ -130,6 +132,7 @@ class TrafficCounter:
 def _moved(stats: StreamStats, now: float) -> Totals:
     return Totals(
         bytes=stats.moved_bytes,
+        wire_bytes=stats.wire_bytes,
         damaged=stats.damaged,
         ack_times=stats.ack_times,
         stall_seconds=dict.fromkeys(CAUSES, 0.0) | stats.stalls(now=now),

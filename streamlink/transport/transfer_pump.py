@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from streamlink.protocol.frames import Frame
 from streamlink.protocol.machine import HANDSHAKE_FRAMES
@@ -13,11 +13,21 @@ from streamlink.transport.log import log_lag, log_silence
 from streamlink.transport.process_memory import Share
 from streamlink.transport.pump import Pump
 
-__all__ = ["TransferPump"]
+__all__ = ["PacedLane", "TransferPump"]
 
 logger = logging.getLogger("streamlink.transport")
 
 S = TypeVar("S", SendStream, ReceiveStream)
+
+
+class PacedLane(Protocol):
+    """One direction of this process under its bandwidth limit."""
+
+    def ask(self, pump: Any, wanted: int, uncharged: int) -> None:
+        """Note what a stream wants to move, and what it has moved unasked (bytes)."""
+
+    def leave(self, pump: Any) -> None:
+        """Note that a stream has ended."""
 
 
 class TransferPump(Pump[S]):
@@ -25,6 +35,7 @@ class TransferPump(Pump[S]):
 
     _share: Share | None = None  # None: its window is its own
     _dealt = 0
+    _lane: PacedLane | None = None  # None: no bandwidth limit is in force
 
     @property
     def stream(self) -> S:
@@ -43,6 +54,34 @@ class TransferPump(Pump[S]):
         if share is not None:
             share.leave()
 
+    # --- a bandwidth limit ------------------------------------------------------------
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether this end sends the model."""
+        return isinstance(self._machine, SendStream)
+
+    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
+        """Move only what ``lane`` permits from now on; None: whatever the link carries."""
+        with self.locked() as (machine, _):
+            self._lane = lane
+            machine.pace(part_bytes if lane is not None else 0, ahead_bytes)
+
+    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+        """Move ``nbytes`` more; its lane was asked for them."""
+        with self.locked() as (machine, _):
+            if self._lane is not None:
+                machine.pace(part_bytes, ahead_bytes)
+                machine.allow(nbytes)
+
+    def _ask(self, lane: PacedLane) -> None:
+        machine = self._machine
+        if machine.is_closed:
+            self._lane = None
+            lane.leave(self)
+        else:
+            lane.ask(self, machine.wanted_bytes, machine.take_uncharged())
+
     def hold(self, reason: str, waiting_for: str) -> None:
         """Report to the peer that this end waits for a third party."""
         with self.locked() as (machine, now):
@@ -57,6 +96,8 @@ class TransferPump(Pump[S]):
         # Each frame, each release, and each look at the clocks ends here.
         if self._share is not None:
             self._deal(self._share)
+        if self._lane is not None:
+            self._ask(self._lane)
         super()._wake()
 
     def _deal(self, share: Share) -> None:

@@ -19,6 +19,15 @@ def test_a_job_is_told_with_its_round_and_each_of_its_clients() -> None:
     ]  # fmt: skip
 
 
+def test_a_bandwidth_limit_is_told_with_what_moves_and_its_absence_is_not() -> None:
+    facts = {"bwlimit": "1M:off", "up_limit": 1 << 20, "down_limit": None, "up_rate": 1 << 19}
+    line = "bandwidth limit 1M:off: up 1.0 MiB/s, sending 512.0 KiB/s; down off, receiving 0 B/s"
+    for of_a_process in (of_a_job(0), of_serving(0), of_a_transfer(1, 2)):
+        assert lines_of({**of_a_process, "bandwidth": {**facts, "down_rate": 0}})[2] == line
+        silent = {**facts, "bwlimit": "", "down_rate": 0}
+        assert line not in lines_of({**of_a_process, "bandwidth": silent})
+
+
 def test_a_transfer_is_told_with_how_far_it_is() -> None:
     first = lines_of(of_a_transfer(GiB, 4 * GiB))[0]
     assert first == "receiving from me for 12 s: 1.0 GiB of 4.0 GiB, 1.0 MiB/s"

@@ -34,9 +34,27 @@ def test_a_served_model_tells_its_fetchers_and_can_be_ended() -> None:
     operator.answer({"do": "abort", "reason": "no"})
     gate.open()
     assert "no" in str(got.exception(WAIT))
-    with pytest.raises(ControlError, match="knows status and abort"):
+    with pytest.raises(ControlError, match="knows status, abort and limit"):
         operator.answer({"do": "drop", "client": "site-1"})
     assert how_it_ended(status).startswith("the serving has ended, last seen after 0 fetches")
+
+
+def test_the_limit_of_the_process_is_changed_and_shown_with_what_is_moved() -> None:
+    desk, traffic = FetchDesk(clock=running_time), TrafficCounter()
+    operator = ServeOperator(desk, traffic, Memory(), desk.close)
+    server = Server(model(), desk=desk, traffic=traffic)
+    answer = operator.answer({"do": "limit", "bwlimit": "8Mbit:off"})
+    assert answer == {"done": "the limit is 8Mbit:off; now up 8 Mbit/s, down off"}
+    assert operator.answer({"do": "status"})["bandwidth"] == {
+        "bwlimit": "8Mbit:off",
+        "up_limit": 1e6,
+        "down_limit": None,
+        "up_rate": 0,
+        "down_rate": 0,
+    }
+    with pytest.raises(ControlError, match="'fast' is no bandwidth limit"):
+        operator.answer({"do": "limit", "bwlimit": "fast"})
+    server.stop()
 
 
 def test_a_fetch_that_is_done_is_counted_and_no_longer_listed() -> None:

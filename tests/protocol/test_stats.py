@@ -61,7 +61,7 @@ def test_seconds_are_added_up_by_cause() -> None:
     stalls = Stalls()
     for cause, now in [(NETWORK, 1.0), (READER, 3.0), (NETWORK, 7.0), (NOTHING, 8.0)]:
         stalls.switch_to(cause, now=now)
-    assert stalls.finished() == {NETWORK: 3.0, CREDIT: 0.0, READER: 4.0, HELD: 0.0}
+    assert stalls.finished() == {**dict.fromkeys(CAUSES, 0.0), NETWORK: 3.0, READER: 4.0}
 
 
 def test_what_is_learnt_late_takes_over_the_stretch_that_runs() -> None:

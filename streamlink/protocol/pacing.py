@@ -1,0 +1,134 @@
+"""Pacing: which stream may move its next bytes, and when, under one limit for all of a direction.
+
+``Pacer`` is a token bucket with a line before it. A stream that has used up its allowance joins the
+line and is given the next part when it is first and the tokens are there; then it joins at the end.
+So streams with equal parts get equal rates, as in round-robin scheduling (Nagle, RFC 970), and one
+that cannot move holds up no other. Receivers are paced by what credit they give, not by reads: a
+byte that was not permitted never travels.
+
+The bound: in any span of ``t`` seconds no more than ``rate * (SHARE * t + BURST_SECONDS)`` bytes
+get an allowance. Over 10 s that is
+0.995 of the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from streamlink.config.bandwidth import LEAST_CHUNK_BYTES
+
+__all__ = ["ANYWHERE", "BURST_SECONDS", "SHARE", "Pacer"]
+
+SHARE = 0.98
+"""Of the limit that tokens come at."""
+
+BURST_SECONDS = 0.15
+"""Tokens that wait for a stream are those of so much time (seconds)."""
+
+PART_SECONDS = 0.06
+"""A part takes at most this long (seconds), unless it is the smallest chunk. It is well below the
+burst: what lies between makes up for a thread that wakes late."""
+
+DEBT_SECONDS = 2.0
+"""Bytes that moved unasked, as after a resume, hold up all streams no longer than this (seconds):
+the timeouts of a peer must not expire for it."""
+
+AHEAD_SECONDS = 0.5
+"""What receivers of one process have promised and is not here is at most so much time's; beyond
+the round trip of nearly every line."""
+
+HEADER_BYTES = 96
+"""What a chunk costs beside its payload: its header, and what the carrier puts around it."""
+
+ANYWHERE = 1 << 62
+"""Up to where a stream may move that has no limit."""
+
+_LARGEST_PART = 2 << 20
+_FEWEST_PARTS_AHEAD = 2
+
+S = TypeVar("S", bound=Hashable)
+
+
+class Pacer(Generic[S]):
+    """Deals the bytes of one direction to its streams. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+        """The limit (bytes per second); None: there is none, and nobody asks."""
+        self._tokens = 0.0
+        self._refilled_at = 0.0
+        self._line: dict[S, int] = {}  # what each wants; a dict keeps the order
+
+    def limit(self, rate: float | None, *, now: float) -> None:
+        """Have another limit from now on."""
+        self._refill(now)
+        self.rate = rate
+        self._tokens = min(self._tokens, self._most_tokens)
+        if rate is None:
+            self._line.clear()
+            self._tokens = 0.0
+
+    @property
+    def part_bytes(self) -> int:
+        """What a stream is given at a time: a power of two, so that chunks stay aligned."""
+        most = min((self.rate or 0.0) * PART_SECONDS, _LARGEST_PART)
+        part = LEAST_CHUNK_BYTES
+        while part * 2 <= most:
+            part *= 2
+        return part
+
+    def ahead_bytes(self, streams: int) -> int:
+        """Return how much each of ``streams`` receivers may have promised beyond what is here."""
+        share = int((self.rate or 0.0) * AHEAD_SECONDS / max(1, streams))
+        return max(share, _FEWEST_PARTS_AHEAD * self.part_bytes)
+
+    def ask(self, stream: S, nbytes: int) -> None:
+        """Let a stream wait for its next ``nbytes``; harmless when it waits already."""
+        if self.rate is not None and nbytes > 0:
+            self._line.setdefault(stream, nbytes)
+
+    def leave(self, stream: S) -> None:
+        """Let a stream wait no more."""
+        self._line.pop(stream, None)
+
+    def charge(self, nbytes: int) -> None:
+        """Count bytes that moved without an allowance; negative: some that did not travel."""
+        least = -(self.rate or 0.0) * DEBT_SECONDS
+        self._tokens = min(max(self._tokens - nbytes, least), self._most_tokens)
+
+    def next(self, *, now: float) -> tuple[S, int] | None:
+        """Return the next stream and the bytes that it may move now; None: nobody yet."""
+        self._refill(now)
+        for stream, nbytes in self._line.items():
+            if not self._has_tokens_for(nbytes):
+                return None
+            del self._line[stream]
+            self._tokens -= nbytes + HEADER_BYTES
+            return stream, nbytes
+        return None
+
+    def wait(self, *, now: float) -> float | None:
+        """Return how long until ``next`` has a stream (seconds); None: none waits."""
+        self._refill(now)
+        if self.rate is None:
+            return None
+        for nbytes in self._line.values():
+            missing = min(nbytes + HEADER_BYTES, self._most_tokens) - self._tokens
+            return max(0.0, missing / (self.rate * SHARE))
+        return None
+
+    def _has_tokens_for(self, nbytes: int) -> bool:
+        # A bucket that is full is enough for any part, though it may leave a debt: rounding must
+        # not keep a stream waiting for a token that never fits.
+        return self._tokens >= min(nbytes + HEADER_BYTES, self._most_tokens) - 1e-6
+
+    @property
+    def _most_tokens(self) -> float:
+        return max((self.rate or 0.0) * BURST_SECONDS, float(LEAST_CHUNK_BYTES))
+
+    def _refill(self, now: float) -> None:
+        if self.rate is not None:
+            come = max(0.0, now - self._refilled_at) * self.rate * SHARE
+            self._tokens = min(self._tokens + come, self._most_tokens)
+        self._refilled_at = now

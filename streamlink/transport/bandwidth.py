@@ -1,0 +1,320 @@
+"""The bandwidth limit of this process: ``protocol.pacing`` for each direction, and a thread.
+
+One number bounds a process, so its servers and clients share it, as they share their memory
+(``process_memory``). The thread gives streams what they may move next, and looks every second
+whether the time of day has brought another limit; it runs only where there is a limit. Streams are
+paced above their carrier, so every carrier is limited. Frames that are no chunk ask nobody.
+
+Lock order: ``_changing``, then a stream's pump, then ``_lock``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from streamlink.clock import Clock
+from streamlink.config import LinkConfig, check_bwlimit
+from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit, Timetable, parse_bwlimit
+from streamlink.protocol.pacing import Pacer
+from streamlink.transport.transfer_pump import PacedLane
+
+__all__ = [
+    "BandwidthFacts",
+    "OneBandwidth",
+    "ProcessBandwidth",
+    "bandwidth_facts",
+    "change_bandwidth",
+    "join_bandwidth",
+    "open_bandwidth",
+]
+
+logger = logging.getLogger("streamlink.transport")
+
+LOOK_SECONDS = 1.0
+"""How often the time of day is looked at (seconds)."""
+
+_CLOSE_SECONDS = 5.0
+
+
+class Stream(Hashable, Protocol):
+    """A stream that can keep to the limit; the pumps of transfers do."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether this end sends the model."""
+
+    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
+        """Move only what ``lane`` permits from now on; None: whatever the link carries."""
+
+    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+        """Move ``nbytes`` more; its lane was asked for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthFacts:
+    """What limits this process."""
+
+    bwlimit: str = ""
+    """The limit as it was set; empty: none was."""
+    limit: BandwidthLimit = NO_LIMIT
+    """What is in force now."""
+
+
+class _Direction:
+    """What this process sends, or receives; see ``PacedLane``."""
+
+    def __init__(self, bandwidth: ProcessBandwidth) -> None:
+        self._bandwidth = bandwidth
+        self.pacer: Pacer[Stream] = Pacer()
+        # Weakly: where there is no limit, no stream says that it has ended.
+        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+    def ask(self, pump: Stream, wanted: int, uncharged: int) -> None:
+        """Note what a stream wants to move, and what it has moved unasked (bytes)."""
+        self._bandwidth.ask(self.pacer, pump, wanted, uncharged)
+
+    def leave(self, pump: Stream) -> None:
+        """Note that a stream has ended."""
+        self._bandwidth.leave(self, pump)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """What a stream is given at a time, and may have ahead (bytes)."""
+        return self.pacer.part_bytes, self.pacer.ahead_bytes(len(self.streams))
+
+    def pace(self, pump: Stream) -> None:
+        """Have a stream keep to the limit that there is now, if any."""
+        pump.pace(None if self.pacer.rate is None else self, *self.sizes)
+
+
+class ProcessBandwidth:
+    """The limit that streams of this process share; made by ``open_bandwidth``.
+
+    Args:
+        clock: the time, also that of the day.
+        leave: notes that a user has closed; returns whether it was the last.
+    """
+
+    def __init__(self, clock: Clock, leave: Callable[[ProcessBandwidth], bool]) -> None:
+        self._leave = leave
+        self.users = 0
+        """Servers and clients that have it open (count)."""
+        self.configured = ""
+        """What the settings of these say."""
+        self._clock = clock
+        self._least = 0.0, ""
+        self._changing = threading.Lock()
+        self._lock = threading.Lock()
+        self._changed = clock.condition(self._lock)
+        self._up, self._down = _Direction(self), _Direction(self)
+        self._facts = BandwidthFacts()
+        self._timetable = Timetable()
+        self._looked_at = float("-inf")
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    @property
+    def facts(self) -> BandwidthFacts:
+        """What is in force now."""
+        return self._facts
+
+    def require(self, least: float, because: str) -> None:
+        """Refuse limits below ``least`` (bytes per second) from now on."""
+        self._least = max(self._least, (least, because))
+
+    def change(self, text: str) -> None:
+        """Have another limit from now on, until the next change.
+
+        Raises:
+            ValueError: it is none, or too low for the timeouts; nothing changes.
+        """
+        check_bwlimit(text, *self._least)
+        with self._changing:
+            self._timetable = parse_bwlimit(text)
+            self._facts = BandwidthFacts(text, self._facts.limit)
+            self._look()
+            if self._timetable.slots and self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="streamlink-bandwidth", daemon=True
+                )
+                self._thread.start()
+
+    def join(self, pump: Stream) -> None:
+        """Have a stream keep to the limit, now and after each change, until it ends."""
+        direction = self._up if pump.is_sending else self._down
+        with self._changing:
+            with self._lock:
+                direction.streams.add(pump)
+            if direction.pacer.rate is not None:
+                direction.pace(pump)
+
+    def ask(self, pacer: Pacer[Stream], pump: Stream, wanted: int, uncharged: int) -> None:
+        """See ``PacedLane``."""
+        with self._lock:
+            if uncharged:
+                pacer.charge(uncharged)
+            if wanted > 0:
+                pacer.ask(pump, wanted)
+                self._changed.notify_all()
+
+    def leave(self, direction: _Direction, pump: Stream) -> None:
+        """See ``PacedLane``."""
+        with self._lock:
+            direction.pacer.leave(pump)
+            direction.streams.discard(pump)
+
+    def close(self) -> None:
+        """Note that a server or client uses it no more."""
+        if not self._leave(self):
+            return
+        with self._lock:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._clock.join(self._thread, _CLOSE_SECONDS)
+
+    # --- the thread ---------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            with self._changing:
+                if self._clock() - self._looked_at >= LOOK_SECONDS:
+                    self._look()
+            for direction, pump, nbytes in self._next():
+                try:
+                    pump.allow(nbytes, *direction.sizes)
+                except Exception:
+                    # And no more than that: without this thread the other streams would starve.
+                    logger.exception("a stream could not be given its part of the bandwidth")
+
+    def _next(self) -> list[tuple[_Direction, Stream, int]]:
+        """Wait for streams that may move now, or for the next look; returns those."""
+        with self._lock:
+            now = self._clock()
+            found = [
+                (each, *part)
+                for each in (self._up, self._down)
+                if (part := each.pacer.next(now=now)) is not None
+            ]
+            if not found and not self._is_closed:
+                waits = (each.pacer.wait(now=now) for each in (self._up, self._down))
+                self._changed.wait(
+                    min(LOOK_SECONDS, *(LOOK_SECONDS if w is None else w for w in waits))
+                )
+            return found
+
+    def _look(self) -> None:
+        """Have the limit of this time of day; ``_changing`` is held."""
+        now = self._looked_at = self._clock()
+        # Local time without a zone: the system knows when its clock changes.
+        limit = self._timetable.at(datetime.fromtimestamp(self._clock.wall()))
+        if limit == self._facts.limit:
+            return
+        logger.info("the bandwidth limit of this process is now %s", limit)
+        self._facts = BandwidthFacts(self._facts.bwlimit, limit)
+        for direction, rate in ((self._up, limit.up), (self._down, limit.down)):
+            with self._lock:
+                direction.pacer.limit(rate, now=now)
+                streams = list(direction.streams)
+            for pump in streams:
+                direction.pace(pump)
+
+
+class OneBandwidth:
+    """The one limit of a process: made by its first server or client, dropped with the last."""
+
+    def __init__(self) -> None:
+        self._opening = threading.Lock()
+        self._bandwidth: ProcessBandwidth | None = None
+
+    def open(self, config: LinkConfig, clock: Clock) -> ProcessBandwidth:
+        """See ``open_bandwidth``."""
+        wanted = config.stream.bwlimit
+        with self._opening:
+            bandwidth = self._bandwidth or ProcessBandwidth(clock, self._leave)
+            if wanted and bandwidth.configured not in ("", wanted):
+                raise ValueError(
+                    f"stream.bwlimit is {wanted!r}, and {bandwidth.configured!r} at another server "
+                    "or client of this process: one limit bounds a process; give all of them the "
+                    "same"
+                )
+            bandwidth.require(*config.least_bwlimit)
+            if wanted and not bandwidth.configured:
+                bandwidth.change(wanted)
+                bandwidth.configured = wanted
+            bandwidth.users += 1
+            self._bandwidth = bandwidth
+            return bandwidth
+
+    def _leave(self, bandwidth: ProcessBandwidth) -> bool:
+        """Note that one of its users has closed; returns whether it was the last."""
+        with self._opening:
+            bandwidth.users -= 1
+            if not bandwidth.users:
+                self._bandwidth = None
+            return not bandwidth.users
+
+    def join(self, pump: Stream) -> None:
+        """See ``join_bandwidth``."""
+        if (bandwidth := self._bandwidth) is not None:
+            bandwidth.join(pump)
+
+    @property
+    def facts(self) -> BandwidthFacts:
+        """See ``bandwidth_facts``."""
+        return BandwidthFacts() if (bandwidth := self._bandwidth) is None else bandwidth.facts
+
+    def change(self, text: str) -> BandwidthFacts:
+        """See ``change_bandwidth``."""
+        if (bandwidth := self._bandwidth) is None:
+            raise ValueError("no server or client of this process is open: nothing can be limited")
+        bandwidth.change(text)
+        return bandwidth.facts
+
+
+_process = OneBandwidth()
+
+
+def open_bandwidth(config: LinkConfig, clock: Clock) -> ProcessBandwidth:
+    """Return the limit that streams of this process share, to be closed.
+
+    Raises:
+        ValueError: a server or client of this process is open with another ``bwlimit``.
+    """
+    return _process.open(config, clock)
+
+
+def join_bandwidth(pump: Stream) -> None:
+    """Have a stream keep to the limit of this process, if a server or client is open."""
+    _process.join(pump)
+
+
+def bandwidth_facts() -> BandwidthFacts:
+    """Return what limits this process now."""
+    return _process.facts
+
+
+def change_bandwidth(text: str) -> BandwidthFacts:
+    """Have another limit in this process from now on, until its servers and clients have closed.
+
+    Raises:
+        ValueError: it is none, it is too low for the timeouts, or no server or client is open.
+    """
+    return _process.change(text)
+
+
+def _begin_again() -> None:
+    """In a forked child: no stream of its parent moves here."""
+    global _process
+    _process = OneBandwidth()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_again)

@@ -1,0 +1,160 @@
+"""The pacer of one direction: the limit holds in every span, and streams share it fairly."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamlink.config.bandwidth import LEAST_CHUNK_BYTES
+from streamlink.protocol.pacing import HEADER_BYTES, Pacer
+
+TEN_MBIT = 1.25e6
+SPAN = 10.0
+
+rates = st.sampled_from((20e3, 100e3, TEN_MBIT, 12.5e6, 125e6))
+lateness = st.lists(st.floats(0, 0.04), min_size=1, max_size=50)
+
+
+def pacer_of(rate: float, now: float = 0.0) -> Pacer[str]:
+    pacer = Pacer[str]()
+    pacer.limit(rate, now=now)
+    return pacer
+
+
+def dealt(
+    pacer: Pacer[str], streams: tuple[str, ...], until: float, late: list[float], now: float = 0.0
+) -> list[tuple[float, str, int]]:
+    """Deal to streams that always want more, by a thread that wakes late; returns who got what."""
+    found: list[tuple[float, str, int]] = []
+    count = 0
+    for stream in streams:
+        pacer.ask(stream, pacer.part_bytes)
+    while now < until:
+        while (part := pacer.next(now=now)) is not None:
+            found.append((now, *part))
+            pacer.ask(part[0], pacer.part_bytes)
+        wait = pacer.wait(now=now)
+        assert wait is not None
+        now += max(wait, 1e-4) + late[count % len(late)]
+        count += 1
+    return found
+
+
+def shares(parts: list[tuple[float, str, int]], rate: float, until: float) -> list[float]:
+    """The share of the limit in every span of ten seconds that begins or ends with a part."""
+    times = [at for at, _, _ in parts]
+    starts = [each for each in times if each + SPAN <= until]
+    return [
+        sum(size + HEADER_BYTES for at, _, size in parts if start <= at <= start + SPAN)
+        / (rate * SPAN)
+        for start in starts[:: max(1, len(starts) // 40)]
+    ]
+
+
+@given(rates, st.integers(1, 5), lateness)
+def test_any_ten_seconds_have_95_to_100_percent_of_the_limit(
+    rate: float, streams: int, late: list[float]
+) -> None:
+    parts = dealt(pacer_of(rate), tuple("abcde"[:streams]), 14.0, late)
+    # A smaller part may be the last that fits.
+    found = shares(parts, rate, 13.9)
+    assert found
+    assert max(found) <= 1.0
+    assert min(found) >= 0.95
+
+
+@given(rates, st.integers(2, 5))
+def test_streams_that_always_want_more_get_the_same(rate: float, streams: int) -> None:
+    parts = dealt(pacer_of(rate), tuple("abcde"[:streams]), 2.0, [0.0])
+    counts = Counter(stream for _, stream, _ in parts)
+    assert max(counts.values()) - min(counts[each] for each in "abcde"[:streams]) <= 1
+
+
+def test_a_stream_that_wants_nothing_leaves_its_share_to_the_others() -> None:
+    parts = dealt(pacer_of(TEN_MBIT), ("a",), 12.0, [0.0])
+    assert min(shares(parts, TEN_MBIT, 12.0)) >= 0.95
+
+
+def test_one_that_asks_twice_stands_in_the_line_once() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 1024)
+    pacer.ask("a", 2048)
+    assert pacer.next(now=1.0) == ("a", 1024)
+    assert pacer.next(now=9.0) is None
+    assert pacer.wait(now=9.0) is None
+
+
+def test_one_that_has_left_is_given_nothing() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 1024)
+    pacer.leave("a")
+    pacer.leave("b")
+    assert pacer.next(now=1.0) is None
+
+
+def test_bytes_that_were_sent_again_are_paid_for_by_all() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 1024)
+    pacer.charge(int(TEN_MBIT))  # a second's
+    wait = pacer.wait(now=0.0)
+    assert wait is not None
+    assert 1.0 < wait < 1.1
+    assert pacer.next(now=1.0) is None
+    assert pacer.next(now=wait) == ("a", 1024)
+
+
+def test_a_long_resume_holds_up_the_others_for_two_seconds_and_no_longer() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 1024)
+    pacer.charge(100 * int(TEN_MBIT))
+    wait = pacer.wait(now=0.0)
+    assert wait is not None
+    assert wait < 2.1
+
+
+def test_bytes_that_an_encoding_saved_are_given_to_others() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 65536)
+    assert pacer.next(now=0.0) is None
+    pacer.charge(-65536 - HEADER_BYTES)
+    assert pacer.next(now=0.0) == ("a", 65536)
+
+
+def test_a_limit_that_is_lifted_leaves_nobody_in_the_line() -> None:
+    pacer = pacer_of(TEN_MBIT)
+    pacer.ask("a", 65536)
+    pacer.limit(None, now=0.0)
+    pacer.ask("a", 65536)
+    assert pacer.next(now=9.0) is None
+    assert pacer.wait(now=9.0) is None
+
+
+@given(rates, rates, lateness)
+def test_a_new_limit_holds_from_the_moment_it_is_set(
+    before: float, after: float, late: list[float]
+) -> None:
+    pacer = pacer_of(before)
+    dealt(pacer, ("a",), 1.0, late)
+    pacer.limit(after, now=1.1)
+    pacer.leave("a")
+    found = shares(dealt(pacer, ("a",), 13.0, late, now=1.1), after, 12.9)
+    assert max(found) <= 1.0
+    assert min(found) >= 0.95
+
+
+@given(st.floats(100.0, 1e10))
+def test_a_part_is_a_power_of_two_that_takes_at_most_60_ms(rate: float) -> None:
+    part = pacer_of(rate).part_bytes
+    assert part & (part - 1) == 0
+    assert LEAST_CHUNK_BYTES <= part <= max(LEAST_CHUNK_BYTES, 0.06 * rate)
+
+
+@given(rates, st.integers(1, 100))
+def test_receivers_have_at_most_half_a_second_promised_or_two_parts_each(
+    rate: float, streams: int
+) -> None:
+    pacer = pacer_of(rate)
+    ahead = pacer.ahead_bytes(streams)
+    assert 2 * pacer.part_bytes <= ahead <= max(2 * pacer.part_bytes, rate / 2)

@@ -1,0 +1,185 @@
+"""Both ends of a stream under a bandwidth limit: it holds, nothing times out, all arrives."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamlink.config import LinkConfig
+from streamlink.extent import Extent
+from streamlink.protocol.pacing import Pacer
+from streamlink.protocol.states import State
+from streamlink.protocol.stats import LIMIT
+from tests.support.virtual_link import Schedule, VirtualLink
+
+RATE = 100e3
+STEP = 0.01
+# Shorter than the transfer, and than a part would take that is not cut to the limit.
+HASTY = LinkConfig.model_validate(
+    {
+        "stream": {"window_bytes": "4MiB"},
+        "timeouts": {
+            "streaming_read_timeout": 1.0,
+            "streaming_ack_wait": 1.0,
+            "communication_timeout": 1.0,
+            "call_timeout": 1.0,
+        },
+    }
+)
+
+ends = st.sampled_from(("sender", "receiver"))
+schedules = st.builds(
+    Schedule,
+    latency=st.sampled_from((0.0005, 0.02, 0.1)),
+    away_seconds=st.just(0.2),  # of the outages' own deadline other tests know
+    up_rate=st.sampled_from((0.0, 1e6)),
+    cuts=st.frozensets(st.integers(5, 60), max_size=2),
+    damaged=st.frozensets(st.integers(0, 20), max_size=2),
+)
+
+
+class PacedLink:
+    """A virtual link, one or both of whose ends keep to a limit; time passes in small steps."""
+
+    def __init__(self, link: VirtualLink, limited: tuple[str, ...], rate: float = RATE) -> None:
+        self.link = link
+        self.machines = {name: getattr(link, name) for name in limited}
+        self.pacers = {name: Pacer[str]() for name in limited}
+        self.arrived: list[tuple[float, int]] = []
+        for name, pacer in self.pacers.items():
+            pacer.limit(rate, now=0.0)
+            self.machines[name].pace(pacer.part_bytes, pacer.ahead_bytes(1))
+
+    def run(self, seconds: float = 1e3) -> None:
+        until = self.link.now + seconds
+        while not self.link.is_over and self.link.now < until:
+            before = len(self.link.got)
+            self.link.run(until=self.link.now + STEP)
+            self.arrived.append((self.link.now, len(self.link.got) - before))
+            for name, pacer in self.pacers.items():
+                self._deal(name, pacer)
+
+    def lift(self) -> None:
+        for name, machine in self.machines.items():
+            machine.pace(0)
+            self.pacers[name].limit(None, now=self.link.now)
+
+    def _deal(self, name: str, pacer: Pacer[str]) -> None:
+        machine = self.machines[name]
+        pacer.charge(machine.take_uncharged())
+        pacer.ask(name, machine.wanted_bytes)
+        while (part := pacer.next(now=self.link.now)) is not None:
+            machine.allow(part[1])
+            pacer.ask(name, machine.wanted_bytes)
+
+    def most_in(self, span: float) -> float:
+        """The most bytes that arrived within ``span`` seconds."""
+        steps = round(span / STEP)
+        sums = [0, *accumulate(size for _, size in self.arrived)]
+        return max(b - a for a, b in zip(sums, sums[steps:] or sums[-1:], strict=False))
+
+
+def content_of(nbytes: int) -> bytes:
+    return bytes(each % 251 for each in range(nbytes))
+
+
+@settings(max_examples=10)
+@given(ends, schedules)
+def test_a_limited_end_keeps_to_the_limit_and_nothing_times_out(
+    end: str, schedule: Schedule
+) -> None:
+    content = content_of(100_000)
+    paced = PacedLink(VirtualLink(content, HASTY, schedule), (end,))
+    paced.run()
+    assert paced.link.sender.state is State.DONE
+    assert paced.link.receiver.state is State.DONE
+    assert bytes(paced.link.got) == content
+    # What waits behind a gap, or was on its way, arrives at once: half a second's at most.
+    assert paced.most_in(1.0) <= 1.7 * RATE
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+@pytest.mark.parametrize("latency", [0.0005, 0.025, 0.1])
+def test_a_limited_end_uses_the_limit(end: str, latency: float) -> None:
+    content = content_of(400_000)
+    paced = PacedLink(VirtualLink(content, HASTY, Schedule(latency=latency)), (end,))
+    paced.run()
+    assert 0.9 * RATE <= len(content) / (paced.link.now - 4 * latency) <= RATE
+    assert paced.most_in(1.0) <= 1.25 * RATE
+
+
+def test_both_ends_may_be_limited() -> None:
+    content = content_of(200_000)
+    paced = PacedLink(VirtualLink(content, HASTY), ("sender", "receiver"))
+    paced.run()
+    assert bytes(paced.link.got) == content
+    assert paced.link.now >= len(content) / RATE
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_a_limit_that_is_lifted_lets_the_rest_travel_at_once(end: str) -> None:
+    content = content_of(1_000_000)
+    paced = PacedLink(VirtualLink(content, HASTY), (end,))
+    paced.run(2.0)
+    assert len(paced.link.got) <= 2.2 * RATE
+    paced.lift()
+    paced.run()
+    assert bytes(paced.link.got) == content
+    assert paced.link.now < 4.0
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_a_limit_set_on_the_way_leaves_what_was_promised_and_then_holds(end: str) -> None:
+    content = content_of(1_500_000)
+    link = VirtualLink(content, HASTY, Schedule(up_rate=1e6))
+    link.run(until=0.3)
+    left = len(content) - link.sender.position  # the rest is on its way
+    paced = PacedLink(link, (end,), rate=300e3)
+    paced.run()
+    assert bytes(link.got) == content
+    if end == "sender":  # a receiver has promised its window, which is larger than the model
+        assert left > 0
+        assert link.now >= 0.3 + left / 300e3
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+def test_the_time_that_the_limit_takes_is_called_so_and_counts_for_the_rate(end: str) -> None:
+    paced = PacedLink(VirtualLink(content_of(300_000), HASTY), (end,))
+    paced.run()
+    stats = getattr(paced.link, end).stats
+    stalls = stats.stalls(now=paced.link.now)
+    assert stalls[LIMIT] == max(stalls.values())
+    assert 0.8 * RATE <= stats.mean_rate <= 1.2 * RATE
+
+
+def test_what_an_encoding_saves_is_not_counted() -> None:
+    content = content_of(400_000)
+    for end in ("sender", "receiver"):
+        paced = PacedLink(VirtualLink(content, HASTY, shrinks=4), (end,))
+        paced.run()
+        assert bytes(paced.link.got) == content
+        assert paced.link.now <= 0.5 * len(content) / RATE
+
+
+def test_an_extent_and_a_receiver_that_has_some_bytes_already_are_limited_too() -> None:
+    content = content_of(300_000)
+    for end in ("sender", "receiver"):
+        extent = Extent(50_000, 250_000)
+        link = VirtualLink(content, HASTY, extent=extent, resumed_at=100_000)
+        paced = PacedLink(link, (end,))
+        paced.run()
+        assert bytes(link.got) == content[100_000:250_000]
+        assert 1.3 <= link.now <= 2.0
+
+
+def test_a_receiver_with_a_window_smaller_than_two_parts_moves_all_the_same() -> None:
+    small = {"window_bytes": 8192, "chunk_bytes": 4096, "initial_window_bytes": 4096}
+    config = LinkConfig.model_validate({"stream": {**small, "min_chunk_bytes": 1024}})
+    content = content_of(100_000)
+    for end in ("sender", "receiver"):
+        paced = PacedLink(VirtualLink(content, config), (end,), rate=10 * RATE)
+        paced.run()
+        assert bytes(paced.link.got) == content

@@ -1,0 +1,201 @@
+"""The limit of a process: its thread, its time of day, its streams, and who may set it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+
+import pytest
+
+from streamlink.config import LinkConfig
+from streamlink.config.bandwidth import NO_LIMIT, BandwidthLimit
+from streamlink.transport.bandwidth import BandwidthFacts, OneBandwidth, ProcessBandwidth
+from streamlink.transport.transfer_pump import PacedLane
+from tests.support.virtual_clock import VirtualClock
+
+TEN_MBIT = 1.25e6
+
+
+def limited(bwlimit: str) -> LinkConfig:
+    return LinkConfig.model_validate({"stream": {"bwlimit": bwlimit}})
+
+
+class Hungry:
+    """A stream that always wants more, for as long as it is told."""
+
+    def __init__(self, clock: VirtualClock, wants: int, *, is_sending: bool = True) -> None:
+        self.is_sending = is_sending
+        self.moved = 0
+        self.lane: PacedLane | None = None
+        self.done = clock.event()
+        self._wants = wants
+
+    def is_paced(self) -> bool:
+        return self.lane is not None
+
+    def pace(self, lane: PacedLane | None, part_bytes: int, ahead_bytes: int) -> None:
+        self.lane = lane
+        if lane is not None:
+            lane.ask(self, part_bytes, 0)
+
+    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+        self.moved += nbytes
+        if self.moved >= self._wants:
+            self.done.set()
+        elif self.lane is not None:
+            self.lane.ask(self, part_bytes, 0)
+
+
+class Faulty(Hungry):
+    """Cannot take what it is given."""
+
+    def allow(self, nbytes: int, part_bytes: int, ahead_bytes: int) -> None:
+        raise RuntimeError("a fault of this stream's own")
+
+
+@pytest.fixture
+def clock() -> Iterator[VirtualClock]:
+    clock = VirtualClock()
+    with clock.running():
+        yield clock
+
+
+@pytest.fixture
+def one() -> OneBandwidth:
+    # Not that of this process: other tests may have left a server that is still closing.
+    return OneBandwidth()
+
+
+@pytest.fixture
+def bandwidth(one: OneBandwidth, clock: VirtualClock) -> Iterator[ProcessBandwidth]:
+    opened = one.open(LinkConfig(), clock)
+    yield opened
+    opened.close()
+
+
+def test_streams_of_a_direction_share_the_limit_and_the_other_direction_has_its_own(
+    clock: VirtualClock, bandwidth: ProcessBandwidth
+) -> None:
+    bandwidth.change("10Mbit:5Mbit")
+    began = clock()
+    sent = [Hungry(clock, 1_000_000), Hungry(clock, 1_000_000)]
+    received = Hungry(clock, 1_000_000, is_sending=False)
+    for each in (*sent, received):
+        bandwidth.join(each)
+    for each in sent:
+        assert each.done.wait(60)
+    assert 2e6 / TEN_MBIT <= clock() - began <= 1.1 * 2e6 / TEN_MBIT
+    assert abs(sent[0].moved - sent[1].moved) <= 1 << 16
+    assert received.done.wait(60)
+    assert 1e6 / (TEN_MBIT / 2) <= clock() - began <= 1.1 * 1e6 / (TEN_MBIT / 2)
+
+
+def test_a_limit_is_changed_and_lifted_while_streams_move(
+    clock: VirtualClock, bandwidth: ProcessBandwidth
+) -> None:
+    stream = Hungry(clock, 1 << 60)
+    bandwidth.join(stream)
+    assert not stream.is_paced()
+    bandwidth.change("10Mbit")
+    assert stream.is_paced()
+    assert bandwidth.facts == BandwidthFacts("10Mbit", BandwidthLimit(TEN_MBIT, TEN_MBIT))
+    bandwidth.change("off")
+    assert not stream.is_paced()
+    assert bandwidth.facts == BandwidthFacts("off", NO_LIMIT)
+
+
+def test_the_time_of_day_changes_the_limit_within_a_second(
+    clock: VirtualClock, bandwidth: ProcessBandwidth
+) -> None:
+    now = datetime.fromtimestamp(clock.wall())
+    following = datetime.fromtimestamp(clock.wall() + 120)
+    stream = Hungry(clock, 1 << 60)
+    bandwidth.join(stream)
+    bandwidth.change(f"{now:%H:%M},off {following:%H:%M},10Mbit")
+    assert bandwidth.facts.limit == NO_LIMIT
+    clock.event().wait(122)
+    assert bandwidth.facts.limit == BandwidthLimit(TEN_MBIT, TEN_MBIT)
+    assert stream.lane is not None
+
+
+def test_a_stream_that_fails_holds_up_no_other(
+    clock: VirtualClock, bandwidth: ProcessBandwidth, caplog: pytest.LogCaptureFixture
+) -> None:
+    bandwidth.change("10Mbit")
+    faulty, sound = Faulty(clock, 1), Hungry(clock, 500_000)
+    bandwidth.join(faulty)
+    bandwidth.join(sound)
+    with caplog.at_level(logging.ERROR):
+        assert sound.done.wait(60)
+    assert "could not be given its part" in caplog.text
+
+
+def test_a_stream_that_has_left_is_given_nothing(
+    clock: VirtualClock, bandwidth: ProcessBandwidth
+) -> None:
+    bandwidth.change("10Mbit")
+    stream = Hungry(clock, 1 << 60)
+    bandwidth.join(stream)
+    assert stream.lane is not None
+    lane, stream.lane = stream.lane, None
+    lane.leave(stream)
+    clock.event().wait(1)
+    moved = stream.moved
+    clock.event().wait(5)
+    assert stream.moved == moved
+
+
+def test_all_servers_and_clients_of_a_process_share_one_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    first, second = one.open(limited("10M"), clock), one.open(LinkConfig(), clock)
+    assert first is second
+    with pytest.raises(ValueError, match="'5M', and '10M' at another server or client"):
+        one.open(limited("5M"), clock)
+    assert one.open(limited("10M"), clock) is first
+    for _ in range(3):
+        first.close()
+    third = one.open(limited("5M"), clock)
+    assert third is not first
+    third.close()
+
+
+def test_a_limit_too_low_for_any_of_them_is_refused_and_the_old_one_stays(
+    one: OneBandwidth, clock: VirtualClock, bandwidth: ProcessBandwidth
+) -> None:
+    one.change("1M")
+    hasty = LinkConfig.model_validate({"timeouts": {"streaming_ack_wait": 0.5}})
+    opened = one.open(hasty, clock)
+    with pytest.raises(ValueError, match=r"'10K' is too low.*streaming_ack_wait \(0.5 s\)"):
+        one.change("10K")
+    with pytest.raises(ValueError, match="'nonsense' is no bandwidth limit"):
+        one.change("nonsense")
+    assert one.facts.bwlimit == "1M"
+    opened.close()
+
+
+def test_where_nothing_is_open_there_is_nothing_to_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    assert one.facts == BandwidthFacts()
+    one.join(Hungry(clock, 1))
+    with pytest.raises(ValueError, match="no server or client"):
+        one.change("1M")
+
+
+def test_its_thread_runs_only_where_there_is_a_limit(
+    one: OneBandwidth, clock: VirtualClock
+) -> None:
+    def count() -> int:
+        return sum(each.name == "streamlink-bandwidth" for each in threading.enumerate())
+
+    before = count()
+
+    opened = one.open(LinkConfig(), clock)
+    assert count() == before
+    opened.change("1M")
+    assert count() == before + 1
+    opened.close()
+    assert count() == before
