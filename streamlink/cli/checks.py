@@ -68,6 +68,8 @@ def check_job(
         schedules_of(config.rounds.schedules)
     with _refused("rounds.part (--part): "):
         require_part(store, config.rounds.part)
+    with _refused("stream.lossy_down: "):
+        require_part(store, [rule.rpartition("=")[0] for rule in config.stream.lossy_down])
     check_store(store)
     if spool is not None:
         check_spool(spool)

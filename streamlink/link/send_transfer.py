@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
-from streamlink.encodings.registry import AUTO, offered
+from streamlink.encodings.registry import AUTO, lossy_formats, offered
 from streamlink.encodings.stream import Encoder
 from streamlink.encodings.worth import Worth
 from streamlink.errors import LocalProtocolError
@@ -15,6 +15,7 @@ from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
+from streamlink.model.rounding import rounding_of
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
@@ -53,6 +54,8 @@ class SendTransfer(Transfer[SendPump]):
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
+        # Of either direction: they encode without loss what was rounded, whoever did it.
+        packings = lossy_formats((*config.stream.lossy_down, *config.stream.lossy_up))
         stream = SendStream(
             config,
             stream_id=stream_id,
@@ -63,21 +66,25 @@ class SendTransfer(Transfer[SendPump]):
             attempt=attempt,
             update=update,
             is_resumable=is_resumable,
-            encodings=offered(names),
+            encodings=(*packings, *offered(names)),
             peer_name=peer_name,
             name=name,
         )
         # None where nothing is set: then encodings cost a chunk no call.
         encode = None
-        if names:
+        if names or packings:
             worth = Worth(stream, clock) if AUTO in names else None
-            encode = Encoder(offered(names), spec, worth=worth).encode
+            encode = Encoder(offered(names), spec, packings=packings, worth=worth).encode
         notice = notice or TransferNotice(peer_name, "sent", attempt, clock=clock)
         super().__init__(SendPump(stream, clock=clock, encode=encode), notice)
         self.spec = spec
         self.update = update
         self._digest = DigestBuilder(spec, extent=self.extent)
         self._stored_digest = ""
+
+    def measured_by(self, source: object) -> None:
+        """Report at the end what ``source``, which is sent, has changed by rounding."""
+        self._notice.rounding = lambda: rounding_of(source)
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of what the stream can take next; None once all is written.

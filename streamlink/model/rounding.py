@@ -1,0 +1,93 @@
+"""What rounding has changed in a model, measured while the model was read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["HasRounding", "RoundingError", "RoundingMeter", "rounding_of"]
+
+_Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundingError:
+    """By how much the values that were sent differ from those that were to be sent."""
+
+    formats: tuple[str, ...]
+    """The lossy formats that tensors of the model were rounded to."""
+    elements: int
+    """How many finite elements were rounded (count)."""
+    max_abs: float
+    """The largest difference of one element (the model's unit)."""
+    relative_rms: float
+    """The L2 norm of all differences, as a share of that of the values; 0 where those are zero."""
+
+    def __str__(self) -> str:
+        names = "+".join(self.formats)
+        return f"{names} max_abs={self.max_abs:.3g} relative_rms={self.relative_rms:.3g}"
+
+
+class RoundingMeter:
+    """Adds up differences in float64, each element once, though a range may be read again."""
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        self._formats = tuple(formats)
+        self._position = 0
+        self._elements, self._max_abs = 0, 0.0
+        self._error_squares = self._value_squares = 0.0
+
+    def add(self, position: int, values: _Array, rounded: _Array) -> None:
+        """Compare elements before and after.
+
+        Args:
+            position: of their first byte in the model. Ranges come in order; what was measured
+                already is left out.
+            values: 1-D.
+            rounded: the same number, of the same dtype.
+        """
+        itemsize = values.dtype.itemsize
+        known = max(0, self._position - position) // itemsize
+        if known >= values.size:
+            return
+        self._position = position + values.size * itemsize
+        wide = values[known:].astype(np.float64)
+        with np.errstate(all="ignore"):
+            error = rounded[known:].astype(np.float64) - wide
+        # One sum finds NaN and infinity, which are rare and have no difference.
+        squares = float(np.dot(error, error))
+        if not math.isfinite(squares):
+            is_finite = np.isfinite(error)
+            error, wide = error[is_finite], wide[is_finite]
+            squares = float(np.dot(error, error))
+        self._elements += error.size
+        self._max_abs = max(self._max_abs, float(error.max(initial=0)), -float(error.min(initial=0)))
+        self._error_squares += squares
+        self._value_squares += float(np.dot(wide, wide))
+
+    @property
+    def measured(self) -> RoundingError:
+        """What was measured so far."""
+        # A sum beyond the range of float64 makes the share 0, and no NaN.
+        values = self._value_squares
+        share = math.sqrt(self._error_squares / values) if values else 0.0
+        return RoundingError(self._formats, self._elements, self._max_abs, share)
+
+
+@runtime_checkable
+class HasRounding(Protocol):
+    """A source that rounds what it reads."""
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """What it has changed so far; None: it rounds nothing."""
+
+
+def rounding_of(source: object) -> RoundingError | None:
+    """Return what ``source`` has changed by rounding; None: nothing."""
+    return source.rounding if isinstance(source, HasRounding) else None
