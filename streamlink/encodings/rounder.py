@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from streamlink.encodings.packed import SLICE_ELEMENTS, Packed
 from streamlink.encodings.registry import new_codec
+from streamlink.errors import ModelError
 from streamlink.model.computed import MappedSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of
@@ -86,7 +87,11 @@ class Rounder:
         codec = self._formats.get(tensor.name)
         if codec is None or not values.size:
             return values
-        assert start % BLOCK_ELEMENTS == 0, "a range begins with a block"
+        if start % codec.block:  # a server that resumes an update anywhere
+            raise ModelError(
+                f"tensor {tensor.name!r}: {codec.name} rounds blocks of {codec.block} elements, and "
+                f"this range begins inside one, at element {start}"
+            )
         result = np.empty(values.size, values.dtype)
         # In slices, so that temporary arrays are small whatever is read at once.
         for at in range(0, values.size, SLICE_ELEMENTS):

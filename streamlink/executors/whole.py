@@ -140,8 +140,7 @@ class WholeExecutor:
                 reports_progress=self._reports_progress,
             )
             update = Update(result.weight, self._kind, takes_next=self.overlaps, norm=result.norm)
-            functions = functions_up(self._filter_up, assignment, update)
-            source = filtered(self._update(task, work), functions)
+            source = streams.as_sent(self._update(task, work), self._filter_up, update)
             if self._declares_norm and update.norm is None:
                 update = with_norm(update, source, source, assignment)
             sent = streams.send(source, update, result.metrics)

@@ -66,7 +66,9 @@ class RoundingMeter:
             error, wide = error[is_finite], wide[is_finite]
             squares = float(np.dot(error, error))
         self._elements += error.size
-        self._max_abs = max(self._max_abs, float(error.max(initial=0)), -float(error.min(initial=0)))
+        self._max_abs = max(
+            self._max_abs, float(error.max(initial=0)), -float(error.min(initial=0))
+        )
         self._error_squares += squares
         self._value_squares += float(np.dot(wide, wide))
 
