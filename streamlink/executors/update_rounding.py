@@ -13,6 +13,8 @@ from streamlink.stores.remainder import Remainder
 
 __all__ = ["UpdateRounding"]
 
+_LONGEST_NAME = 200  # file systems permit 255 bytes
+
 
 class UpdateRounding:
     """The lossy formats of one update (``stream.lossy_up``), and its remainder.
@@ -59,8 +61,9 @@ class UpdateRounding:
 
 
 def _file_name(client: str) -> Path:
-    # Names of clients may have any printable character, and a directory must not be left.
-    return Path("client-" + quote(client, safe=" "))
+    # Names of clients may have any printable character, and the directory must not be left.
+    name = quote(client, safe=" ")
+    return Path(f"client-{name if len(name) <= _LONGEST_NAME else _hash_of(client)}")
 
 
 def _hash_of(*texts: str) -> str:

@@ -17,9 +17,9 @@ from streamlink.executors.evaluation import (
     require_evaluate,
 )
 from streamlink.executors.executor import Task, TaskOutcome, TaskResult
-from streamlink.executors.task_streams import TaskStreams, functions_up, run_work, with_norm
+from streamlink.executors.task_streams import TaskStreams, run_work, with_norm
 from streamlink.executors.trainable import KeptArrays, Trainable
-from streamlink.filters import Filter, filtered
+from streamlink.filters import Filter
 from streamlink.link import Update, UpdateKind
 from streamlink.link.assignment import Assignment, TurnLock
 from streamlink.link.receive_transfer import ReceiveTransfer

@@ -147,7 +147,7 @@ class Remainder:
                 return fd
         except CorruptStore as error:
             why = str(error)
-        # What was lost once stays lost: that costs precision, and a wrong remainder would cost more.
+        # It stays lost, which costs precision once. A wrong remainder would spoil the model.
         logger.warning("%s: this remainder of an update is dropped: %s", self._path, why)
         remove(self._path)
         return None

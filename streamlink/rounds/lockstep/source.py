@@ -5,8 +5,9 @@
         └── away ◀────┘  its session is lost: its client may come back and resume the update
 
 While its client is away, this is the ``PartialUpdate`` of lockstep: the bytes that were used are in
-the new model and cannot be taken back, so the update resumes behind them, or at the beginning of the
-block of elements in which they end: those come again, and are dropped. An update that is not pure can resume only while nothing of it is used: then it starts again at its beginning.
+the new model and cannot be taken back, so the update resumes behind them, or at the beginning of
+the block of elements in which they end: those come again, and are dropped. An update that is not
+pure can resume only while nothing of it is used: then it starts again at its beginning.
 """
 
 from __future__ import annotations
