@@ -89,8 +89,8 @@ class Rounder:
             return values
         if start % codec.block:  # a server that resumes an update anywhere
             raise ModelError(
-                f"tensor {tensor.name!r}: {codec.name} rounds blocks of {codec.block} elements, and "
-                f"this range begins inside one, at element {start}"
+                f"tensor {tensor.name!r}: {codec.name} rounds blocks of {codec.block} elements, "
+                f"and this range begins inside one, at element {start}"
             )
         result = np.empty(values.size, values.dtype)
         # In slices, so that temporary arrays are small whatever is read at once.

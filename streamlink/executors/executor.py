@@ -82,7 +82,7 @@ class TaskResult:
     """Averaged with the same weights as the model; at most 1,024."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Small facts for the server: at most 256, of 8 KiB in all, names included. Streamlink adds the
-    update's ``digest``, and where lossy formats changed it their ``rounding``."""
+    update's ``digest``, and where lossy formats changed it ``rounding_up``."""
     norm: float | None = None
     """The L2 norm of what the update changes, as it is sent, if it is known: a server that clips
     then needs no first pass over the update (see ``RoundConfig.clip_norm``). An update whose norm
@@ -165,7 +165,7 @@ def serve(executor: Executor, assignment: Assignment) -> TaskOutcome | None:
 
 def _facts_of(sent: Receipt) -> dict[str, str]:
     """Return what the server hears of an update beside its bytes."""
-    rounded = {} if sent.rounding is None else {"rounding": str(sent.rounding)}
+    rounded = {} if sent.rounding is None else {"rounding_up": str(sent.rounding)}
     return {**rounded, "digest": sent.digest}
 
 

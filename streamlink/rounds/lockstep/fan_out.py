@@ -16,8 +16,8 @@ from streamlink.model.spec import BLOCK_ELEMENTS, DTYPES, ModelSpec
 
 __all__ = ["FanOutSink", "FanOutSource"]
 
-# Bytes kept behind every reader. Lossy formats work on whole blocks of elements, so a reader reads a
-# block again that the end of its last range has cut.
+# Bytes kept behind every reader. Lossy formats work on whole blocks of elements, so a reader reads
+# a block again that the end of its last range has cut.
 _MARGIN = BLOCK_ELEMENTS * max(dtype.itemsize for dtype in DTYPES.values())
 
 
