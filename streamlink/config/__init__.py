@@ -17,7 +17,7 @@ from streamlink.config.link import (
     TimeoutConfig,
 )
 from streamlink.config.objects import ObjectLimits
-from streamlink.config.values import Names, Patterns, Seconds, Size, parse_size
+from streamlink.config.values import Names, Patterns, Rules, Seconds, Size, parse_size
 
 __all__ = [
     "MIN_KEEPALIVE_SECONDS",
@@ -28,6 +28,7 @@ __all__ = [
     "Names",
     "ObjectLimits",
     "Patterns",
+    "Rules",
     "RoundConfig",
     "Seconds",
     "SecurityConfig",

@@ -23,7 +23,7 @@ from streamlink.errors import ModelError
 from streamlink.model.computed import MappedSource
 from streamlink.model.interfaces import ModelSource
 from streamlink.model.part import part_of
-from streamlink.model.rounding import RoundingError, RoundingMeter
+from streamlink.model.rounding import RoundingMeter
 from streamlink.model.spec import BLOCK_ELEMENTS, ModelSpec, TensorSpec
 
 __all__ = ["Feedback", "RoundedSource", "Rounder", "formats_of"]
@@ -72,12 +72,8 @@ class Rounder:
     ) -> None:
         self._spec, self._formats, self._feedback = spec, formats, feedback
         used = {formats[name].name for name in spec.names if name in formats}
-        self._meter = RoundingMeter(sorted(used)) if used else None
-
-    @property
-    def rounding(self) -> RoundingError | None:
-        """What it has changed so far; None: no tensor has a format."""
-        return self._meter.measured if self._meter is not None else None
+        self.meter = RoundingMeter(sorted(used)) if used else None
+        """Measures what it changes; None: no tensor has a format."""
 
     def __call__(self, tensor: TensorSpec, start: int, values: Array) -> Array:
         """Return elements ``[start, start + len(values))`` of a tensor, rounded.
@@ -104,9 +100,9 @@ class Rounder:
             wanted, rounded = values, codec.rounded(values)
         else:
             wanted, rounded = self._corrected(self._feedback, codec, tensor, start, values)
-        assert self._meter is not None
+        assert self.meter is not None
         position = self._spec.offset_of(self._spec.names[tensor.name]) + start * tensor.itemsize
-        self._meter.add(position, wanted, rounded)
+        self.meter.add(position, wanted, rounded)
         return rounded
 
     def _corrected(
@@ -129,9 +125,5 @@ class RoundedSource(MappedSource):
 
     def __init__(self, source: ModelSource, rounder: Rounder) -> None:
         super().__init__(source, rounder, block=BLOCK_ELEMENTS)
-        self._rounder = rounder
-
-    @property
-    def rounding(self) -> RoundingError | None:
-        """What rounding has changed so far."""
-        return self._rounder.rounding
+        self.meter = rounder.meter
+        """Measures what rounding changes; None: nothing is rounded."""

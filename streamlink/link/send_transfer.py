@@ -15,7 +15,7 @@ from streamlink.link.transfer import OnPhase, Receipt, Transfer, ignore
 from streamlink.link.transfer_facts import TransferNotice
 from streamlink.model.digest import BLOCK_BYTES, DigestBuilder, HasBlockHashes
 from streamlink.model.interfaces import ModelSource, Payload, payload_bytes
-from streamlink.model.rounding import RoundingError, rounding_of
+from streamlink.model.rounding import RoundingError, meter_of
 from streamlink.model.spec import ModelSpec
 from streamlink.protocol.frames import NO_METRICS, Attempt, Update, split_payload
 from streamlink.protocol.sender import SendStream
@@ -84,12 +84,13 @@ class SendTransfer(Transfer[SendPump]):
 
     def measured_by(self, source: object) -> None:
         """Report at the end what ``source``, which is sent, has changed by rounding."""
-        self._notice.rounding = lambda: rounding_of(source)
+        # Not the source: a transfer that has ended must not keep it alive.
+        self._notice.meter = meter_of(source)
 
     @property
     def rounding(self) -> RoundingError | None:
         """What rounding has changed in what was sent so far; None: nothing is rounded."""
-        return self._notice.rounding()
+        return self._notice.rounding
 
     def wait_room(self) -> tuple[int, int] | None:
         """Return (offset, bytes) of what the stream can take next; None once all is written.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from streamlink.clock import Clock
 from streamlink.errors import StreamlinkError
-from streamlink.model.rounding import RoundingError
+from streamlink.model.rounding import RoundingError, RoundingMeter
 from streamlink.protocol.frames import Attempt
 from streamlink.protocol.stats import StreamStats
 
@@ -103,13 +103,18 @@ class TransferNotice:
         self._clock, self._began_at = clock, clock()
         self._lock = threading.Lock()
         self._is_told = False
-        self.rounding: Callable[[], RoundingError | None] = lambda: None
-        """Returns what rounding has changed in what was sent."""
+        self.meter: RoundingMeter | None = None
+        """Measures what rounding changes in what is sent."""
+
+    @property
+    def rounding(self) -> RoundingError | None:
+        """What rounding has changed so far; None: nothing is rounded."""
+        return self.meter.measured if self.meter is not None else None
 
     def done(self, stats: StreamStats, digest: str) -> RoundingError | None:
         """The receiver has committed it; returns what rounding has changed."""
         self._end(stats, digest, None)
-        return self.rounding()
+        return self.rounding
 
     def failed(self, stats: StreamStats, error: StreamlinkError) -> None:
         """It failed; reported only if a chunk of it had been sent."""
@@ -139,7 +144,7 @@ class TransferNotice:
             repairs=stats.repairs,
             digest=digest,
             error=error,
-            rounding=self.rounding(),
+            rounding=self.rounding,
         )
         # Without the lock: what listens is the user's code.
         _log(facts)

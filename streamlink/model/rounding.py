@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["HasRounding", "RoundingError", "RoundingMeter", "rounding_of"]
+__all__ = ["HasMeter", "RoundingError", "RoundingMeter", "meter_of"]
 
 _Array = npt.NDArray[Any]
 
@@ -82,14 +82,14 @@ class RoundingMeter:
 
 
 @runtime_checkable
-class HasRounding(Protocol):
-    """A source that rounds what it reads."""
+class HasMeter(Protocol):
+    """A source that rounds what it reads, and measures that."""
 
     @property
-    def rounding(self) -> RoundingError | None:
-        """What it has changed so far; None: it rounds nothing."""
+    def meter(self) -> RoundingMeter | None:
+        """What measures it; None: it rounds nothing. It must not keep the source alive."""
 
 
-def rounding_of(source: object) -> RoundingError | None:
-    """Return what ``source`` has changed by rounding; None: nothing."""
-    return source.rounding if isinstance(source, HasRounding) else None
+def meter_of(source: object) -> RoundingMeter | None:
+    """Return what measures how ``source`` rounds; None: it does not."""
+    return source.meter if isinstance(source, HasMeter) else None

@@ -16,7 +16,7 @@ from streamlink.encodings.packed import SLICE_ELEMENTS
 from streamlink.encodings.registry import lossy_formats
 from streamlink.encodings.rounder import RoundedSource, Rounder, formats_of
 from streamlink.errors import ModelError
-from streamlink.model.rounding import rounding_of
+from streamlink.model.rounding import RoundingError, meter_of
 from streamlink.model.spec import BLOCK_ELEMENTS, TensorSpec
 from streamlink.stores.memory import ArrayModel
 from tests.support.models import content
@@ -60,6 +60,12 @@ def seen(rules: Sequence[str], feedback: Kept | None = None) -> RoundedSource:
     return RoundedSource(MODEL, Rounder(MODEL.spec, formats_of(rules, MODEL.spec), feedback))
 
 
+def measured(source: RoundedSource) -> RoundingError:
+    meter = meter_of(source)
+    assert meter is not None
+    return meter.measured
+
+
 def test_the_first_rule_that_matches_counts_and_only_what_gets_smaller_is_rounded() -> None:
     formats = formats_of(["head.*=fp16", "*.weight=int8", "*=bf16"], MODEL.spec)
     assert {name: each.name for name, each in formats.items()} == {
@@ -100,9 +106,7 @@ def test_how_it_is_read_changes_no_bit_and_no_measurement(edges: list[int]) -> N
     for stop in [*sorted(edges), MODEL.spec.nbytes]:
         read += b"".join(source.read(len(read), stop - len(read)))
     assert bytes(read) == expected
-    one, other = source.rounding, whole.rounding
-    assert one is not None
-    assert other is not None
+    one, other = measured(source), measured(whole)
     assert (one.elements, one.max_abs) == (other.elements, other.max_abs)
     assert one.relative_rms == pytest.approx(other.relative_rms)
 
@@ -116,8 +120,7 @@ def test_the_error_that_is_measured_is_that_of_what_was_sent() -> None:
         np.frombuffer(data[start : start + length], np.float32).astype(np.float64)
         for data in (WHOLE, rounded)
     )
-    found = rounding_of(source)
-    assert found is not None
+    found = measured(source)
     assert (found.formats, found.elements) == (("int8",), before.size)
     assert found.max_abs == np.abs(after - before).max()
     share = np.linalg.norm(after - before) / np.linalg.norm(before)
@@ -127,7 +130,7 @@ def test_the_error_that_is_measured_is_that_of_what_was_sent() -> None:
 def test_where_no_tensor_has_a_format_nothing_is_measured() -> None:
     source = seen(["steps=int8"])
     assert content(source) == WHOLE
-    assert source.rounding is None
+    assert source.meter is None
 
 
 def test_what_was_lost_in_one_update_is_sent_with_a_later_one() -> None:

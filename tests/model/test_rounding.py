@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamlink.model.rounding import RoundingError, RoundingMeter, rounding_of
+from streamlink.model.rounding import RoundingError, RoundingMeter, meter_of
 
 VALUES = np.array([3.0, -4.0, 0.5, 2.0], np.float32)
 ROUNDED = np.array([3.5, -4.0, 0.25, 2.0], np.float32)
@@ -43,4 +43,4 @@ def test_of_nothing_there_is_no_share() -> None:
 
 
 def test_what_rounds_nothing_has_nothing_to_report() -> None:
-    assert rounding_of(object()) is None
+    assert meter_of(object()) is None

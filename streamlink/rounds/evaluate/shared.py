@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from streamlink.clock import Clock
 from streamlink.model.interfaces import Check, ModelSink, ModelSource, Payload, watch
-from streamlink.model.rounding import RoundingError, rounding_of
+from streamlink.model.rounding import RoundingMeter, meter_of
 from streamlink.model.spec import ModelSpec
 
 __all__ = ["SharedModel"]
@@ -68,8 +68,8 @@ class _Reader:
         return self._source.spec
 
     @property
-    def rounding(self) -> RoundingError | None:
-        return rounding_of(self._source)
+    def meter(self) -> RoundingMeter | None:
+        return meter_of(self._source)
 
     def watch(self) -> Check:
         return watch(self._source)
