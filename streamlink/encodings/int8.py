@@ -18,6 +18,8 @@ has its scale in it: it is found again from the values, and to round a second ti
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -47,8 +49,9 @@ class Int8(Packed):
         scales, fits = _scales(blocks, values.dtype)
         with np.errstate(all="ignore"):
             result = _products(_codes(blocks, scales), scales)
-        np.copyto(result, blocks, where=~fits[:, None])
-        return result.reshape(-1)[: values.size].astype(values.dtype)
+        if not fits.all():
+            np.copyto(result, blocks, where=~fits[:, None])
+        return result.reshape(-1)[: values.size].astype(values.dtype, copy=False)
 
     def bound(self, values: Array) -> npt.NDArray[np.float64]:
         """See ``Packed``."""
@@ -62,10 +65,11 @@ class Int8(Packed):
         if not fits.all():
             return None
         codes = _codes(blocks, scales)
-        back = _products(codes, scales).reshape(-1)[: values.size].astype(values.dtype)
-        if not same_bits(values, back):
+        packed = codes.astype(np.int8).reshape(-1)[: values.size]
+        back = _products(codes, scales).reshape(-1)[: values.size]
+        if not same_bits(values, back.astype(values.dtype, copy=False)):
             return None
-        return scales.astype(values.dtype), codes.astype(np.int8).reshape(-1)[: values.size]
+        return scales.astype(values.dtype), packed
 
     def _packed_bytes(self, count: int, dtype: np.dtype[Any]) -> int:
         return -(-count // BLOCK_ELEMENTS) * dtype.itemsize + count
@@ -88,28 +92,37 @@ def _blocks(values: Array) -> Array:
 
 def _scales(blocks: Array, dtype: np.dtype[Any]) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Return the scale of each block, and whether the block can be rounded with it."""
-    limits = ml_dtypes.finfo(dtype)
-    bits = 16 if dtype.itemsize >= _WIDE.itemsize else 1
+    bits, least, most = _limits(dtype)
     with np.errstate(all="ignore"):
         largest = np.maximum(blocks.max(axis=1), -blocks.min(axis=1)).astype(np.float64)
         fraction, exponent = np.frexp(largest / _STEPS)
         scales = np.ldexp(np.ceil(np.ldexp(fraction, bits)), exponent - bits)
-        scales = np.maximum(scales, np.ldexp(float(limits.smallest_subnormal), bits - 1))
+        scales = np.maximum(scales, least)
         # False for NaN, too.
-        fits = np.rint(largest / scales) * scales <= float(limits.max)
+        fits = np.rint(largest / scales) * scales <= most
     return np.where(fits, scales, 1.0).astype(blocks.dtype), fits
+
+
+@functools.cache
+def _limits(dtype: np.dtype[Any]) -> tuple[int, float, float]:
+    """Return the bits of a scale, the least scale that has them, and the largest number."""
+    limits: Any = ml_dtypes.finfo
+    found = limits(dtype)
+    bits = 16 if dtype.itemsize >= _WIDE.itemsize else 1
+    return bits, math.ldexp(float(found.smallest_subnormal), bits - 1), float(found.max)
 
 
 def _codes(blocks: Array, scales: Array) -> Array:
     """Return whole numbers from -127 to 127, in the dtype of the blocks."""
-    codes: Array = np.rint(blocks / scales[:, None])
-    return codes
+    codes: Array = blocks / scales[:, None]
+    return np.rint(codes, out=codes)
 
 
 def _products(codes: Array, scales: Array) -> Array:
-    # A negative code of zero would give a negative zero, which int8 does not have.
-    products: Array = codes * scales[:, None] + 0.0
-    return products
+    """Return codes times scales, in the memory of the codes."""
+    codes *= scales[:, None]
+    codes += 0.0  # a code of -0.0 would give a negative zero, which int8 does not have
+    return codes
 
 
 def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:

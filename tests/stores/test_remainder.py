@@ -35,8 +35,8 @@ def kept(path: Path) -> None:
         remainder.commit()
 
 
-def of_a(path: Path, **facts: str) -> list[float]:
-    with opened(path, "round 2", **facts) as remainder:
+def of_a(path: Path, owner: str = "job") -> list[float]:
+    with opened(path, "round 2", owner=owner) as remainder:
         return list(remainder.take(A, 0, 6))
 
 
