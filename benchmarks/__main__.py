@@ -22,6 +22,7 @@ from benchmarks import (
     executors,
     flat,
     flips,
+    lossy,
     mpi,
     peers,
     sessions,
@@ -50,6 +51,7 @@ PROGRAMS: dict[str, Callable[..., Result]] = {
     "traverse": traverse.run,
     "crowd": crowd.run,
     "strategies": strategies.run,
+    "lossy": lossy.run,
     "cuts": cuts.run,
     "slow": slow.run,
     "flips": flips.run,
@@ -83,6 +85,7 @@ class What(StrEnum):
     traverse = "traverse"
     crowd = "crowd"
     strategies = "strategies"
+    lossy = "lossy"
     cuts = "cuts"
     slow = "slow"
     flips = "flips"
