@@ -146,11 +146,11 @@ def test_lossy_formats_take_four_chunks_more(name: str) -> None:
 
 
 def test_rules_for_lossy_formats_are_split_at_commas_and_checked() -> None:
-    config = StreamConfig(lossy_up="head.*=fp16,*=int8")  # type: ignore[arg-type]
+    config = StreamConfig(lossy_up="head.*=fp16,*=int8")
     assert config.lossy_up == ("head.*=fp16", "*=int8")
     for wrong in ("int8", "=int8", "*=int4", "*=", "*=int8,w"):
         with pytest.raises(ValidationError, match="write PATTERN=FORMAT, such as"):
-            StreamConfig(lossy_down=wrong)  # type: ignore[arg-type]
+            StreamConfig(lossy_down=wrong)
 
 
 def test_the_formats_that_settings_name_are_those_that_there_are() -> None:
@@ -160,7 +160,7 @@ def test_the_formats_that_settings_name_are_those_that_there_are() -> None:
 
 def test_there_is_nothing_to_feed_back_where_nothing_is_lost() -> None:
     with pytest.raises(ValidationError, match="lossy_up is not set"):
-        StreamConfig(error_feedback="left")  # type: ignore[arg-type]
+        StreamConfig(error_feedback="left")
 
 
 def test_a_session_outlives_a_lost_heartbeat() -> None:

@@ -12,6 +12,7 @@ from streamlink.encodings.stream import Decoder, Encoder
 from streamlink.encodings.worth import Worth
 from streamlink.errors import RemoteProtocolError, UnknownCodec
 from streamlink.model.interfaces import Payload
+from streamlink.model.payloads import as_bytes_view
 from streamlink.model.spec import ModelSpec, TensorSpec
 from tests.support.models import random_bytes
 
@@ -104,7 +105,7 @@ FLOATS = ModelSpec((TensorSpec("x", "F32", (1024,)),))
 
 
 def test_the_packing_of_a_lossy_format_comes_first_and_needs_no_worth() -> None:
-    halves = (memoryview(np.full(1024, 0.1, np.float16).astype(np.float32)).cast("B"),)
+    halves = (as_bytes_view(np.full(1024, 0.1, np.float16).astype(np.float32)),)
     worth = Worth(FastLine(), lambda: 0.0)
     encoder = Encoder(("planes",), FLOATS, packings=("fp16", "bf16"), worth=worth)
     assert encoder.names == ("fp16", "bf16", "planes")
@@ -117,7 +118,7 @@ def test_the_packing_of_a_lossy_format_comes_first_and_needs_no_worth() -> None:
 
 
 def test_what_was_not_rounded_is_left_to_the_other_encodings() -> None:
-    threes = (memoryview(np.full(1024, 1 / 3, np.float32)).cast("B"),)
+    threes = (as_bytes_view(np.full(1024, 1 / 3, np.float32)),)
     encoder = Encoder(("zstd",), FLOATS, packings=("fp16",))
     assert encoder.encode(0, threes, ("fp16", "zstd"))[0] == 2
     assert encoder.encode(0, threes, ("fp16",)) == (0, threes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,7 +215,7 @@ def test_a_rule_for_a_tensor_that_is_not_there_is_refused_before_any_client_is_a
 
 
 @pytest.fixture
-def links(tmp_path: Path) -> Iterator[Callable[[str], dict[str, Any]]]:
+def links(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """Give the settings of a link whose remainders are in a folder of that name."""
 
     def link(name: str) -> dict[str, Any]:
