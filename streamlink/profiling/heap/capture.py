@@ -1,11 +1,12 @@
-"""Watches the memory of this process: memray's tracker, and samples of what is resident.
+"""Watches the memory of this process: memray's tracker, samples of what is resident, collections.
 
-The samples come from a thread that sleeps in between. Both begin at the base: after the imports,
+The samples come from a thread that sleeps in between. All begin at the base: after the imports,
 before the first byte of a model.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import threading
@@ -55,6 +56,7 @@ class Capture:
         self.digest = ""
         self._base = 0
         self._sampler = _Sampler()
+        self._collections = _Collections()
         self._profile: str | None = None
         self._tracker: AbstractContextManager[object] = nullcontext()
 
@@ -71,6 +73,7 @@ class Capture:
             self._track()
         self._base = resident_bytes()
         self._sampler.start()
+        self._collections.start()
         return self
 
     def __exit__(
@@ -79,6 +82,7 @@ class Capture:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._collections.stop()
         self._sampler.stop()
         peak = peak_bytes()
         self._tracker.__exit__(None, None, None)
@@ -141,6 +145,8 @@ class Capture:
             model_bytes=self.model_bytes,
             samples=self._sampler.samples,
             rounds=self.rounds,
+            collections=self._collections.count,
+            collection_seconds=self._collections.seconds,
             error=_sentence(error),
             digest=self.digest,
         )
@@ -157,6 +163,31 @@ def _sentence(error: BaseException | None) -> str | None:
 def _begins(path: Path, with_: bytes) -> bool:
     with path.open("rb") as file:
         return file.read(len(with_)) == with_
+
+
+class _Collections:
+    """Counts the garbage collections of this process, and how long they took.
+
+    The interpreter calls back from the thread that collects, while it holds the lock: one at once.
+    """
+
+    def __init__(self) -> None:
+        self.count, self.seconds = 0, 0.0
+        self._began: float | None = None
+
+    def start(self) -> None:
+        gc.callbacks.append(self._note)
+
+    def stop(self) -> None:
+        gc.callbacks.remove(self._note)
+
+    def _note(self, phase: str, info: object) -> None:
+        now = time.perf_counter()
+        if phase == "start":
+            self._began = now
+        elif self._began is not None:  # else it had begun before us
+            self.count += 1
+            self.seconds += now - self._began
 
 
 class _Sampler:

@@ -37,6 +37,8 @@ class Measure(StrEnum):
     OVER_ALONE = "resident_over_training_alone_bytes"
     ROUND = "round_seconds"
     PROFILED_ROUND = "round_under_memray_seconds"
+    COLLECTING = "garbage_collection_seconds"
+    COLLECTIONS = "garbage_collections"
 
     @property
     def label(self) -> str:
@@ -45,7 +47,7 @@ class Measure(StrEnum):
 
     @property
     def is_time(self) -> bool:
-        """Whether it is in seconds; all others are in bytes."""
+        """Whether it is in seconds; all others are in bytes, but for what is counted."""
         return self.value.endswith("_seconds")
 
 
@@ -59,6 +61,8 @@ _LABELS = {
     Measure.OVER_ALONE: "resident peak over training alone",
     Measure.ROUND: "time of a round",
     Measure.PROFILED_ROUND: "time of a round under memray",
+    Measure.COLLECTING: "time in garbage collections",
+    Measure.COLLECTIONS: "garbage collections",
 }
 
 MEMORY = (
@@ -80,7 +84,7 @@ class Figures:
     subject: Subject
     version: str
     values: dict[Measure, list[float]]
-    """In bytes or seconds, one for each repeat that has it."""
+    """In bytes or seconds, or counted; one for each repeat that has it."""
     model_bytes: int
     has_one_client: bool
     """Whether it is a client, and no rank that runs several."""
@@ -165,6 +169,9 @@ def _measured(each: Observation) -> Iterator[tuple[Measure, float]]:
     if record.rounds:
         seconds = statistics.median(each.seconds for each in record.rounds)
         yield (Measure.PROFILED_ROUND if profiled else Measure.ROUND), seconds
+    if not profiled and record.collection_seconds is not None and record.collections is not None:
+        yield Measure.COLLECTING, record.collection_seconds
+        yield Measure.COLLECTIONS, record.collections
 
 
 def _has_one_client(group: Sequence[Observation]) -> bool:

@@ -1,8 +1,4 @@
-"""What the figures of a run say, as sentences: what is lower, and what is higher.
-
-A regression is a sentence of the
-same form as a gain.
-"""
+"""What the figures of a run say, as sentences; a regression has the same form as a gain."""
 
 from __future__ import annotations
 
@@ -78,6 +74,19 @@ class Findings:
                 made.append(
                     f"{each.subject.label}, {each.version}: the allocators had at most "
                     f"{amount(heap)} handed out, {self.resident.label} was {amount(resident)}"
+                )
+        return made
+
+    def collections(self) -> list[str]:
+        """Return what garbage collections took, for each process and version without memray."""
+        made = []
+        for each in self.figures:
+            seconds, count = map(each.median, (Measure.COLLECTING, Measure.COLLECTIONS))
+            if seconds is not None and count is not None:
+                runs = each.runs(Measure.COLLECTING)
+                made.append(
+                    f"{each.subject.label}, {each.version}: {seconds:.3f} s in {count:.0f} "
+                    f"collections (median of {runs} run{'s' if runs > 1 else ''})"
                 )
         return made
 

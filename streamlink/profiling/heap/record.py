@@ -56,6 +56,9 @@ class ProcessRecord(BaseModel):
     rounds: list[RoundRecord]
     """The server's: from the first byte of a model to the new one. A client's are part of them,
     and differ by where it waits; it has none."""
+    collections: NonNegativeInt | None = None
+    """How often Python's garbage collector ran; ``None`` in records that do not count it."""
+    collection_seconds: float | None = Field(default=None, ge=0)
     error: str | None
     """Why the process failed; ``None`` if it did its work."""
     digest: str = ""

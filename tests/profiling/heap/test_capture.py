@@ -1,5 +1,6 @@
 """What is recorded of a process's memory, whatever ends it."""
 
+import gc
 import resource
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,19 @@ def test_the_peak_counts_what_was_held_and_freed_within_the_block(tmp_path: Path
     assert [each.seconds for each in seen.rounds] == [1.5]
     assert seen.error is None
     assert seen.samples[0][1] >= seen.base_bytes * 0.9
+
+
+def test_garbage_collections_are_counted_within_the_block_only(tmp_path: Path) -> None:
+    gc.collect()
+    with Capture(order(tmp_path)):
+        gc.collect()
+        gc.collect()
+    gc.collect()
+    seen = recorded(tmp_path)
+    assert seen.collections is not None
+    assert seen.collections >= 2
+    assert seen.collection_seconds is not None
+    assert 0 < seen.collection_seconds < seen.samples[-1][0] + 60
 
 
 def test_an_error_ends_the_block_and_the_record_has_it(tmp_path: Path) -> None:
