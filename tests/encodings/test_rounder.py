@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamlink.encodings.codec import Place
 from streamlink.encodings.int8 import Int8
 from streamlink.encodings.packed import SLICE_ELEMENTS
-from streamlink.encodings.registry import lossy_formats
+from streamlink.encodings.registry import lossy_formats, new_codec
 from streamlink.encodings.rounder import RoundedSource, Rounder, formats_of
 from streamlink.errors import ModelError
+from streamlink.model.computed import GeneratedModel
 from streamlink.model.rounding import RoundingError, meter_of
-from streamlink.model.spec import BLOCK_ELEMENTS, TensorSpec
+from streamlink.model.spec import BLOCK_ELEMENTS, ModelSpec, TensorSpec
 from streamlink.stores.memory import ArrayModel
 from tests.support.models import content
 
@@ -174,3 +177,23 @@ def test_a_range_that_begins_inside_a_block_is_refused_where_blocks_count() -> N
         Rounder(MODEL.spec, formats_of(rules, MODEL.spec))(tensor, start, values)
     with pytest.raises(ModelError, match="begins inside one, at element 5"):
         Rounder(MODEL.spec, formats_of(["*=int8"], MODEL.spec))(tensor, 5, values)
+
+
+@pytest.mark.parametrize("format_", lossy_formats(["a=int8", "b=fp16", "c=bf16"]))
+def test_memory_is_that_of_what_is_read_and_not_of_the_tensor(format_: str) -> None:
+    def fill(tensor: TensorSpec, start: int, out: Array) -> None:
+        out[:] = start % 1000
+
+    spec = ModelSpec((TensorSpec("w", "F32", (4 << 20,)),))
+    model = GeneratedModel(spec, fill)
+    source = RoundedSource(model, Rounder(spec, formats_of([f"*={format_}"], spec)))
+    codec = new_codec(format_)
+    step = 256 << 10
+    tracemalloc.start()
+    try:
+        for offset in range(100, spec.nbytes - step, step):
+            codec.encode(source.read(offset, step), Place(spec, offset, step))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * step + (2 << 20)  # the chunks that ``stream_bytes`` counts, and slices

@@ -13,7 +13,7 @@ import pytest
 
 import streamlink as sl
 from streamlink.config import LinkConfig
-from streamlink.errors import ModelError
+from streamlink.errors import ModelError, StoreError
 from streamlink.executors.executor import Executor, Task, TaskResult
 from streamlink.executors.ondisk import OnDiskExecutor
 from streamlink.executors.streaming import StreamingExecutor
@@ -212,6 +212,15 @@ def test_a_rule_for_a_tensor_that_is_not_there_is_refused_before_any_client_is_a
             sl.ScatterAndGather(federation.server, MemoryStore(BEFORE))
 
 
+def test_a_directory_that_cannot_be_made_is_refused_before_a_client_connects(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+    link = config(stream={"lossy_up": "*=int8", "error_feedback": tmp_path / "file" / "left"})
+    with pytest.raises(StoreError, match=r"cannot be kept \(stream\.error_feedback\)"):
+        sl.Client("127.0.0.1:1", "site-0", Streaming(0), link)
+
+
 # --- with real processes ---------------------------------------------------------------------
 
 
@@ -220,7 +229,7 @@ def links(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """Give the settings of a link whose remainders are in a folder of that name."""
 
     def link(name: str) -> dict[str, Any]:
-        stream = {**LINKED["stream"], "lossy_up": "*=int8"}
+        stream = {**LINKED["stream"], "lossy_down": "*=int8", "lossy_up": "*=int8"}
         if name:
             stream["error_feedback"] = str(tmp_path / name)
         return {**LINKED, "stream": stream}
