@@ -184,11 +184,11 @@ def test_memory_is_that_of_what_is_read_and_not_of_the_tensor(format_: str) -> N
     def fill(tensor: TensorSpec, start: int, out: Array) -> None:
         out[:] = start % 1000
 
-    spec = ModelSpec((TensorSpec("w", "F32", (4 << 20,)),))
+    spec = ModelSpec((TensorSpec("w", "F32", (2 << 20,)),))
     model = GeneratedModel(spec, fill)
     source = RoundedSource(model, Rounder(spec, formats_of([f"*={format_}"], spec)))
     codec = new_codec(format_)
-    step = 256 << 10
+    step = 512 << 10
     tracemalloc.start()
     try:
         for offset in range(100, spec.nbytes - step, step):
