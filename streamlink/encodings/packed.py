@@ -37,7 +37,7 @@ SLICE_ELEMENTS = 64 * BLOCK_ELEMENTS
 Part of the format."""
 
 _AS_IS, _PACKED = 0, 1
-_PROBE = BLOCK_ELEMENTS  # the first elements of a slice: most that was not rounded shows there
+_PROBE = BLOCK_ELEMENTS  # elements of a slice that are looked at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class _Part:
     start: int
     stop: int
     dtype: np.dtype[Any] | None = None
+    tensor: int = -1
 
     @property
     def count(self) -> int:
@@ -100,11 +101,15 @@ class Packed(ABC):
     def encode(self, payload: Payload, place: Place) -> memoryview | None:
         """See ``Codec``."""
         data = join(payload)
-        tags, pieces = bytearray(), list[Any]()
+        tags, pieces, unlikely = bytearray(), list[Any](), -1
         for part in self._parts(place):
-            plain = data[part.start : part.stop]
-            packed = None if part.dtype is None else self._packed(plain, part.dtype)
+            plain, packed = data[part.start : part.stop], None
             if part.dtype is not None:
+                values = np.frombuffer(plain, part.dtype)
+                # Tensors are rounded as a whole: where one was not, its next slices are not tried.
+                if part.tensor != unlikely and self._pack(values[:_PROBE]) is None:
+                    unlikely = part.tensor
+                packed = None if part.tensor == unlikely else self._pack(values)
                 tags.append(_AS_IS if packed is None else _PACKED)
             pieces.extend([plain] if packed is None else map(as_bytes_view, packed))
         return memoryview(b"".join((tags, *pieces))) if any(tags) else None
@@ -132,12 +137,6 @@ class Packed(ABC):
             result[part.start : part.stop] = piece
         return result.data
 
-    def _packed(self, plain: memoryview, dtype: np.dtype[Any]) -> Sequence[Array] | None:
-        values = np.frombuffer(plain, dtype)
-        if self._pack(values[:_PROBE]) is None:
-            return None
-        return self._pack(values)
-
     def _size(self, part: _Part, is_packed: bool) -> int:
         if is_packed and part.dtype is not None:
             return self._packed_bytes(part.count, part.dtype)
@@ -155,7 +154,7 @@ class Packed(ABC):
                     yield _Part(at, first)
                 step = SLICE_ELEMENTS * dtype.itemsize
                 for start in range(first, last, step):
-                    yield _Part(start, min(start + step, last), dtype)
+                    yield _Part(start, min(start + step, last), dtype, segment.index)
                 at = last
             if at < stop:
                 yield _Part(at, stop)

@@ -97,6 +97,14 @@ class TaskStreams:
         if self._rounding is not None:
             self._rounding.commit()
 
+    def close_remainder(self) -> None:
+        """Close the files of the remainder; harmless when called twice.
+
+        Before the next task begins its update: one at a time may use them.
+        """
+        if self._rounding is not None:
+            self._rounding.close()
+
     def __enter__(self) -> Self:
         return self
 
@@ -109,8 +117,7 @@ class TaskStreams:
         # Aborted before they are closed: the server gets the reason, not only the end.
         if error is not None:
             self._fail(error)
-        if self._rounding is not None:
-            self._rounding.close()
+        self.close_remainder()
         self._assignment.close(self.incoming, *([self.outgoing] if self.outgoing else []))
 
     def _fail(self, error: BaseException) -> None:

@@ -140,6 +140,7 @@ class WholeExecutor:
                 reports_progress=self._reports_progress,
             )
             update = Update(result.weight, self._kind, takes_next=self.overlaps, norm=result.norm)
+            work.callback(streams.close_remainder)  # while the model is still locked
             source = streams.as_sent(self._update(task, work), self._filter_up, update)
             if self._declares_norm and update.norm is None:
                 update = with_norm(update, source, source, assignment)

@@ -284,6 +284,7 @@ class Assignment:
             attempt=self.attempt,
             update=update,
             extent=self._extent_of(spec),
+            lossy=self.config.stream.lossy_up,
             notice=self._notice("sent"),
         )
         self._open(model)

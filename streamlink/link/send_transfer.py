@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from streamlink.clock import Clock
 from streamlink.config import LinkConfig
@@ -33,7 +33,8 @@ class SendTransfer(Transfer[SendPump]):
 
     Every method that waits raises the stream's own error once it has failed: ``Cancelled``, where a
     token of this end has ended it. Only ``extent`` of the model travels, where one is given; then
-    the digest is that of the extent.
+    the digest is that of the extent. ``lossy`` are the rules by which its source may be rounded:
+    what is, travels packed.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class SendTransfer(Transfer[SendPump]):
         update: Update = Update(),
         is_resumable: bool = False,
         extent: Extent | None = None,
+        lossy: Sequence[str] = (),
         notice: TransferNotice | None = None,
     ) -> None:
         self.extent = extent or Extent(0, spec.nbytes)
         """The bytes of the model that travel."""
         names = config.stream.encodings
-        # Of either direction: they encode without loss what was rounded, whoever did it.
-        packings = lossy_formats((*config.stream.lossy_down, *config.stream.lossy_up))
+        packings = lossy_formats(lossy)
         stream = SendStream(
             config,
             stream_id=stream_id,

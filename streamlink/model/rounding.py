@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["HasMeter", "RoundingError", "RoundingMeter", "meter_of"]
+__all__ = ["RoundingError", "RoundingMeter", "meter_of"]
 
 _Array = npt.NDArray[Any]
 
@@ -81,15 +81,11 @@ class RoundingMeter:
         return RoundingError(self._formats, self._elements, self._max_abs, share)
 
 
-@runtime_checkable
-class HasMeter(Protocol):
-    """A source that rounds what it reads, and measures that."""
-
-    @property
-    def meter(self) -> RoundingMeter | None:
-        """What measures it; None: it rounds nothing. It must not keep the source alive."""
-
-
 def meter_of(source: object) -> RoundingMeter | None:
-    """Return what measures how ``source`` rounds; None: it does not."""
-    return source.meter if isinstance(source, HasMeter) else None
+    """Return the ``meter`` of a source that rounds what it reads; None: it rounds nothing.
+
+    It does not keep the source alive.
+    """
+    # By its type: a source of the user's may call something else its meter.
+    meter = getattr(source, "meter", None)
+    return meter if isinstance(meter, RoundingMeter) else None

@@ -98,14 +98,17 @@ class LossyContract(CodecContract):
         # Two slices at most, and a scale for each 256 elements.
         assert packed.nbytes <= count * self.packed_bytes + 2 + 8
 
-    def test_one_number_that_does_not_fit_costs_its_slice_only(self) -> None:
+    @pytest.mark.parametrize(("at", "kept"), [(300, 1), (5, 2)])
+    def test_one_number_that_does_not_fit_costs_its_slice_or_the_rest_of_its_range(
+        self, at: int, kept: int
+    ) -> None:
         values = self.format.rounded(np.ones(3 * SLICE_ELEMENTS, np.float32))
-        values[SLICE_ELEMENTS + 5] = np.frombuffer(b"\1\2\xff\x7f", np.float32)[0]  # some NaN
+        values[SLICE_ELEMENTS + at] = np.frombuffer(b"\1\2\xff\x7f", np.float32)[0]  # some NaN
         place, raw = place_of(("F32", values))
         packed = self.format.encode((raw,), place)
         assert packed is not None
-        kept = 4 * SLICE_ELEMENTS
-        assert kept < packed.nbytes < kept + 2 * SLICE_ELEMENTS * self.packed_bytes + 1024
+        least = SLICE_ELEMENTS * (4 * kept + self.packed_bytes * (3 - kept))
+        assert packed.nbytes == pytest.approx(least, abs=10)
         assert bytes(self.format.decode((packed,), place)) == bytes(raw)
 
     def test_what_was_not_rounded_is_not_encoded(self) -> None:
