@@ -26,7 +26,8 @@ class RoundingError:
     max_abs: float
     """The largest difference of one element (the model's unit)."""
     relative_rms: float
-    """The L2 norm of all differences, as a share of that of the values; 0 where those are zero."""
+    """The L2 norm of all differences, as a share of that of the values; 0 where those are zero, or
+    beyond the range of a float64."""
 
     def __str__(self) -> str:
         names = "+".join(self.formats)
@@ -60,25 +61,32 @@ class RoundingMeter:
         with np.errstate(all="ignore"):
             error = rounded[known:].astype(np.float64) - wide
         # One sum finds NaN and infinity, which are rare and have no difference.
-        squares = float(np.dot(error, error))
+        squares = _sum_of_squares(error)
         if not math.isfinite(squares):
             is_finite = np.isfinite(error)
             error, wide = error[is_finite], wide[is_finite]
-            squares = float(np.dot(error, error))
+            squares = _sum_of_squares(error)
         self._elements += error.size
         self._max_abs = max(
             self._max_abs, float(error.max(initial=0)), -float(error.min(initial=0))
         )
         self._error_squares += squares
-        self._value_squares += float(np.dot(wide, wide))
+        self._value_squares += _sum_of_squares(wide)
 
     @property
     def measured(self) -> RoundingError:
         """What was measured so far."""
-        # A sum beyond the range of float64 makes the share 0, and no NaN.
-        values = self._value_squares
-        share = math.sqrt(self._error_squares / values) if values else 0.0
+        errors, values = self._error_squares, self._value_squares
+        # Squares of very large F64 exceed the range of float64: then there is no share to tell.
+        share = math.sqrt(errors / values) if values and math.isfinite(values) else 0.0
         return RoundingError(self._formats, self._elements, self._max_abs, share)
+
+
+def _sum_of_squares(values: npt.NDArray[np.float64]) -> float:
+    # Not ``np.dot``: BLAS has threads of its own, which wait for each other by spinning, and several
+    # streams that measure at once then take a hundred times as long.
+    with np.errstate(all="ignore"):
+        return float(np.square(values).sum())
 
 
 def meter_of(source: object) -> RoundingMeter | None:

@@ -44,5 +44,16 @@ def test_of_nothing_there_is_no_share() -> None:
     assert meter.measured == RoundingError((), 3, 0.0, 0.0)
 
 
+def test_of_numbers_whose_squares_are_infinite_there_is_no_share() -> None:
+    meter = RoundingMeter(["int8"])
+    meter.add(0, np.array([1e300, -1e300]), np.array([1.5e300, -1e300]))
+    assert meter.measured == RoundingError(("int8",), 2, 1.5e300 - 1e300, 0.0)
+
+
 def test_what_rounds_nothing_has_nothing_to_report() -> None:
     assert meter_of(object()) is None
+
+    class Electricity:
+        meter = "1234 kWh"
+
+    assert meter_of(Electricity()) is None
