@@ -83,8 +83,8 @@ class RoundingMeter:
 
 
 def _sum_of_squares(values: npt.NDArray[np.float64]) -> float:
-    # Not ``np.dot``: BLAS has threads of its own, which wait for each other by spinning, and several
-    # streams that measure at once then take a hundred times as long.
+    # Not ``np.dot``: BLAS has threads of its own, which wait for each other by spinning, so
+    # several streams that measure at once take a hundred times as long.
     with np.errstate(all="ignore"):
         return float(np.square(values).sum())
 
