@@ -41,8 +41,10 @@ BEFORE: dict[str, Array] = {
     "count": np.arange(9),
 }
 SIXTEEN_KIB = {
-    **{"chunk_bytes": 16_384, "min_chunk_bytes": 16_384},
-    **{"window_bytes": 65_536, "initial_window_bytes": 32_768},
+    "chunk_bytes": 16_384,
+    "min_chunk_bytes": 16_384,
+    "window_bytes": 65_536,
+    "initial_window_bytes": 32_768,
 }
 """Chunks of one size, so that how much can be packed does not depend on the time."""
 FLOATS = ("w", "scalar", "b")
