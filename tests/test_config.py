@@ -261,9 +261,15 @@ def test_a_server_has_room_for_the_clients_of_its_job_unless_the_user_says_other
 # --- one memory for all streams -------------------------------------------------------
 
 
-@given(st.integers(1, 1 << 27), st.booleans())
-def test_a_share_pays_for_the_window_that_it_gives(window: int, has_encodings: bool) -> None:
-    config = StreamConfig(window_bytes=1 << 27, encodings=("zstd",) if has_encodings else ())
+@given(st.integers(1, 1 << 27), st.booleans(), st.booleans())
+def test_a_share_pays_for_the_window_that_it_gives(
+    window: int, has_encodings: bool, is_lossy: bool
+) -> None:
+    config = StreamConfig(
+        window_bytes=1 << 27,
+        encodings=("zstd",) if has_encodings else (),
+        lossy_up=("*=fp16",) if is_lossy else (),
+    )
     price = config.price_of(window)
     assert window - 3 <= config.window_within(price) <= window  # whole quarters
     assert config.price_of(config.window_within(price)) <= price

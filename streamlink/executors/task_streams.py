@@ -88,6 +88,8 @@ class TaskStreams:
             ModelError: a rule for lossy formats matches no tensor.
             StoreError: the remainder of the last update cannot be used.
         """
+        if not self._assignment.config.stream.lossy_up:
+            return None
         with self._assignment.alive():  # a remainder is verified before it is used
             self._rounding = UpdateRounding(self._assignment, self.incoming.spec, part)
         return self._rounding.rounder
